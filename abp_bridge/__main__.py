@@ -1,0 +1,5 @@
+"""`python -m abp_bridge` is `abp-bridge`."""
+
+from abp_bridge.cli import entry
+
+entry()

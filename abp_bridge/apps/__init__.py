@@ -1,0 +1,70 @@
+"""The asking side: connections to apps. What every kind of app offers the bridge, and what the bridge offers every app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from abp_bridge.core.capability import CallResult, Capability, Opened
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.schema import Json
+
+
+class AppError(Exception):
+    """An app that cannot be connected or spoken to. `code` is an ABP error code; the message says what to do."""
+
+    def __init__(self, message: str, code: str = "TRANSPORT_ERROR") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Listener(Protocol):
+    """Where an app's connection brings what the app asks and tells. Nothing here raises."""
+
+    def new_question_id(self) -> str: ...
+
+    async def ask(self, question: Question) -> Answer:
+        """Put a question to the person. Returns once, however it ends."""
+
+    def told(self, notice: Notice) -> None: ...
+
+    def progressed(self, progress: Progress) -> None: ...
+
+    def gone(self, reason: str) -> None:
+        """The app cannot be reached any more: its page left, its browser or its process died."""
+
+
+class App(Protocol):
+    """One app. `origin` is who it is, as the bridge knows it: an address or a command, never the app's own words."""
+
+    origin: str
+    renders: bool  # whether `render_pdf` can work
+
+    def open(self, listener: Listener) -> AbstractAsyncContextManager[Opened]:
+        """Connect and initialise; on the way out, shut down. Raises AppError when it cannot be connected."""
+
+    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+        """Call a capability and wait for its result. Never raises but for cancellation; an app that is gone is a `DISCONNECTED` failure."""
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """Tell the app that a call is over. Bounded in time, and never raises."""
+
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """What the app offers now; empty when it does not say."""
+
+    async def render_pdf(self) -> bytes:
+        """The app's page as a PDF. Raises AppError where there is no page."""
+
+
+async def put(raw: Json, listener: Listener, origin: str) -> dict[str, Json]:
+    """An app's ABP elicitation request -> the ABP response to give it, whatever happens in between."""
+    from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
+
+    try:
+        question = decode_question(raw, id=listener.new_question_id(), origin=origin)
+    except RemoteProtocolError as problem:
+        return encode_problem(problem)
+    return encode_answer(question, await listener.ask(question))

@@ -1,0 +1,202 @@
+"""Apps that are child processes and speak ABP on a pipe: the JSON-RPC binding or ABP's envelope, whichever the app answers in.
+
+docs/abp-on-a-pipe.md describes both for people who write such apps.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from abp_bridge import VERSION
+from abp_bridge.apps import AppError, Listener, put
+from abp_bridge.core.capability import CallResult, Capability, Opened, failed
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.schema import Json
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
+from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
+from abp_bridge.wire.link import Link, LinkClosed, RemoteError
+from abp_bridge.wire.process import Child, spawn
+
+START_LIMIT = 30.0
+LIST_LIMIT = 10.0
+GOODBYE_LIMIT = 0.4
+MAX_LINE = 64 * 2**20
+
+
+class StdioApp:
+    """An app behind `command`. It starts when it is opened and ends when the block does."""
+
+    renders = False
+
+    def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None) -> None:
+        self.origin = origin or f"stdio:{shlex.join(command)}"
+        self._command = command
+        self._env = env
+        self._binding = _Binding()
+        self._link: Link | None = None
+        self._listener: Listener | None = None
+        self._asking: anyio.abc.TaskGroup | None = None
+
+    @asynccontextmanager
+    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+        """See `App.open`."""
+        self._listener = listener
+        try:
+            async with _only_error(), spawn(self._command, env=self._env) as child, anyio.create_task_group() as tasks:
+                self._asking = tasks
+                self._link = Link(
+                    Peer(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
+                    child.source,
+                    child.sink,
+                    on_message=self._take,
+                    on_odd=self._dropped,
+                )
+                tasks.start_soon(self._carry, child)
+                opened = await self._initialize(child)
+                try:
+                    yield opened
+                finally:
+                    with anyio.move_on_after(GOODBYE_LIMIT, shield=True):
+                        await self._goodbye()
+                    self._listener = None
+                    tasks.cancel_scope.cancel()
+        except OSError as problem:
+            raise AppError(f"{self.origin} cannot be started: {problem}. Check the command in --app.") from None
+
+    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+        """See `App.call`."""
+        try:
+            return abp.decode_result(await self._request("capabilities/call", abp.call_params(capability, params, call)))
+        except RemoteError as problem:
+            return failed("OPERATION_FAILED", str(problem))
+        except LinkClosed:
+            return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """See `App.cancel`."""
+        with anyio.move_on_after(GOODBYE_LIMIT):
+            try:
+                await self._request("capabilities/cancel", {"callId": call, "reason": reason})
+            except (RemoteError, LinkClosed):
+                pass
+
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """See `App.capabilities`."""
+        with anyio.move_on_after(LIST_LIMIT):
+            try:
+                return abp.decode_capabilities(await self._request("capabilities/list", {}))
+            except (RemoteError, LinkClosed, RemoteProtocolError):
+                pass
+        return ()
+
+    async def render_pdf(self) -> bytes:
+        """See `App.render_pdf`."""
+        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
+
+    async def _request(self, method: str, params: Mapping[str, Json]) -> Json:
+        assert self._link is not None, "the app is open"
+        return await self._link.request(method, dict(params))
+
+    async def _initialize(self, child: Child) -> Opened:
+        try:
+            with anyio.fail_after(START_LIMIT):
+                answer = await self._request("initialize", abp.initialize_params(VERSION))
+            opened = abp.decode_opened(answer)
+            listed = () if self._binding.envelope else await self.capabilities()
+        except TimeoutError:
+            raise AppError(f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak ABP on stdin and stdout?") from None
+        except LinkClosed:
+            with anyio.move_on_after(GOODBYE_LIMIT):
+                await child.process.wait()
+                await child.heard.wait()
+            raise AppError(f"{self.origin} ended before it answered initialize ({child.farewell})") from None
+        except RemoteError as problem:
+            raise AppError(f"{self.origin} refused initialize: {problem}") from None
+        except RemoteProtocolError as problem:
+            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+        from dataclasses import replace
+
+        return replace(opened, capabilities=abp.merge_capabilities(opened.capabilities, listed))
+
+    async def _carry(self, child: Child) -> None:
+        assert self._link is not None
+        await self._link.run()
+        if self._listener is not None:
+            with anyio.move_on_after(GOODBYE_LIMIT):
+                await child.process.wait()
+            self._listener.gone(f"the app's process ended ({child.farewell})")
+
+    async def _goodbye(self) -> None:
+        try:
+            if self._binding.envelope:
+                assert self._link is not None
+                self._link.notify("shutdown", {"reason": "the session ended"})
+            else:
+                await self._request("shutdown", {"reason": "the session ended"})
+        except (RemoteError, LinkClosed):
+            pass
+
+    def _take(self, message: Request | Notification) -> None:
+        listener = self._listener
+        if listener is None or self._link is None or self._asking is None:
+            return
+        if isinstance(message, Request):
+            if message.method.startswith(("elicitation/", "sampling/")):
+                self._asking.start_soon(self._answer, message, listener)
+            else:
+                self._link.fail(message.id, METHOD_NOT_FOUND, f"An ABP client has no method {message.method[:80]!r}")
+        elif message.method == abp.PROGRESS:
+            progress = abp.decode_progress(message.params)
+            if progress is not None:
+                listener.progressed(progress)
+        else:
+            listener.told(abp.decode_notice({"event": message.method, "data": message.params}))
+
+    def _dropped(self, odd: Stray | Rejected) -> None:
+        if self._listener is not None and isinstance(odd, Rejected):
+            data = {"code": "TRANSPORT_ERROR", "message": f"a line of the app's was dropped: {odd.reason}"}
+            self._listener.told(Notice(Event.ERROR, "notifications/error", data))
+
+    async def _answer(self, request: Request, listener: Listener) -> None:
+        response = await put({"method": request.method, "params": request.params}, listener, self.origin)
+        if self._link is not None and self._link.is_open(request.id):
+            self._link.respond(request.id, response)
+
+
+class _Binding:
+    """Which of the two bindings an app speaks. Our first line can be read as either; the app's first line decides."""
+
+    def __init__(self) -> None:
+        self.envelope: bool | None = None
+
+    def inward(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.envelope is None:
+            self.envelope = is_envelope(message)
+        return from_envelope(message) if self.envelope and is_envelope(message) else message
+
+    def outward(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.envelope is None and "method" in message:
+            return {**message, **to_envelope(message, time.time())}
+        return to_envelope(message, time.time()) if self.envelope else message
+
+
+@asynccontextmanager
+async def _only_error() -> AsyncIterator[None]:
+    """A task group wraps what happens in it; the one error inside is what happened."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner: BaseException = group
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            inner = inner.exceptions[0]
+        if isinstance(inner, (AppError, OSError)):
+            raise inner from None
+        raise

@@ -1,0 +1,52 @@
+"""TARGET -> the app behind it. Each kind of app is loaded only when one of its kind is wanted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from urllib.parse import urlsplit
+
+from abp_bridge.apps import App, AppError
+from abp_bridge.settings import Settings
+
+FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
+
+
+def make_app(target: str, named: bool, settings: Settings) -> App:
+    """The app for `target`, not yet opened. Raises AppError.
+
+    `named`: the person wrote it when starting the bridge. A target that a model names can neither start a command nor reach a private network.
+    """
+    if target in ("demo", "demo:page"):
+        return _demo(target, settings)
+    if target.startswith("stdio:"):
+        if not named:
+            raise AppError("Only the person can start a command as an app: start abp-bridge with --app 'stdio:...'", "PERMISSION_DENIED")
+        return _command(target.removeprefix("stdio:"))
+    if urlsplit(target).scheme in ("http", "https"):
+        from abp_bridge.apps.browser import BrowserApp
+
+        return BrowserApp(target, settings, named=named)
+    raise AppError(f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS")
+
+
+def _command(command: str) -> App:
+    from abp_bridge.apps.stdio import StdioApp
+
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise AppError(f"stdio:{command} cannot be read as a command: {problem}", "INVALID_PARAMS") from None
+    if not words:
+        raise AppError("stdio: needs a command, as in --app 'stdio:python my_app.py'", "INVALID_PARAMS")
+    return StdioApp(words)
+
+
+def _demo(target: str, settings: Settings) -> App:
+    if target == "demo":
+        from abp_bridge.apps.stdio import StdioApp
+
+        return StdioApp([sys.executable, "-m", "abp_bridge.apps.demo"], origin="demo")
+    from abp_bridge.apps.demo.site import DemoPage
+
+    return DemoPage(settings)

@@ -1,0 +1,143 @@
+"""One question's way to the person: up the ladder, asked again when the answer does not fit, and ended once.
+
+The ledger decides what ends a question; whatever ends it first stops the asking here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import anyio
+
+from abp_bridge.core import matrix, schema
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.ledger import Event, Ledger
+from abp_bridge.core.matrix import Column, Rung
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, review
+from abp_bridge.core.text import label
+from abp_bridge.hosts import Host, HostGone, Reply, SurfaceRefused
+
+MAX_OPEN = 2_000
+MAX_TIME = 3_600.0
+TRIES_AGAIN = 2
+
+_EVENTS = {Outcome.UNSUPPORTED: Event.REFUSE, Outcome.WITHDRAWN: Event.WITHDRAW}
+_REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED: "The user dismissed the question."}
+
+
+class Asking:
+    """The open questions of a session, and the asking of each. Times are in seconds."""
+
+    def __init__(self, host: Host, *, limit: float, person_floor: float) -> None:
+        self.ledger = Ledger()
+        self._host = host
+        self._limit = limit
+        self._person_floor = person_floor
+        self._scopes: dict[str, anyio.CancelScope] = {}
+
+    async def ask(self, question: Question) -> Answer:
+        """Put `question` to the person. Returns exactly one answer, whatever happens; only cancelling the session itself raises."""
+        if len(self.ledger.open) >= MAX_OPEN:
+            return Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=f"{MAX_OPEN} questions are open already")
+        entry = self.ledger.add(question, anyio.current_time())
+        limit = min(question.timeout or self._limit, MAX_TIME)
+        self._scopes[question.id] = scope = anyio.CancelScope()
+        try:
+            with scope, anyio.move_on_after(limit) as clock:
+                answer = await self._climb(question)
+                self.ledger.apply(question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer)
+            if clock.cancelled_caught:
+                self._finish(question, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
+        finally:
+            self._finish(question, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
+            del self._scopes[question.id]
+        assert entry.answer is not None, "a question that is not asked any more has ended"
+        return entry.answer
+
+    def withdraw(self, questions: Iterable[Question], reason: str) -> None:
+        """Nobody needs these any more: take them down, and answer them as withdrawn."""
+        for question in questions:
+            self._finish(question, Event.WITHDRAW, Outcome.WITHDRAWN, reason)
+            if question.id in self._scopes:
+                self._scopes[question.id].cancel()
+
+    def _finish(self, question: Question, event: Event, outcome: Outcome, reason: str) -> None:
+        if self.ledger.entry(question.id) is not None:
+            self.ledger.apply(question.id, event, answer=self._unanswered(question, outcome, reason))
+
+    def _unanswered(self, question: Question, outcome: Outcome, reason: str) -> Answer:
+        entry = self.ledger.entry(question.id)
+        assert entry is not None, "only an open question is ended"
+        return Answer(outcome, AnsweredBy.NOBODY, route=entry.route, latency=anyio.current_time() - entry.since, reason=reason)
+
+    async def _climb(self, question: Question) -> Answer:
+        """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
+        columns = list(self._host.columns)
+        reasons: list[str] = []
+        policy: Answer | None = None
+        for rung in matrix.ladder(question, columns):
+            self.ledger.apply(question.id, Event.ASK, route=rung.name)
+            try:
+                answer = await self._ask_on(question, rung)
+            except (SurfaceRefused, RemoteProtocolError) as problem:
+                reasons.append(f"{rung.column.surface.value}: {problem}")
+                continue
+            except HostGone:
+                return self._unanswered(question, Outcome.WITHDRAWN, "the host ended before it answered")
+            if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:
+                return answer
+            policy = policy or answer
+        if policy is not None:
+            return policy
+        why = "; ".join(reasons) or matrix.refusals(question, columns)
+        return self._unanswered(question, Outcome.UNSUPPORTED, f"Nobody could be asked: {why}")
+
+    async def _ask_on(self, question: Question, rung: Rung) -> Answer:
+        started = anyio.current_time()
+        reply, route = await self._fill(question, rung)
+        answer = Answer(
+            reply.outcome,
+            AnsweredBy.MODEL if question.kind is Kind.SAMPLING else AnsweredBy.PERSON,
+            content=reply.content,
+            route=route,
+            latency=anyio.current_time() - started,
+            reason=_REASONS.get(reply.outcome, ""),
+            unchecked=tuple(sorted({word for field in question.fields for word in schema.unchecked(field.schema)})),
+        )
+        return attribute(question, answer, self._person_floor)
+
+    async def _fill(self, question: Question, rung: Rung) -> tuple[Reply, str]:
+        """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
+
+        What does not fit is asked for again, at most twice, in plainer form and saying what was wrong; a form of several fields is then asked one
+        field at a time.
+        """
+        reply = await self._host.ask(question, rung.column)
+        if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
+            return reply, rung.name
+        content, problems = review(question, reply.content)
+        if not problems:
+            return Reply(Outcome.ACCEPTED, content), rung.name
+        plain = replace(rung.column, plain=True)
+        surface = rung.column.surface.value
+        if len(question.fields) == 1:
+            return await self._insist(question, plain, problems), f"{surface} (asked again)"
+        content = {}
+        for field in question.fields:
+            single = replace(question, fields=(field,), message=f"{question.message}\n\n{field.title or label(field.name)}")
+            reply = await self._insist(single, plain, [problem for problem in problems if problem.startswith(field.name)])
+            if reply.outcome is not Outcome.ACCEPTED:
+                return reply, f"{surface} (one field at a time)"
+            content.update(reply.content)
+        return Reply(Outcome.ACCEPTED, content), f"{surface} (one field at a time)"
+
+    async def _insist(self, question: Question, column: Column, problems: Sequence[str]) -> Reply:
+        for _ in range(TRIES_AGAIN):
+            reply = await self._host.ask(question, column, "; ".join(problems))
+            if reply.outcome is not Outcome.ACCEPTED:
+                return reply
+            content, problems = review(question, reply.content)
+            if not problems:
+                return Reply(Outcome.ACCEPTED, content)
+        return Reply(Outcome.INVALID)

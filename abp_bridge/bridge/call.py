@@ -1,0 +1,125 @@
+"""One call of a capability: it runs in the session, keeps the app's time, and ends with a result whatever happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import anyio
+
+from abp_bridge.apps import App
+from abp_bridge.core.capability import CallResult, SavedFile, failed
+from abp_bridge.core.notice import Progress, Rising
+from abp_bridge.core.question import Question
+from abp_bridge.hosts import Ended
+
+Json = Any
+
+MAX_TOLD = 50
+FOREVER = float("inf")
+
+
+class Call:
+    """See `hosts.Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
+
+    def __init__(
+        self,
+        id: str,
+        app: App,
+        capability: str,
+        params: Mapping[str, Json],
+        *,
+        timeout: float,
+        on_progress: Callable[[Progress], None] | None,
+        withdraw: Callable[[Iterable[Question], str], None],
+        keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
+    ) -> None:
+        """`withdraw` takes questions down; `keep` puts what is too large for a host into files."""
+        self.id = id
+        self.capability = capability
+        self._app = app
+        self._params = params
+        self._timeout = timeout
+        self._on_progress = on_progress
+        self._withdraw = withdraw
+        self._keep = keep
+        self._scope = anyio.CancelScope()
+        self._left = timeout
+        self._cancelled = ""
+        self._lost = ""
+        self._questions: dict[str, Question] = {}
+        self._rising = Rising()
+        self._told: Counter[str] = Counter()
+        self._untold = 0
+        self._done = anyio.Event()
+        self._ended = Ended(failed("CANCELLED", "The session ended.", cancelled=True))
+
+    async def wait(self) -> Ended:
+        await self._done.wait()
+        return self._ended
+
+    def cancel(self, reason: str) -> None:
+        """The host no longer wants it: the app is told, its questions are taken down."""
+        self._cancelled = self._cancelled or reason
+        self._scope.cancel()
+
+    def lose(self, reason: str) -> None:
+        """The app is gone: there is nobody left to tell, and no result to wait for."""
+        self._lost = self._lost or reason
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Call the app and wait. Anything may cancel this; `wait` returns all the same."""
+        result: CallResult | None = None
+        try:
+            with self._scope:
+                self._scope.deadline = anyio.current_time() + self._timeout
+                result = await self._app.call(self.capability, self._params, self.id)
+            if result is None:
+                result = await self._give_up()
+            result, files = self._keep(result)
+            self._ended = Ended(result, self.summary(), files)
+        finally:
+            self._withdraw(list(self._questions.values()), "its call ended")
+            self._done.set()
+
+    async def _give_up(self) -> CallResult:
+        if self._lost:
+            return failed("DISCONNECTED", f"The app is gone: {self._lost}. Reconnect with abp_connect.", retryable=True)
+        late = f"{self.capability} took longer than {self._timeout:g} s"
+        reason = self._cancelled or late
+        self._withdraw(list(self._questions.values()), f"its call ended: {reason}")
+        await self._app.cancel(self.id, reason)
+        if self._cancelled:
+            return failed("CANCELLED", f"The call was cancelled: {reason}.", cancelled=True)
+        return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
+
+    def asked(self, question: Question) -> None:
+        """A question of this call is open: the person's time is not the app's."""
+        if not self._questions and not self._scope.cancel_called:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = FOREVER
+        self._questions[question.id] = question
+
+    def answered(self, question: Question) -> None:
+        """The question has ended, and the app's clock goes on when it was the last."""
+        self._questions.pop(question.id, None)
+        if not self._questions and not self._scope.cancel_called:
+            self._scope.deadline = anyio.current_time() + self._left
+
+    def progressed(self, report: Progress) -> None:
+        rising = self._rising.next(report)
+        if rising is not None and self._on_progress is not None and not self._done.is_set():
+            self._on_progress(rising)
+
+    def told(self, line: str) -> None:
+        if line in self._told or len(self._told) < MAX_TOLD:
+            self._told[line] += 1
+        else:
+            self._untold += 1
+
+    def summary(self) -> list[str]:
+        """What the app told while it ran, a line each, repeated ones counted."""
+        lines = [f"{line} ({count} times)" if count > 1 else line for line, count in self._told.items()]
+        return [*lines, f"and {self._untold} more; abp_status shows the last of each kind"] if self._untold else lines

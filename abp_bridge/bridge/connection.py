@@ -1,0 +1,207 @@
+"""One connected app as the session knows it: what it offers, what it told last, which of its calls and questions are open."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+
+from abp_bridge.apps import App
+from abp_bridge.bridge.call import Call
+from abp_bridge.core.capability import Capability, Opened
+from abp_bridge.core.notice import Event, Notice, Progress, describe
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.hosts import Host
+from abp_bridge.protocols import abp
+from abp_bridge.wire.stdio import whisper
+
+Json = Any
+
+MAX_STATE_FIELDS = 500
+MAX_STATE_SIZE = 64 * 1024
+MAX_KINDS = 50
+
+
+class Session(Protocol):
+    """What a connection needs of its session."""
+
+    host: Host
+
+    def new_id(self, kind: str) -> str: ...
+    def admit(self, connection: Connection, wanted: str) -> str: ...
+    def dismiss(self, connection: Connection) -> None: ...
+    async def ask(self, question: Question) -> Answer: ...
+    def withdraw(self, questions: Iterable[Question], reason: str) -> None: ...
+
+
+class Connection:
+    """Implements `apps.Listener`. `live` holds it open until `close` is set or the app is gone; then `closed` is set."""
+
+    def __init__(self, session: Session, target: str, app: App) -> None:
+        self.id = ""
+        self.target = target
+        self.app = app
+        self.capabilities: dict[str, Capability] = {}
+        self.state: dict[str, Json] = {}
+        self.calls: dict[str, Call] = {}
+        self.close = anyio.Event()
+        self.closed = anyio.Event()
+        self._session = session
+        self._opened: Opened | None = None
+        self._warnings: list[str] = []
+        self._questions: dict[str, Question] = {}
+        self._last: dict[str, Json] = {}
+        self._counts: Counter[str] = Counter()
+        self._progress: Progress | None = None
+        self._listing = anyio.Event()
+        self._reason = "the app was disconnected"
+
+    async def live(self, *, task_status: TaskStatus[None]) -> None:
+        """Hold the connection open. Raises AppError when it cannot be opened; afterwards nothing, so that no app can end the session."""
+        try:
+            async with AsyncExitStack() as stack:
+                self._opened = await stack.enter_async_context(self.app.open(self))
+                self._warnings.extend(self._opened.warnings)
+                self._offer(self._opened.capabilities)
+                self.id = self._session.admit(self, self._opened.id)
+                task_status.started()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._list_again)
+                    await self.close.wait()
+                    tasks.cancel_scope.cancel()
+                self._end_calls()
+        except Exception as problem:
+            if not self.id:
+                raise
+            whisper(f"{self.app.origin} ended badly: {problem!r}")
+        finally:
+            self._end_calls()
+            self._session.dismiss(self)
+            self.closed.set()
+
+    def run(self, call: Call) -> None:
+        """Count `call` among the running ones, until it calls `over`."""
+        self.calls[call.id] = call
+
+    def over(self, call: Call) -> None:
+        self.calls.pop(call.id, None)
+
+    def status(self) -> dict[str, Json]:
+        """For `abp_status`: everything but what a person answered."""
+        opened, progress = self._opened, self._progress
+        return {
+            "name": opened.name if opened else "",
+            "origin": self.app.origin,
+            "target": self.target,
+            "abpVersion": opened.version if opened else "",
+            "capabilities": [
+                {"name": each.name, "available": each.available, **({"deprecated": each.deprecated} if each.deprecated else {})}
+                for each in self.capabilities.values()
+            ],
+            "running": [{"call": call.id, "capability": call.capability} for call in self.calls.values()],
+            "told": {name: {"count": self._counts[name], "last": last} for name, last in self._last.items()},
+            "progress": None if progress is None else {"value": progress.value, "total": progress.total, "message": progress.message},
+            "state": dict(self.state),
+            "warnings": list(self._warnings),
+        }
+
+    def warn(self, words: str) -> None:
+        if words not in self._warnings and len(self._warnings) < MAX_KINDS:
+            self._warnings.append(words)
+
+    # --- apps.Listener ---
+
+    def new_question_id(self) -> str:
+        return self._session.new_id("question")
+
+    async def ask(self, question: Question) -> Answer:
+        """See `Listener.ask`. With one call running the question is that call's; with several, nobody can say whose."""
+        call = self._only_call()
+        question = replace(question, call=call.id if call else None)
+        self._questions[question.id] = question
+        if call:
+            call.asked(question)
+        try:
+            return await self._session.ask(question)
+        finally:
+            self._questions.pop(question.id, None)
+            if call:
+                call.answered(question)
+
+    def told(self, notice: Notice) -> None:
+        """See `Listener.told`."""
+        self._counts[notice.name] += 1
+        if notice.name in self._last or len(self._last) < MAX_KINDS:
+            self._last[notice.name] = _kept(dict(notice.data))
+        if (hook := _HOOKS.get(notice.event)) is not None:
+            hook(self, notice)
+        call = self.calls.get(notice.operation or "") or self._only_call()
+        if call is not None:
+            call.told(describe(notice))
+        self._session.host.told(self.id, self.app.origin, notice)
+
+    def progressed(self, progress: Progress) -> None:
+        """See `Listener.progressed`. Attributed by token, else to the only running call, else to the session (X4)."""
+        self._progress = progress
+        call = self.calls.get(progress.operation or "") or self._only_call()
+        if call is not None:
+            call.progressed(progress)
+
+    def gone(self, reason: str) -> None:
+        """See `Listener.gone`."""
+        self._reason = reason
+        self._end_calls()
+        self.close.set()
+
+    def _only_call(self) -> Call | None:
+        return next(iter(self.calls.values())) if len(self.calls) == 1 else None
+
+    def _state_changed(self, notice: Notice) -> None:
+        field = str(notice.data.get("field", "state"))
+        known = field in self.state
+        if not known and len(self.state) >= MAX_STATE_FIELDS:
+            self.warn(f"the app has more than {MAX_STATE_FIELDS} state fields; further ones are not kept as resources")
+            return
+        self.state[field] = _kept(notice.data.get("newValue"))
+        if not known:
+            self._session.host.resources_changed()
+
+    def _capabilities_changed(self, notice: Notice) -> None:
+        self._listing.set()
+
+    def _offer(self, capabilities: Sequence[Capability]) -> None:
+        self.capabilities = {capability.name: capability for capability in capabilities}
+
+    async def _list_again(self) -> None:
+        """On `capabilities/list_changed`: ask the app what it offers now, and tell the host (B4). An empty answer wipes nothing (X12)."""
+        while True:
+            await self._listing.wait()
+            self._listing = anyio.Event()
+            listed = await self.app.capabilities()
+            merged = {each.name: each for each in abp.merge_capabilities(self.capabilities.values(), listed)}
+            if merged != self.capabilities:
+                self._offer(list(merged.values()))
+                self._session.host.capabilities_changed()
+
+    def _end_calls(self) -> None:
+        self._session.withdraw(list(self._questions.values()), self._reason)
+        for call in list(self.calls.values()):
+            call.lose(self._reason)
+
+
+_HOOKS: dict[Event, Callable[[Connection, Notice], None]] = {
+    Event.STATE_CHANGED: Connection._state_changed,
+    Event.CAPABILITIES_CHANGED: Connection._capabilities_changed,
+}
+
+
+def _kept(value: Json) -> Json:
+    """What is remembered of something an app told: the newest, up to a size."""
+    size = len(json.dumps(value, default=str))
+    return value if size <= MAX_STATE_SIZE else f"[{size} characters: too large to keep]"

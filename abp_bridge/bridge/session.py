@@ -1,0 +1,286 @@
+"""The session as a host sees it: connect, call, read, status. Joins the host, the apps and the asking."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from abp_bridge.apps import App, AppError
+from abp_bridge.bridge.asking import Asking
+from abp_bridge.bridge.call import Call
+from abp_bridge.bridge.connection import Connection
+from abp_bridge.core import schema
+from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.notice import Progress
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.text import label
+from abp_bridge.hosts import DeskError, Host, Offer, Resource, state_uri
+from abp_bridge.protocols import abp
+from abp_bridge.results import INLINE_LIMIT, Results, spelled
+from abp_bridge.settings import Settings
+
+Json = Any
+
+CLOSE_LIMIT = 1.5
+
+
+class Bridge:
+    """One session. Implements `hosts.Desk`. Calls and connections live in `tasks`, which must outlive it.
+
+    `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
+    """
+
+    def __init__(self, settings: Settings, host: Host, tasks: TaskGroup, make_app: Callable[[str, bool], App]) -> None:
+        self.host = host
+        self._settings = settings
+        self._tasks = tasks
+        self._make_app = make_app
+        self._apps: dict[str, Connection] = {}
+        self._connecting = anyio.Lock()
+        self._serial = 0
+        self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
+        self._results = Results(settings.output_dir)
+
+    # --- hosts.Desk ---
+
+    async def connect(self, target: str | None) -> Sequence[str]:
+        """See `Desk.connect`."""
+        if target is None and not self._settings.apps and not self._apps:
+            raise DeskError("MISSING_PARAM", "There is no app to connect. Give a target, or start abp-bridge with --app.")
+        async with self._connecting:
+            for wanted in self._not_connected() if target is None else [target]:
+                await self._connect(wanted)
+        return [each.id for each in self._apps.values() if target is None or each.target == target]
+
+    async def disconnect(self, app: str | None) -> Sequence[str]:
+        """See `Desk.disconnect`."""
+        leaving = [self._connection(app)] if app is not None else list(self._apps.values())
+        for connection in leaving:
+            connection.close.set()
+        for connection in leaving:
+            await connection.closed.wait()
+        return [connection.id for connection in leaving]
+
+    def offers(self) -> Sequence[Offer]:
+        """See `Desk.offers`."""
+        return [Offer(app.id, app.app.origin, capability) for app in self._apps.values() for capability in app.capabilities.values()]
+
+    async def start(
+        self,
+        capability: str,
+        params: Mapping[str, Json],
+        *,
+        app: str | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Call:
+        """See `Desk.start`."""
+        if not self._having(capability, app) and (self._not_connected() or not self._apps):
+            await self.connect(None)
+        connection, known = self._find(capability, app)
+        if problems := schema.check(dict(params), known.input_schema):
+            raise DeskError("INVALID_PARAMS", f"The parameters of {capability} do not fit: {'; '.join(problems)}.")
+        call = Call(
+            self.new_id("call"),
+            connection.app,
+            capability,
+            params,
+            timeout=timeout or self._settings.call_timeout,
+            on_progress=on_progress,
+            withdraw=self.withdraw,
+            keep=lambda result: self._keep(connection, result),
+        )
+        connection.run(call)
+        self._tasks.start_soon(self._run, connection, call)
+        return call
+
+    async def render_pdf(self, app: str | None) -> SavedFile:
+        """See `Desk.render_pdf`."""
+        able = [each for each in self._apps.values() if each.app.renders] if app is None else [self._connection(app)]
+        if not able:
+            raise DeskError("NOT_SUPPORTED", "No connected app has a page. Connect one by its http(s) address first.")
+        try:
+            content = await able[0].app.render_pdf()
+            return self._save(able[0], content, "application/pdf", f"{able[0].id}.pdf")
+        except AppError as problem:
+            raise DeskError(problem.code, str(problem)) from None
+        except OSError as problem:
+            raise DeskError("OPERATION_FAILED", f"The PDF could not be saved: {problem}") from None
+
+    @property
+    def renders(self) -> bool:
+        return any(each.app.renders for each in self._apps.values())
+
+    def resources(self) -> Sequence[Resource]:
+        """See `Desk.resources`."""
+        states = [
+            Resource(state_uri(app.id, field), f"{app.id}: {field}", "State that the app told", "application/json")
+            for app in self._apps.values()
+            for field in app.state
+        ]
+        files = [Resource(file.uri, file.name, f"Saved to {file.path}", file.mime_type, file.size) for file in self._results.list()]
+        return states + files
+
+    def read(self, uri: str) -> tuple[str, str | bytes]:
+        """See `Desk.read`."""
+        for app in self._apps.values():
+            for field, value in app.state.items():
+                if state_uri(app.id, field) == uri:
+                    return "application/json", json.dumps(value, ensure_ascii=False)
+        try:
+            found = self._results.read(uri)
+        except OSError as problem:
+            raise DeskError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
+        if found is None:
+            raise DeskError("UNKNOWN_RESOURCE", f"There is no resource {label(uri)!r}; resources/list names those there are.")
+        mime_type, content = found
+        if mime_type.startswith(("text/", "application/json")):
+            with contextlib.suppress(UnicodeDecodeError):
+                return mime_type, content.decode()
+        return mime_type, content
+
+    def status(self) -> dict[str, Json]:
+        """See `Desk.status`. Holds nothing that a person answered."""
+        ledger = self._asking.ledger
+        return {
+            "host": self.host.name,
+            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns],
+            "apps": {app.id: app.status() for app in self._apps.values()},
+            "notConnected": self._not_connected(),
+            "questions": {
+                "open": [
+                    {"id": each.question.id, "app": each.question.origin, "message": each.question.message, "route": each.route}
+                    for each in ledger.open
+                ],
+                "ended": [
+                    {
+                        "id": each.id,
+                        "method": each.kind,
+                        "app": each.origin,
+                        "message": each.message,
+                        "outcome": each.outcome.value,
+                        "answeredBy": each.answered_by.value,
+                        "route": each.route,
+                        "seconds": round(each.latency, 3),
+                        "reason": each.reason,
+                    }
+                    for each in ledger.ended
+                ],
+                "endedCount": ledger.ended_count,
+            },
+        }
+
+    async def close(self, reason: str) -> None:
+        """The session is over: what is open ends, the apps are told, temporary files go. Bounded by `CLOSE_LIMIT`."""
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+            leaving = list(self._apps.values())
+            for connection in leaving:
+                connection.gone(reason)
+            for connection in leaving:
+                await connection.closed.wait()
+        self._results.close()
+
+    # --- connection.Session ---
+
+    def new_id(self, kind: str) -> str:
+        self._serial += 1
+        return f"{kind}-{self._serial}"
+
+    def admit(self, connection: Connection, wanted: str) -> str:
+        """Give a connection that has opened its id, made of the app's own, and tell the host what it can do."""
+        stem = "-".join("".join(letter if letter.isascii() and letter.isalnum() else " " for letter in wanted.lower()).split())[:32] or "app"
+        id, number = stem, 2
+        while id in self._apps:
+            id, number = f"{stem}-{number}", number + 1
+        self._apps[id] = connection
+        self.host.capabilities_changed()
+        return id
+
+    def dismiss(self, connection: Connection) -> None:
+        if self._apps.pop(connection.id, None) is not None:
+            self.host.capabilities_changed()
+
+    async def ask(self, question: Question) -> Answer:
+        return await self._asking.ask(question)
+
+    def withdraw(self, questions: Iterable[Question], reason: str) -> None:
+        self._asking.withdraw(questions, reason)
+
+    # --- apps and calls ---
+
+    def _not_connected(self) -> list[str]:
+        connected = {each.target for each in self._apps.values()}
+        return [target for target in self._settings.apps if target not in connected]
+
+    async def _connect(self, target: str) -> None:
+        if any(each.target == target for each in self._apps.values()):
+            return
+        try:
+            app = self._make_app(target, target in self._settings.apps)
+            await self._tasks.start(Connection(self, target, app).live)
+        except AppError as problem:
+            raise DeskError(problem.code, str(problem)) from None
+
+    def _connection(self, id: str) -> Connection:
+        if id not in self._apps:
+            raise DeskError("DISCONNECTED", f"There is no connected app {label(id)!r}; abp_status lists those there are.")
+        return self._apps[id]
+
+    def _having(self, capability: str, app: str | None) -> list[Connection]:
+        return [each for each in self._apps.values() if app in (None, each.id) and capability in each.capabilities]
+
+    def _find(self, capability: str, app: str | None) -> tuple[Connection, Capability]:
+        if app is not None:
+            self._connection(app)
+        found = self._having(capability, app)
+        if len(found) == 1:
+            return found[0], found[0].capabilities[capability]
+        if len(found) > 1:
+            raise DeskError("INVALID_PARAMS", f"Several apps have {capability}: name one of {', '.join(each.id for each in found)} as app.")
+        known = [offer.capability.name for offer in self.offers() if app in (None, offer.app)]
+        more = f" and {len(known) - 50} more" if len(known) > 50 else ""
+        shown = f"Known are {', '.join(known[:50])}{more}." if known else "The app names no capabilities."
+        raise DeskError("UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}")
+
+    async def _run(self, connection: Connection, call: Call) -> None:
+        try:
+            await call.run()
+        finally:
+            connection.over(call)
+
+    def _keep(self, connection: Connection, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
+        """Binary and oversized data goes to files; what could not be saved is said, and stays."""
+        files: list[SavedFile] = []
+        data, found = abp.extract(result.data)
+        items: list[dict[str, Json]] = []
+        for item in found:
+            if isinstance(item, abp.Reference):
+                items.append({"downloadUrl": item.url, "note": "not downloaded"})
+            else:
+                items.append(self._filed(connection, files, item.content, item.mime_type, item.name))
+        data = abp.fill(data, items)
+        text = spelled(data)
+        if len(text) > INLINE_LIMIT:
+            kind, name = ("text/plain", "result.txt") if isinstance(data, str) else ("application/json", "result.json")
+            filed = self._filed(connection, files, text.encode(errors="replace"), kind, name)
+            data = filed if "savedTo" in filed else data
+        return replace(result, data=data), files
+
+    def _filed(self, connection: Connection, files: list[SavedFile], content: bytes, mime_type: str, name: str) -> dict[str, Json]:
+        try:
+            files.append(self._save(connection, content, mime_type, name))
+        except OSError as problem:
+            return {"notSaved": str(problem), "mimeType": mime_type, "encoding": "base64", "content": base64.b64encode(content).decode()}
+        return {"savedTo": files[-1].path, "mimeType": mime_type, "size": len(content)}
+
+    def _save(self, connection: Connection, content: bytes, mime_type: str, name: str) -> SavedFile:
+        saved = self._results.save(connection.id, content, mime_type, name)
+        self.host.resources_changed()
+        return saved

@@ -1,0 +1,97 @@
+"""The command line: one thin function per command. Imports nothing heavy before it knows which command it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+An app is named by TARGET:
+  https://app.example        a web page that speaks ABP, opened in a headless Chromium (needs the extra 'browser')
+  stdio:COMMAND              a program that speaks ABP on its stdin and stdout
+  demo, demo:page            the built-in app, without and with a browser
+
+Try it:
+  abp-bridge demo                          see every kind of question, here in this terminal
+  abp-bridge serve --app demo              what an MCP host launches
+
+Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT, ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point. Returns the exit code; errors are one line on stderr that says what to do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C just ends us, without a traceback
+    options = _parser().parse_args(arguments)
+    code: int = options.run(options)
+    return code
+
+
+def entry() -> None:
+    """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for us to go."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+    os._exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    from abp_bridge import VERSION
+
+    parser = argparse.ArgumentParser(
+        prog="abp-bridge",
+        description="Carries the questions of web apps that speak ABP (the Agentic Browser Protocol, agenticbrowserprotocol.io) to the person behind "
+        "an agent host, and the answers back.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"abp-bridge {VERSION}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", help="the bridge itself, on stdin and stdout, for an MCP host to launch", description="The stdio bridge: an MCP server (2025-06-18 and 2025-11-25). Hosts launch it; it is not for typing at.")
+    serve.add_argument("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
+    serve.add_argument("--allow", action="append", dest="allowed_hosts", metavar="HOST", help="let the model connect apps on this private host, for example localhost. May be repeated")
+    serve.add_argument("--output-dir", metavar="DIR", help="keep the files of results here (otherwise: a temporary folder that goes when the session ends)")
+    serve.add_argument("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    serve.set_defaults(run=_serve)
+
+    demo = commands.add_parser("demo", help="the built-in app behind a real bridge, with this terminal as its host", description="Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells.")
+    demo.add_argument("--browser", action="store_true", help="the same app as a page in Chromium")
+    demo.add_argument("--answers", metavar="FILE", help="answer from a JSON file instead of asking here: a list, one entry a question")
+    demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _settings(options: argparse.Namespace, *names: str) -> Any:
+    from abp_bridge.settings import SettingsError, read_settings
+
+    flags = {name: tuple(value) if isinstance(value := getattr(options, name), list) else value for name in names}
+    try:
+        return read_settings(os.environ, **flags)
+    except SettingsError as problem:
+        print(f"abp-bridge: {problem}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from abp_bridge.serve import run
+
+    return run(_settings(options, "apps", "allowed_hosts", "output_dir", "headless"))
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from abp_bridge.demo import run
+
+    return run(browser=options.browser, answers=options.answers, as_json=options.json)

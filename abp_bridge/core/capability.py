@@ -1,0 +1,75 @@
+"""What an app is and does, in no protocol's words: its capabilities, and how a call to one of them ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from abp_bridge.core.schema import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Something an app can do. `description` is safe to show; `input_schema` is the app's own."""
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Json] = field(default_factory=dict)
+    available: bool = True
+    experimental: bool = False
+    deprecated: str = ""  # what to use instead, or just that it is
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What an app answered to `initialize`. `name` and `id` are its own words about itself; `version` is the ABP version it speaks."""
+
+    id: str
+    name: str
+    session: str
+    version: str
+    capabilities: tuple[Capability, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call failed, with the app's own code. `retry_after` is in seconds."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    retry_after: float | None = None
+    details: Json = None
+    alternatives: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        hint = " (retryable)" if self.retryable else ""
+        after = f", after {self.retry_after:g} s" if self.retry_after else ""
+        return f"{self.code}: {self.message}{hint}{after}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """How a call ended: `failure` is None when it succeeded, and then `data` is what the app returned."""
+
+    data: Json = None
+    failure: Failure | None = None
+    cancelled: bool = False
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFile:
+    """A file that a result was saved to. `uri` is its resource, `path` where it lies on this machine."""
+
+    uri: str
+    path: str
+    name: str
+    mime_type: str
+    size: int
+
+
+def failed(code: str, message: str, *, retryable: bool = False, cancelled: bool = False) -> CallResult:
+    """A result that the bridge makes itself, in the app's shape."""
+    return CallResult(failure=Failure(code, message, retryable), cancelled=cancelled)

@@ -1,0 +1,187 @@
+"""The capability matrix as data: what each surface can do with each shape of question. The code routes by it, and the docs are printed from it.
+
+A column is a surface and, where it matters, the protocol version it speaks. A missing cell is a refusal: the key is the version gate.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from abp_bridge.core.question import FieldType, Kind, Question
+
+FEW = 4
+
+
+class Surface(enum.Enum):
+    """One way a host can be asked."""
+
+    MCP_FORM = "mcp-form"
+    MCP_URL = "mcp-url"
+    MCP_SAMPLING = "mcp-sampling"
+
+
+class Shape(enum.Enum):
+    """What a question looks like to a surface; the value is its row's heading."""
+
+    TEXT = "text"
+    FORMATTED_TEXT = "formatted text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    CONFIRM = "confirm"
+    CONFIRM_DESTRUCTIVE = "destructive confirm"
+    SELECT_FEW = f"select, up to {FEW}"
+    SELECT_MANY = f"select, more than {FEW}"
+    MULTI_SELECT = "multi-select"
+    FIELDS = "several fields"
+    NESTED = "nested JSON"
+    SECRET = "secret"
+    FILE = "file"
+    SAMPLING = "sampling"
+
+
+class Treatment(enum.Enum):
+    NATIVE = "native"
+    DOWNGRADED = "downgraded"
+    OUT_OF_BAND = "out of band"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One cell. `how` says in a few words what a downgrade does, or why a refusal refuses."""
+
+    treatment: Treatment
+    how: str = ""
+
+    @property
+    def asks(self) -> bool:
+        return self.treatment is not Treatment.REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A surface as one host offers it. `plain`: its forms show only text, yes or no, and one of several (from the host's profile)."""
+
+    surface: Surface
+    version: str = ""
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One place where a question can be asked, and how."""
+
+    column: Column
+    route: Route
+
+    @property
+    def name(self) -> str:
+        how = f" ({self.route.how})" if self.route.how else ""
+        return self.column.surface.value + how
+
+
+NATIVE = Route(Treatment.NATIVE)
+
+
+def _downgraded(how: str) -> Route:
+    return Route(Treatment.DOWNGRADED, how)
+
+
+def _refused(why: str) -> Route:
+    return Route(Treatment.REFUSED, why)
+
+
+_NO_SECRETS = _refused("a form passes through the host and the model: secrets never do")
+_NO_FILES = _refused("MCP forms carry no files")
+_ONLY_SAMPLING = _refused("this surface asks a model, not the person")
+_NOT_A_FORM = _refused("a form asks the person, not a model")
+_NO_PAGE = _refused("there is no page of the bridge's own to point to")
+
+_FORM_2025_11_25: dict[Shape, Route] = {
+    Shape.TEXT: NATIVE,
+    Shape.FORMATTED_TEXT: NATIVE,
+    Shape.NUMBER: NATIVE,
+    Shape.BOOLEAN: NATIVE,
+    Shape.CONFIRM: NATIVE,
+    Shape.CONFIRM_DESTRUCTIVE: NATIVE,
+    Shape.SELECT_FEW: NATIVE,
+    Shape.SELECT_MANY: NATIVE,
+    Shape.MULTI_SELECT: NATIVE,
+    Shape.FIELDS: NATIVE,
+    Shape.NESTED: _downgraded("as JSON text"),
+    Shape.SECRET: _NO_SECRETS,
+    Shape.FILE: _NO_FILES,
+    Shape.SAMPLING: _NOT_A_FORM,
+}
+
+_FORM_2025_06_18: dict[Shape, Route] = _FORM_2025_11_25 | {
+    Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
+}
+
+MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
+    (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
+    (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
+    (Surface.MCP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
+    (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
+}
+
+# What a plain column does instead, where that differs.
+PLAIN: dict[Shape, Route] = {
+    Shape.NUMBER: _downgraded("as text"),
+    Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
+}
+
+
+def shape(question: Question) -> Shape:
+    """The row a question stands in. A secret is a secret whatever else it is; several fields are as hard as the hardest of them."""
+    if question.secret:
+        return Shape.SECRET
+    if question.kind in _BY_KIND:
+        return _BY_KIND[question.kind]
+    if question.kind is Kind.CONFIRM:
+        return Shape.CONFIRM_DESTRUCTIVE if question.destructive else Shape.CONFIRM
+    if any(field.type is FieldType.JSON for field in question.fields):
+        return Shape.NESTED
+    if len(question.fields) != 1:
+        return Shape.FIELDS
+    field = question.fields[0]
+    if field.type is FieldType.CHOICE:
+        return Shape.SELECT_FEW if len(field.choices) <= FEW else Shape.SELECT_MANY
+    if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
+        return Shape.FORMATTED_TEXT
+    return _BY_FIELD[field.type]
+
+
+_BY_KIND = {Kind.RESOURCE: Shape.FILE, Kind.SAMPLING: Shape.SAMPLING}
+
+_BY_FIELD = {
+    FieldType.TEXT: Shape.TEXT,
+    FieldType.NUMBER: Shape.NUMBER,
+    FieldType.INTEGER: Shape.NUMBER,
+    FieldType.BOOLEAN: Shape.BOOLEAN,
+    FieldType.CHOICES: Shape.MULTI_SELECT,
+}
+
+
+def route(asked: Shape, column: Column) -> Route:
+    """The cell for a shape and a column; a pair that is not in the matrix is refused."""
+    row = MATRIX.get((column.surface, column.version), {})
+    cell = row.get(asked, _refused(f"{column.surface.value} {column.version} is not known here"))
+    if column.plain and column.surface is Surface.MCP_FORM and cell.asks:
+        return PLAIN.get(asked, cell)
+    return cell
+
+
+def ladder(question: Question, columns: Sequence[Column]) -> list[Rung]:
+    """Where `question` can be asked, best first: the host's order without what the matrix refuses."""
+    asked = shape(question)
+    return [Rung(column, cell) for column in columns if (cell := route(asked, column)).asks]
+
+
+def refusals(question: Question, columns: Iterable[Column]) -> str:
+    """Why no rung is left, for the app's developer: each surface of the host with its reason."""
+    asked = shape(question)
+    reasons = [f"{column.surface.value}: {cell.how}" for column in columns if not (cell := route(asked, column)).asks]
+    return "; ".join(reasons) or "the host offers no way to ask its user"

@@ -1,0 +1,104 @@
+"""What an app tells without asking: notices and progress, in no protocol's words.
+
+`Rising` turns whatever progress an app reports into what hosts accept: numbers that only go up, on one scale, ending at completion.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from abp_bridge.core.schema import Json
+
+
+class Event(enum.Enum):
+    """The value is the last part of ABP's notification name."""
+
+    CAPABILITIES_CHANGED = "capabilities/list_changed"
+    STATE_CHANGED = "state/changed"
+    STARTED = "operation/started"
+    COMPLETED = "operation/completed"
+    ERROR = "error"
+    OTHER = "other"  # an event ABP does not define; `Notice.name` says which
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something an app told. `name` is the full ABP name; `operation` the operation it speaks of, if any."""
+
+    event: Event
+    name: str
+    data: Mapping[str, Json] = field(default_factory=dict)
+    operation: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """An error, or an operation that says it did not succeed."""
+        return self.event is Event.ERROR or (self.event is Event.COMPLETED and self.data.get("success") is False)
+
+
+def describe(notice: Notice) -> str:
+    """What an app told, in one line."""
+    data = notice.data
+    if notice.event is Event.STATE_CHANGED:
+        return f"{data.get('field', 'its state')} is now {_short(data.get('newValue'))}"
+    if notice.event is Event.STARTED:
+        return f"started {_short(data.get('capability', notice.operation))}"
+    if notice.event is Event.COMPLETED:
+        return f"{'failed' if notice.failed else 'completed'} {_short(notice.operation)}"
+    if notice.event is Event.ERROR:
+        return f"error {data.get('code', '')}: {_short(data.get('message'))}"
+    if notice.event is Event.CAPABILITIES_CHANGED:
+        parts = [f"{word} {', '.join(names)}" for word, names in data.items() if names]
+        return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
+    return f"{notice.name} {_short(data)}"
+
+
+def _short(value: Json) -> str:
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return words if len(words) <= 300 else f"{words[:300]} … [{len(words) - 300} more characters not shown]"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One progress report. `value` counts up to `total` where that is known; `remaining` is in seconds."""
+
+    operation: str | None
+    value: float
+    total: float | None = None
+    status: str = ""
+    stage: str = ""
+    remaining: float | None = None
+
+    @property
+    def message(self) -> str:
+        """Status, stage and time left in one line, as hosts show it."""
+        left = "" if self.remaining is None else f"about {max(1, round(self.remaining))} s left"
+        return " · ".join(part for part in (self.status, self.stage if self.stage != self.status else "", left) if part)
+
+
+class Rising:
+    """The progress of one call as a host may see it: each value greater than the one before (MCP basic/patterns/progress)."""
+
+    def __init__(self) -> None:
+        self._total: float | None = None
+        self._last: Progress | None = None
+
+    def next(self, report: Progress) -> Progress | None:
+        """`report` on this call's scale, or None when it does not rise. A report without a total after one with a total cannot be placed."""
+        if self._last is None:
+            self._total = report.total
+        value = self._on_scale(report)
+        if value is None or (self._last is not None and value <= self._last.value):
+            return None
+        self._last = Progress(report.operation, value, self._total, report.status, report.stage, report.remaining)
+        return self._last
+
+    def _on_scale(self, report: Progress) -> float | None:
+        if self._total is None:
+            return report.value
+        if not report.total:
+            return None
+        return min(self._total, report.value * self._total / report.total)

@@ -1,0 +1,258 @@
+"""Questions and their answers, in no protocol's words.
+
+A `Question` is what an app asks its user; an `Answer` is how that ended. `review` decides whether what a host sent back really answers the
+question: it is the only door through which content becomes an answer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from abp_bridge.core import schema as schemas
+from abp_bridge.core.schema import Json, Schema
+
+
+class Missing(enum.Enum):
+    """The type of `MISSING`: no value, where `None` would be a value."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+
+
+class Kind(enum.Enum):
+    """What an app wants from its user; the value is ABP's method name."""
+
+    INPUT = "elicitation/input"
+    PREFERENCE = "elicitation/preference"
+    CONFIRM = "elicitation/confirm"
+    SELECT = "elicitation/select"
+    RESOURCE = "elicitation/resource"
+    SAMPLING = "sampling/create"
+
+
+class FieldType(enum.Enum):
+    TEXT = "text"
+    NUMBER = "number"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    CHOICE = "choice"  # one of `choices`
+    CHOICES = "choices"  # any number of `choices`
+    JSON = "json"  # anything else: asked for as JSON text, checked against the schema
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One option. `key` is its value as text, unique in its field: what goes over wires that only carry strings."""
+
+    value: Json
+    key: str
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing to fill in. `schema` is the app's own, and answers are checked against it; `title` and `description` are safe to show."""
+
+    name: str
+    type: FieldType
+    schema: Schema
+    title: str = ""
+    description: str = ""
+    required: bool = True
+    default: Json = MISSING
+    choices: tuple[Choice, ...] = ()
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One elicitation.
+
+    `message` and `origin` are safe to show. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
+    field, not an object of fields. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
+    """
+
+    id: str
+    kind: Kind
+    message: str
+    fields: tuple[Field, ...]
+    origin: str
+    call: str | None = None
+    wrapped: bool = True
+    default: Json = MISSING
+    destructive: bool = False
+    timeout: float | None = None
+    request: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def secret(self) -> bool:
+        return any(each.secret for each in self.fields)
+
+    def field(self, name: str) -> Field | None:
+        return next((each for each in self.fields if each.name == name), None)
+
+
+class Outcome(enum.Enum):
+    """How a question ended. Every question has exactly one."""
+
+    ACCEPTED = "accepted"
+    DECLINED = "declined"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    UNSUPPORTED = "unsupported"  # no surface of this host can ask it
+    INVALID = "invalid"  # the host kept sending answers that do not fit
+    WITHDRAWN = "withdrawn"  # its call, its app or its host ended first
+
+
+class AnsweredBy(enum.Enum):
+    PERSON = "person"
+    HOST_POLICY = "host-policy"  # answered faster than a person can
+    MODEL = "model"
+    DEFAULT = "default"  # the app's own default, for a preference only
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a question ended, with the reviewed content if it was accepted.
+
+    `route` names the surface and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to answering; `reason` is
+    for the app's developer; `unchecked` names schema keywords that nobody checked.
+    """
+
+    outcome: Outcome
+    answered_by: AnsweredBy
+    content: Mapping[str, Json] = field(default_factory=dict)
+    route: str = ""
+    latency: float = 0.0
+    reason: str = ""
+    unchecked: tuple[str, ...] = ()
+
+
+def attribute(question: Question, answer: Answer, floor: float) -> Answer:
+    """Who gave this answer: one faster than `floor` seconds is the host's policy, not a person, and cannot confirm what is destructive."""
+    if answer.answered_by is not AnsweredBy.PERSON or answer.latency >= floor:
+        return answer
+    took = f"{answer.latency * 1000:.1f} ms"
+    if answer.outcome is Outcome.ACCEPTED and question.destructive and answer.content.get("confirmed") is True:
+        reason = f"The host confirmed this by itself in {took}; no person was asked, so it is not confirmed."
+        return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.HOST_POLICY, content={}, reason=reason)
+    reason = f"The host answered by itself in {took}; no person was asked."
+    return replace(answer, answered_by=AnsweredBy.HOST_POLICY, reason=reason)
+
+
+def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str]]:
+    """What a host sent back as an accepted form -> (the answer by field name, what is wrong with it).
+
+    Text that stands for a number, a yes or a list is read as that where only one reading is possible (hosts with plain text lines send
+    those). A field that was not asked is left out; an optional field left empty is no answer to it. Content with problems is no answer.
+    """
+    if not isinstance(content, Mapping):
+        return {}, ["the answer must be an object with one member per field"]
+    answer: dict[str, Json] = {}
+    problems: list[str] = []
+    for each in question.fields:
+        if each.name not in content or _left_empty(each, content[each.name]):
+            if each.required:
+                problems.append(f"{each.name} is required")
+            continue
+        value = read(each, content[each.name])
+        wrong = _wrong(each, value)
+        problems.extend(wrong)
+        answer[each.name] = value
+    return answer, problems
+
+
+def read(asked: Field, sent: Json) -> Json:
+    """The value a host meant by `sent`: choice keys and labels become values, plain text becomes what the field holds. Never guesses."""
+    return _READERS[asked.type](asked, sent)
+
+
+def _left_empty(asked: Field, sent: Json) -> bool:
+    if sent is None:
+        return "null" not in _types(asked.schema)
+    return sent == "" and not asked.required and asked.type is not FieldType.BOOLEAN
+
+
+def _types(schema: Schema) -> list[Json]:
+    kinds = schema.get("type")
+    return kinds if isinstance(kinds, list) else [kinds]
+
+
+def _wrong(asked: Field, value: Json) -> list[str]:
+    problems = schemas.check(value, asked.schema)
+    return [problem.replace("the answer", asked.name, 1) if problem.startswith("the answer") else f"{asked.name}.{problem}" for problem in problems]
+
+
+def _read_text(asked: Field, sent: Json) -> Json:
+    return sent
+
+
+def _read_number(asked: Field, sent: Json) -> Json:
+    if isinstance(sent, str):
+        text = sent.strip()
+        for kind in (int, float):
+            try:
+                value = kind(text)
+            except ValueError:
+                continue
+            return value if value == value and abs(value) != float("inf") and "_" not in text else sent
+    if asked.type is FieldType.INTEGER and isinstance(sent, float) and sent.is_integer():
+        return int(sent)
+    return sent
+
+
+_YES_NO = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _read_boolean(asked: Field, sent: Json) -> Json:
+    return _YES_NO.get(sent.strip().lower(), sent) if isinstance(sent, str) else sent
+
+
+def _read_choice(asked: Field, sent: Json) -> Json:
+    for choice in asked.choices:
+        if schemas.same(sent, choice.key) or schemas.same(sent, choice.value):
+            return choice.value
+    labelled = [choice for choice in asked.choices if isinstance(sent, str) and choice.label == sent.strip()]
+    return labelled[0].value if len(labelled) == 1 else sent
+
+
+def _read_choices(asked: Field, sent: Json) -> Json:
+    items = sent
+    if isinstance(sent, str):
+        whole = _read_choice(asked, sent)
+        known = any(schemas.same(whole, choice.value) for choice in asked.choices)
+        items = [sent] if known else [part.strip() for part in sent.split(",") if part.strip()]
+    return [_read_choice(asked, item) for item in items] if isinstance(items, list) else sent
+
+
+def _read_json(asked: Field, sent: Json) -> Json:
+    import json
+
+    if not isinstance(sent, str):
+        return sent
+    try:
+        return json.loads(sent, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return sent
+
+
+def _no_constant(word: str) -> Json:
+    raise ValueError(word)
+
+
+_READERS = {
+    FieldType.TEXT: _read_text,
+    FieldType.NUMBER: _read_number,
+    FieldType.INTEGER: _read_number,
+    FieldType.BOOLEAN: _read_boolean,
+    FieldType.CHOICE: _read_choice,
+    FieldType.CHOICES: _read_choices,
+    FieldType.JSON: _read_json,
+}

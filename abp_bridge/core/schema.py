@@ -1,0 +1,345 @@
+"""The part of JSON Schema that questions and capabilities use: does a value fit, and if not, what is wrong, in words for a person.
+
+Total and bounded: any schema an app can send gives an answer, in linear time for patterns and with a limit on the rest. A keyword that is not
+in the table is not checked; `unchecked` names it, so that nobody believes it was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+Json = Any
+Schema = Mapping[str, Json]
+
+MAX_DEPTH = 32
+MAX_CHECKS = 20_000
+MAX_PROBLEMS = 20
+
+_ANNOTATIONS = frozenset(
+    "$schema $id $comment $defs definitions title description default examples enumNames deprecated readOnly writeOnly sensitive".split()
+)
+
+
+def check(value: Json, schema: Schema) -> list[str]:
+    """What is wrong with `value` under `schema`, a sentence each; empty when it fits. At most `MAX_PROBLEMS`."""
+    walk = _Walk()
+    walk.visit(value, schema, "", 0)
+    return walk.problems[:MAX_PROBLEMS]
+
+
+def fits(value: Json, schema: Schema) -> bool:
+    return not check(value, schema)
+
+
+def unchecked(schema: Schema) -> tuple[str, ...]:
+    """The keywords of the top level and its direct properties that `check` passes over, sorted."""
+    found: set[str] = set()
+    for part in (schema, *_subschemas(schema)):
+        found.update(word for word in part if word not in _KEYWORDS and word not in _ANNOTATIONS and not word.startswith("x-"))
+        if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
+            found.add(f"format {part['format']}")
+        if isinstance(part.get("pattern"), str) and _matcher(part["pattern"]) is None:
+            found.add("pattern")
+    return tuple(sorted(found))
+
+
+def type_of(value: Json) -> str:
+    """The JSON type name of a Python value, `integer` for whole numbers."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    for kind, name in ((float, "number"), (str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, kind):
+            return name
+    return "null"
+
+
+def same(a: Json, b: Json) -> bool:
+    """Equality as JSON has it: `True` is not `1`, `1.0` is `1`."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return bool(a == b)
+
+
+def _subschemas(schema: Schema) -> list[Schema]:
+    properties = schema.get("properties")
+    found = list(properties.values()) if isinstance(properties, Mapping) else []
+    return [part for part in (*found, schema.get("items")) if isinstance(part, Mapping)]
+
+
+class _Site(NamedTuple):
+    """Where in the value a keyword applies, and the schema it stands in."""
+
+    path: str
+    depth: int
+    schema: Schema
+
+
+class _Walk:
+    """One check of one value. Holds the problems found and how much work is left."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.left = MAX_CHECKS
+
+    def visit(self, value: Json, schema: Json, path: str, depth: int) -> None:
+        if not isinstance(schema, Mapping):
+            if schema is False:
+                self.say(path, "is not allowed")
+            return
+        if depth > MAX_DEPTH:
+            self.say(path, f"is nested more than {MAX_DEPTH} levels deep")
+            return
+        for word, limit in schema.items():
+            if self.left <= 0:
+                self.say(path, "is too large to check")
+                return
+            self.left -= 1
+            if (keyword := _KEYWORDS.get(word)) is not None:
+                keyword(self, value, limit, _Site(path, depth, schema))
+
+    def say(self, path: str, problem: str) -> None:
+        self.problems.append(f"{path or 'the answer'} {problem}")
+
+    def holds(self, value: Json, schema: Json, depth: int) -> bool:
+        trial = _Walk()
+        trial.left = self.left
+        trial.visit(value, schema, "", depth + 1)
+        self.left = trial.left
+        return not trial.problems
+
+
+def _shown(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _listed(values: list[Json]) -> str:
+    shown = ", ".join(_shown(value) for value in values[:12])
+    return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
+
+
+_ARTICLES = {
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def _type(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    allowed = limit if isinstance(limit, list) else [limit]
+    actual = type_of(value)
+    known = [name for name in allowed if isinstance(name, str) and name in _ARTICLES]
+    if known and actual not in known and not (actual == "integer" and "number" in known):
+        walk.say(at.path, f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {_shown(value)}")
+
+
+def _enum(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(limit, list) and not any(same(value, allowed) for allowed in limit):
+        walk.say(at.path, f"must be one of {_listed(limit)}, not {_shown(value)}")
+
+
+def _const(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if not same(value, limit):
+        walk.say(at.path, f"must be {_shown(limit)}, not {_shown(value)}")
+
+
+def _all_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    for part in limit if isinstance(limit, list) else []:
+        walk.visit(value, part, at.path, at.depth + 1)
+
+
+def _any_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(limit, list) and not any(walk.holds(value, part, at.depth) for part in limit):
+        walk.say(at.path, f"fits none of {len(limit)} allowed forms")
+
+
+def _one_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if not isinstance(limit, list):
+        return
+    matches = sum(walk.holds(value, part, at.depth) for part in limit)
+    constants = [part["const"] for part in limit if isinstance(part, Mapping) and "const" in part]
+    if matches == 0 and len(constants) == len(limit):
+        walk.say(at.path, f"must be one of {_listed(constants)}, not {_shown(value)}")
+    elif matches != 1:
+        walk.say(at.path, f"fits {matches} of {len(limit)} allowed forms, and must fit exactly one")
+
+
+def _not(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(limit, Mapping) and walk.holds(value, limit, at.depth):
+        walk.say(at.path, "has a form that is not allowed")
+
+
+def _properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, dict) and isinstance(limit, Mapping):
+        for name, part in limit.items():
+            if name in value:
+                walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
+
+
+
+def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    named = at.schema.get("properties")
+    if isinstance(value, dict):
+        for name in sorted(value.keys() - (named.keys() if isinstance(named, Mapping) else set())):
+            walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
+
+
+def _required(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, dict) and isinstance(limit, list):
+        for name in limit:
+            if isinstance(name, str) and name not in value:
+                walk.say(_joined(at.path, name), "is required")
+
+
+def _items(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            walk.visit(item, limit, f"{at.path}[{index}]", at.depth + 1)
+
+
+def _unique(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if limit is True and isinstance(value, list):
+        seen = [json.dumps(item, sort_keys=True, default=str) for item in value]
+        if len(set(seen)) < len(seen):
+            walk.say(at.path, "must not name the same thing twice")
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _compared(test: Callable[[Any, Any], bool], words: str) -> _Keyword:
+    def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+        if _is_number(value) and _is_number(limit) and not test(value, limit):
+            walk.say(at.path, f"must be {words} {limit}, not {_shown(value)}")
+
+    return keyword
+
+
+def _sized(kind: type, test: Callable[[int, Any], bool], words: str) -> _Keyword:
+    def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+        if isinstance(value, kind) and _is_number(limit) and not test(len(value), limit):
+            walk.say(at.path, words.format(limit))
+
+    return keyword
+
+
+def _multiple(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if _is_number(value) and _is_number(limit) and limit > 0:
+        try:
+            quotient = value / limit
+        except OverflowError:
+            quotient = 0.5 if isinstance(limit, float) or value % limit else 1.0
+        if not math.isclose(quotient, round(quotient) if math.isfinite(quotient) else 0.5, rel_tol=1e-9, abs_tol=1e-9):
+            walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
+
+
+def _pattern(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, str) and isinstance(limit, str):
+        matches = _matcher(limit)
+        if matches is not None and not matches(value):
+            walk.say(at.path, f"must match the pattern {_shown(limit)}")
+
+
+def _matcher(pattern: str) -> Callable[[str], bool] | None:
+    """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around, back references).
+
+    Python's own `re` backtracks: a page's pattern and a person's long answer could hold the whole bridge for hours.
+    """
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
+    return lambda value: bool(validator.isinstance_python(value))
+
+
+def _format(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, str) and isinstance(limit, str) and limit in _FORMATS:
+        words, test = _FORMATS[limit]
+        if not test(value):
+            walk.say(at.path, f"must be {words}, not {_shown(value)}")
+
+
+def _is_email(value: str) -> bool:
+    return re.fullmatch(r"[^@\s]+@[^@\s]+", value) is not None
+
+
+def _is_uri(value: str) -> bool:
+    try:
+        return bool(urlsplit(value).scheme) and not re.search(r"\s", value)
+    except ValueError:
+        return False
+
+
+def _is_date(value: str) -> bool:
+    try:
+        datetime.date.fromisoformat(value)
+    except ValueError:
+        return False
+    return len(value) == 10
+
+
+def _is_date_time(value: str) -> bool:
+    try:
+        moment = datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return value[10:11] in ("T", "t") and moment.tzinfo is not None
+
+
+_FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "email": ("an e-mail address", _is_email),
+    "uri": ("a full address with its scheme (https://...)", _is_uri),
+    "date": ("a date (YYYY-MM-DD)", _is_date),
+    "date-time": ("a date and time with its offset (2026-07-28T12:00:00Z)", _is_date_time),
+}
+
+_Keyword = Callable[[_Walk, Json, Json, _Site], None]
+
+_KEYWORDS: dict[str, _Keyword] = {
+    "type": _type,
+    "enum": _enum,
+    "const": _const,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "properties": _properties,
+    "additionalProperties": _additional,
+    "required": _required,
+    "items": _items,
+    "uniqueItems": _unique,
+    "minimum": _compared(lambda value, limit: value >= limit, "at least"),
+    "maximum": _compared(lambda value, limit: value <= limit, "at most"),
+    "exclusiveMinimum": _compared(lambda value, limit: value > limit, "more than"),
+    "exclusiveMaximum": _compared(lambda value, limit: value < limit, "less than"),
+    "multipleOf": _multiple,
+    "minLength": _sized(str, lambda size, limit: size >= limit, "must have at least {} characters"),
+    "maxLength": _sized(str, lambda size, limit: size <= limit, "must have at most {} characters"),
+    "minItems": _sized(list, lambda size, limit: size >= limit, "must name at least {}"),
+    "maxItems": _sized(list, lambda size, limit: size <= limit, "must name at most {}"),
+    "pattern": _pattern,
+    "format": _format,
+}

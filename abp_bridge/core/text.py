@@ -1,0 +1,44 @@
+"""Text from outside, made safe to show: bounded, without control characters, and never cut without saying so."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LABEL_LIMIT = 200
+MESSAGE_LIMIT = 4_000
+
+# Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not repaint the question.
+# The joiners are Cf too, but scripts and emoji need them.
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_JOINERS = {"\u200c", "\u200d"}
+
+
+def label(value: object, limit: int = LABEL_LIMIT) -> str:
+    """One line of at most `limit` characters; what is cut is counted in the text itself."""
+    return _bounded(" ".join(_visible(str(value), keep="").split()), limit)
+
+
+def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
+    """Several lines of at most `limit` characters; line breaks stay, what is cut is counted in the text itself."""
+    return _bounded(_visible(str(value).replace("\r\n", "\n"), keep="\n\t").strip(), limit)
+
+
+def _visible(value: str, keep: str) -> str:
+    if value.isascii() and value.isprintable():
+        return value
+    return "".join(_shown(character, keep) for character in value)
+
+
+def _shown(character: str, keep: str) -> str:
+    if character in keep or character in _JOINERS:
+        return character
+    category = unicodedata.category(character)
+    if category not in _HIDDEN:
+        return character
+    return " " if character in "\n\r\t\u2028\u2029" else ""
+
+
+def _bounded(value: str, limit: int) -> str:
+    if len(value) <= limit:
+        return value
+    return f"{value[:limit].rstrip()} … [{len(value) - limit} more characters not shown]"

@@ -1,0 +1,1 @@
+"""MCP hosts: this process as their server, over stdio."""

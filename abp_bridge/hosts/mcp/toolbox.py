@@ -1,0 +1,121 @@
+"""What the MCP tools do: the bridge's own, and one per capability of each connected app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from abp_bridge.core.capability import CallResult
+from abp_bridge.core.notice import Progress
+from abp_bridge.hosts import Desk, DeskError
+from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
+from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
+
+Json = Any
+OnProgress = Callable[[Progress], None] | None
+
+
+class UnknownTool(Exception):
+    """A tool that this session does not have."""
+
+
+class Toolbox:
+    """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._names: dict[tuple[str, str], str] = {}
+
+    def list(self) -> list[Json]:
+        """`tools/list`: the bridge's own tools first, then one per capability in the app's order."""
+        own = [*OWN_TOOLS, *([RENDER] if self._desk.renders else [])]
+        offers = self._desk.offers()
+        live = {(offer.app, offer.capability.name) for offer in offers}
+        self._names = {key: name for key, name in self._names.items() if key in live}
+        for app, capability in ((offer.app, offer.capability.name) for offer in offers):
+            if (app, capability) not in self._names:
+                self._names[app, capability] = tool_name(capability, [*_OWN, *self._names.values()])
+        return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
+
+    async def call(self, name: str, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
+        try:
+            if (own := _OWN.get(name)) is not None:
+                return await own(self, arguments, on_progress)
+            self.list()
+            for (app, capability), known in self._names.items():
+                if known == name:
+                    return await self._run(capability, arguments, app=app, timeout=None, on_progress=on_progress)
+        except DeskError as problem:
+            return encode_text(f"{problem.code}: {problem}", error=True)
+        raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect and abp_status list what there is.")
+
+    async def _connect(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        target = _text(arguments, "target")
+        apps = await self._desk.connect(target)
+        return self._account(apps)
+
+    async def _disconnect(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        apps = await self._desk.disconnect(_text(arguments, "app"))
+        return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
+
+    async def _status(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        return encode_text(json.dumps(self._desk.status(), ensure_ascii=False, indent=1))
+
+    async def _call(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        capability = _text(arguments, "capability")
+        if not capability:
+            raise DeskError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
+        params = arguments.get("params")
+        if params is not None and not isinstance(params, Mapping):
+            raise DeskError("INVALID_TYPE", "params must be an object.")
+        timeout = arguments.get("timeout")
+        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
+            raise DeskError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
+        return await self._run(capability, params or {}, app=_text(arguments, "app"), timeout=timeout, on_progress=on_progress)
+
+    async def _render(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+        from abp_bridge.protocols.mcp import encode_result
+
+        file = await self._desk.render_pdf(_text(arguments, "app"))
+        return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
+
+    async def _run(
+        self, capability: str, params: Mapping[str, Json], *, app: str | None, timeout: float | None, on_progress: OnProgress
+    ) -> Json:
+        call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress)
+        try:
+            ended = await call.wait()
+        except BaseException:
+            call.cancel("the host cancelled the call")
+            raise
+        return encode_result(ended.result, told=ended.told, files=ended.files)
+
+    def _account(self, apps: Sequence[str]) -> Json:
+        self.list()
+        known = self._desk.status()["apps"]
+        lines = []
+        for app in apps:
+            lines.append(f"Connected {app}: {known[app]['name']} ({known[app]['origin']}).")
+            lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
+            offers = [offer for offer in self._desk.offers() if offer.app == app]
+            lines.append("Its capabilities, each also a tool of its own:" if offers else "It names no capabilities.")
+            lines.extend(f"- {each.capability.name} ({self._names[app, each.capability.name]}): {each.capability.description}" for each in offers)
+        return encode_text("\n".join(lines))
+
+
+_OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Any], Awaitable[Json]]] = {
+    "abp_connect": Toolbox._connect,
+    "abp_disconnect": Toolbox._disconnect,
+    "abp_status": Toolbox._status,
+    "abp_call": Toolbox._call,
+    "abp_render_to_pdf": Toolbox._render,
+}
+
+
+def _text(arguments: Mapping[str, Json], name: str) -> str | None:
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, str):
+        raise DeskError("INVALID_TYPE", f"{name} must be a string.")
+    return value

@@ -1,0 +1,53 @@
+"""The bridge's own MCP tools, as `tools/list` shows them. Data only: this is listed before anything else is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = Any
+
+
+def _object(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
+    schema: dict[str, Json] = {"type": "object", "properties": dict(properties)}
+    return {**schema, "required": list(required)} if required else schema
+
+
+_APP = {"type": "string", "description": "Which connected app, by the id that abp_status shows. Only needed when several have the capability."}
+
+CONNECT = {
+    "name": "abp_connect",
+    "description": "Connect a web app that speaks ABP (the Agentic Browser Protocol) and list what it can do. Without a target: the apps "
+    "this bridge was started for. The app may ask its user questions while it works; they are shown to the person, not to you.",
+    "inputSchema": _object({"target": {"type": "string", "description": "The app's address, http:// or https://, or 'demo' for the built-in app."}}),
+}
+DISCONNECT = {
+    "name": "abp_disconnect",
+    "description": "Disconnect an app; without an id, all of them.",
+    "inputSchema": _object({"app": _APP}),
+}
+STATUS = {
+    "name": "abp_status",
+    "description": "What is connected, which questions are open or were answered and how, and what the apps told last.",
+    "inputSchema": _object({}),
+}
+CALL = {
+    "name": "abp_call",
+    "description": "Call a capability of an app by its name, as abp_connect and abp_status list them.",
+    "inputSchema": _object(
+        {
+            "capability": {"type": "string", "description": "For example export.pdf"},
+            "params": {"type": "object", "description": "The capability's own parameters."},
+            "app": _APP,
+            "timeout": {"type": "number", "exclusiveMinimum": 0, "description": "Seconds the app may work; the time a person is being asked does not count."},
+        },
+        "capability",
+    ),
+}
+RENDER = {
+    "name": "abp_render_to_pdf",
+    "description": "Print the app's page as it is now to a PDF file.",
+    "inputSchema": _object({"app": _APP}),
+}
+
+OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL)

@@ -1,0 +1,33 @@
+"""What real hosts do that the capability exchange does not say: a table keyed by the name a host gives itself. Only the matrix's columns are built from it.
+
+Measured with Codex 0.169, Goose 1.52 and Claude Code 2.1; unknown hosts get the careful row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`plain`: the host's forms really show only text, yes or no, and one of several choices."""
+
+    name: str
+    plain: bool = False
+
+
+CAREFUL = Profile("an unknown host")
+
+PROFILES: dict[str, Profile] = {
+    # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`.
+    "codex-mcp-client": Profile("Codex", plain=True),
+    # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
+    "goose-cli": Profile("Goose", plain=True),
+    "goose": Profile("Goose", plain=True),
+    "claude-code": Profile("Claude Code"),
+}
+
+
+def profile(client: str) -> Profile:
+    """The row for `clientInfo.name`."""
+    return PROFILES.get(client.lower(), CAREFUL)

@@ -1,0 +1,34 @@
+"""The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): pure codecs between its shapes and `core`, both ways."""
+
+from abp_bridge.protocols.abp.calls import (
+    call_params,
+    decode_capabilities,
+    decode_opened,
+    decode_result,
+    initialize_params,
+    merge_capabilities,
+)
+from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill
+from abp_bridge.protocols.abp.notices import PREFIX, PROGRESS, decode_changes, decode_notice, decode_progress
+from abp_bridge.protocols.abp.questions import decode_question, encode_answer, encode_problem
+
+__all__ = [
+    "PREFIX",
+    "PROGRESS",
+    "Blob",
+    "Reference",
+    "call_params",
+    "decode_capabilities",
+    "decode_changes",
+    "decode_notice",
+    "decode_opened",
+    "decode_progress",
+    "decode_question",
+    "decode_result",
+    "encode_answer",
+    "encode_problem",
+    "extract",
+    "fill",
+    "initialize_params",
+    "merge_capabilities",
+]

@@ -1,0 +1,138 @@
+"""Binary data inside an app's result: found wherever ABP's documents put it (X17), and taken out as bytes.
+
+Nothing is guessed from content alone: a member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type), when it is a
+data URL, or when it is a reference to download.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from abp_bridge.core import text
+from abp_bridge.core.schema import Json
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
+_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript", "image/svg+xml")
+_LONG = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes found in a result, with the type and the file name that the app gave them."""
+
+    content: bytes
+    mime_type: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A BinaryDataReference: bytes to be fetched. `size` is what the app promised."""
+
+    url: str
+    mime_type: str
+    name: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the `index`th item was taken from; `beside` is what stood next to it and stays."""
+
+    index: int
+    beside: Mapping[str, Json]
+
+
+def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
+    """`data` -> (the same with a `Place` where binary content was, what was taken out). `fill` puts something back.
+
+    Looked for at the top level and one level down (DF2, DF3).
+    """
+    found: list[Blob | Reference] = []
+    whole = _taken(data, found)
+    if whole is not None:
+        return whole, found
+    if isinstance(data, Mapping):
+        return {name: _member(data, name, value, found) for name, value in data.items()}, found
+    if isinstance(data, list):
+        return [taken if (taken := _taken(value, found)) is not None else value for value in data], found
+    return data, found
+
+
+def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
+    """`data` with `items[n]` and what stood beside it in each nth `Place`."""
+    if isinstance(data, Place):
+        return {**data.beside, **items[data.index]}
+    if isinstance(data, Mapping):
+        return {name: fill(value, items) for name, value in data.items()}
+    return [fill(value, items) for value in data] if isinstance(data, list) else data
+
+
+def _member(parent: Mapping[str, Json], name: str, value: Json, found: list[Blob | Reference]) -> Json:
+    taken = _taken(value, found)
+    if taken is not None:
+        return taken
+    declared = parent.get("mimeType")
+    if isinstance(value, str) and len(value) >= _LONG and isinstance(declared, str) and name != "mimeType" and not _is_textual(declared):
+        content = _decoded(value)
+        if content is not None:
+            return _placed(Blob(content, _type(declared), _file_name(parent)), {}, found)
+    return value
+
+
+def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
+    if isinstance(value, str):
+        blob = _from_data_url(value)
+        return None if blob is None else _placed(blob, {}, found)
+    if not isinstance(value, Mapping) or not isinstance(value.get("mimeType"), str):
+        return None
+    mime_type, beside = value["mimeType"], {name: each for name, each in value.items() if name not in _CARRIERS}
+    if isinstance(value.get("downloadUrl"), str):
+        size = value.get("size")
+        size = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
+        return _placed(Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size), beside, found)
+    content = value.get("content")
+    if not isinstance(content, str) or (value.get("encoding") != "base64" and _is_textual(mime_type)):
+        return None
+    raw = _decoded(content)
+    return None if raw is None else _placed(Blob(raw, _type(mime_type), _file_name(value)), beside, found)
+
+
+_CARRIERS = ("content", "downloadUrl", "encoding", "auth")
+
+
+def _placed(item: Blob | Reference, beside: Mapping[str, Json], found: list[Blob | Reference]) -> Place:
+    found.append(item)
+    return Place(len(found) - 1, beside)
+
+
+def _from_data_url(value: str) -> Blob | None:
+    match = _DATA_URL.match(value) if value[:5].lower() == "data:" else None
+    if match is None or match[3] is None:
+        return None
+    content = _decoded(value[match.end() :])
+    return None if content is None else Blob(content, _type(match[1] or "text/plain"))
+
+
+def _decoded(content: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(content.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _is_textual(mime_type: str) -> bool:
+    return mime_type.lower().startswith(_TEXT_TYPES)
+
+
+def _type(mime_type: str) -> str:
+    return text.label(mime_type, 100)
+
+
+def _file_name(value: Mapping[str, Json]) -> str:
+    name = value.get("filename", value.get("fileName"))
+    return text.label(name, 120) if isinstance(name, str) else ""

@@ -1,0 +1,68 @@
+"""ABP's message envelope `{type, id?, timestamp?, payload}` <-> the JSON-RPC binding of ABP on a pipe.
+
+Inside the bridge an app on a pipe always speaks JSON-RPC with ABP's names as methods; an app that speaks the envelope is translated here, message
+by message. docs/abp-on-a-pipe.md describes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from abp_bridge.core.schema import Json
+
+# What we send: method -> type.
+_TYPES = {
+    "initialize": "initialize",
+    "capabilities/list": "capabilities/list",
+    "capabilities/call": "capabilities/call",
+    "capabilities/cancel": "capabilities/cancel",
+    "shutdown": "shutdown",
+}
+_ANSWERS = {"initialize-result", "capabilities/list-result", "capabilities/call-result", "capabilities/cancel-result", "shutdown-result"}
+
+
+def is_envelope(message: Json) -> bool:
+    """A line is an envelope when it has a `type` and no `jsonrpc`."""
+    return isinstance(message, Mapping) and isinstance(message.get("type"), str) and "jsonrpc" not in message
+
+
+def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
+    """A JSON-RPC message of ours -> an envelope. `now` is in seconds since the epoch; envelopes carry milliseconds."""
+    if "method" in message:
+        kind, payload = _TYPES[message["method"]], message.get("params", {})
+    elif "result" in message:
+        kind, payload = "elicitation/response", message["result"]
+    else:
+        error = message["error"]
+        failure = {"code": "INVALID_PARAMS", "message": error["message"], "retryable": False}
+        kind, payload = "elicitation/response", {"success": False, "error": failure}
+    identity = {"id": message["id"]} if "id" in message else {}
+    return {"type": kind, **identity, "timestamp": round(now * 1000), "payload": payload}
+
+
+def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
+    """An app's envelope -> the JSON-RPC message it means. `timestamp` may be missing (X28); an unknown type becomes a notification of that name."""
+    kind, payload = envelope["type"], envelope.get("payload")
+    rpc: dict[str, Json] = {"jsonrpc": "2.0"}
+    if "id" in envelope:
+        rpc["id"] = envelope["id"]
+    if kind in _ANSWERS:
+        return rpc | {"result": payload}
+    body = payload if isinstance(payload, Mapping) else {}
+    if kind == "elicitation/request":
+        method = body.get("method")
+        params = body.get("params")
+        params = {**params} if isinstance(params, Mapping) else {}
+        if "timeout" in body:
+            params.setdefault("timeout", body["timeout"])
+        return rpc | {"method": method if isinstance(method, str) else "elicitation/request", "params": params}
+    rpc.pop("id", None)
+    if kind == "progress":
+        return rpc | {"method": "notifications/progress", "params": body}
+    if kind == "notification":
+        name = body.get("event", body.get("method"))
+        data = body.get("data", body.get("params"))
+        name = name if isinstance(name, str) else "unnamed"
+        method = name if name.startswith("notifications/") else f"notifications/{name}"
+        return rpc | {"method": method, "params": data if isinstance(data, Mapping) else {} if data is None else {"value": data}}
+    return rpc | {"method": f"notifications/{kind}", "params": body}

@@ -1,0 +1,85 @@
+"""What an ABP app tells -> `Notice` and `Progress`, under all the names and shapes that ABP's documents use (X2, X4, X5, X24)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from abp_bridge.core import text
+from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.schema import Json
+
+PREFIX = "notifications/"
+PROGRESS = PREFIX + "progress"
+
+_EVENTS = {event.value: event for event in Event if event is not Event.OTHER}
+
+
+def decode_notice(raw: Json) -> Notice:
+    """A notification `{event, data}` or `{method, params}` -> Notice. Total: what cannot be read becomes an `OTHER` notice that carries it."""
+    if not isinstance(raw, Mapping):
+        return Notice(Event.OTHER, PREFIX + "unreadable", {"value": raw})
+    name = raw.get("event", raw.get("method"))
+    name = text.label(name, 120) if isinstance(name, str) and name else "unnamed"
+    name = name if name.startswith(PREFIX) else PREFIX + name
+    body = raw.get("data", raw.get("params"))
+    data = body if isinstance(body, Mapping) else {} if body is None else {"value": body}
+    event = _EVENTS.get(name.removeprefix(PREFIX), Event.OTHER)
+    if event is Event.CAPABILITIES_CHANGED:
+        data = decode_changes(data)
+    operation = data.get("operationId")
+    return Notice(event, name, data, _name(operation) if operation is not None else None)
+
+
+def decode_changes(raw: Json) -> dict[str, list[str]]:
+    """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names or whole capabilities in it."""
+    changes = raw if isinstance(raw, Mapping) else {}
+    return {word: _names(changes.get(word)) for word in ("added", "removed", "changed")}
+
+
+def decode_progress(raw: Json) -> Progress | None:
+    """A progress report -> Progress, or None when it holds no number at all.
+
+    `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1 is a fraction. `estimatedRemaining` is in
+    milliseconds.
+    """
+    report = raw if isinstance(raw, Mapping) else {}
+    value, total, percentage = (_number(report.get(word)) for word in ("progress", "total", "percentage"))
+    if value is None and percentage is None:
+        return None
+    if value is None or (total is None and percentage is not None):
+        value, total = (percentage or 0.0) / 100, 1.0
+    elif total is None and value <= 1:
+        total = 1.0
+    if total is not None and total <= 0:
+        total = None
+    remaining = _number(report.get("estimatedRemaining"))
+    operation = report.get("operationId", report.get("progressToken"))
+    return Progress(
+        operation=None if operation is None else _name(operation),
+        value=max(0.0, value if total is None else min(value, total)),
+        total=total,
+        status=_words(report.get("status", report.get("message"))),
+        stage=_words(report.get("stage")),
+        remaining=None if remaining is None or remaining < 0 else remaining / 1000,
+    )
+
+
+def _names(value: Json) -> list[str]:
+    items = value if isinstance(value, list) else []
+    named = [item.get("name") if isinstance(item, Mapping) else item for item in items]
+    return [text.label(name, 120) for name in named if isinstance(name, str)]
+
+
+def _name(value: Json) -> str:
+    return text.label(value, 120)
+
+
+def _words(value: Json) -> str:
+    return text.label(value) if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15 and math.isfinite(value):
+        return float(value)
+    return None

@@ -1,0 +1,314 @@
+"""ABP's elicitation requests -> `Question`, and `Answer` -> ABP's elicitation responses.
+
+Tolerant where ABP's documents disagree: the shapes accepted beyond the API page are the rows X5..X11 of docs/abp.md. Nothing here raises anything but
+RemoteProtocolError, whatever a page sends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from abp_bridge.core import text
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.schema import Json, Schema, same
+
+MAX_CHOICES = 2_000
+MAX_FIELDS = 200
+
+# The name of the only field of a question, which is also the member of `data` that the app reads.
+VALUE, CONFIRMED, SELECTED = "value", "confirmed", "selected"
+
+_ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind}}  # X10
+
+
+def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None) -> Question:
+    """An ABP elicitation request `{method, params?, timeout?}` -> Question.
+
+    `origin` is who asks, as the bridge knows it, never as the app says. Raises RemoteProtocolError: `NOT_SUPPORTED` for a method that is not
+    ABP's, `INVALID_PARAMS` for a request that cannot be put to anybody.
+    """
+    request = _mapping(raw, "an elicitation request")
+    method = request.get("method")
+    kind = _ALIASES.get(method) if isinstance(method, str) else None
+    if kind is None:
+        raise RemoteProtocolError(f"unknown elicitation method {text.label(method, 80)!r}; known are {', '.join(_ALIASES)}", "NOT_SUPPORTED")
+    params = _mapping({} if request.get("params") is None else request["params"], "the elicitation's params")
+    parts = _DECODERS[kind](params)
+    return Question(
+        id=id,
+        kind=kind,
+        origin=text.label(origin),
+        call=call,
+        timeout=_seconds(request.get("timeout", params.get("timeout"))),
+        request=params,
+        **parts,
+    )
+
+
+def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
+    """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?, metadata}`."""
+    metadata: dict[str, Json] = {
+        "answeredBy": answer.answered_by.value,
+        "route": answer.route,
+        "latencyMs": round(answer.latency * 1000, 1),
+        "outcome": answer.outcome.value,
+    }
+    if answer.unchecked:
+        metadata["unchecked"] = list(answer.unchecked)
+    if answer.outcome is Outcome.ACCEPTED:
+        return {"success": True, "data": _data(question, answer.content), "metadata": metadata}
+    if question.default is not MISSING and answer.outcome in _DEFAULTED:
+        metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
+        return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
+    code, retryable, cancelled, words = _FAILURES[answer.outcome]
+    error = {"code": code, "message": answer.reason or words, "retryable": retryable, "details": {"reason": answer.reason or words}}
+    return {"success": False, **({"cancelled": True} if cancelled else {}), "error": error, "metadata": metadata}
+
+
+def encode_problem(problem: RemoteProtocolError) -> dict[str, Json]:
+    """A request that could not become a question -> the ABP elicitation response that says why."""
+    error = {"code": problem.code, "message": str(problem), "retryable": False, "details": {"reason": str(problem)}}
+    return {"success": False, "error": error, "metadata": {"answeredBy": AnsweredBy.NOBODY.value, "route": "", "latencyMs": 0}}
+
+
+# A preference has an answer of its own when nobody gives one. A withdrawn one does not: nobody waits for it.
+_DEFAULTED = {Outcome.DECLINED, Outcome.CANCELLED, Outcome.TIMED_OUT, Outcome.UNSUPPORTED, Outcome.INVALID}
+
+_FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
+    # outcome: (code, retryable, cancelled, words)                                                       X8, X9
+    Outcome.DECLINED: ("USER_CANCELLED", False, True, "The user declined to answer."),
+    Outcome.CANCELLED: ("USER_CANCELLED", False, True, "The user dismissed the question."),
+    Outcome.TIMED_OUT: ("TIMEOUT", True, False, "Nobody answered in time."),
+    Outcome.UNSUPPORTED: ("NOT_SUPPORTED", False, False, "This host has no way to ask its user that."),
+    Outcome.INVALID: ("ELICITATION_FAILED", True, False, "The host kept sending answers that do not fit the question."),
+    Outcome.WITHDRAWN: ("CANCELLED", False, True, "The question was withdrawn before it was answered."),
+}
+
+
+def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
+    if question.kind in (Kind.INPUT, Kind.PREFERENCE):
+        return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
+    return dict(content)
+
+
+def _mapping(value: Json, what: str) -> Mapping[str, Json]:
+    if not isinstance(value, Mapping):
+        raise RemoteProtocolError(f"{what} must be an object, not {text.label(json.dumps(value, default=str), 80)}")
+    return value
+
+
+def _seconds(milliseconds: Json) -> float | None:
+    if isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool) and 0 < milliseconds < 1e12:
+        return milliseconds / 1000
+    return None
+
+
+def _prompt(params: Mapping[str, Json], fallback: str) -> str:
+    for name in ("prompt", "message", "question", "title"):
+        if isinstance(params.get(name), str) and (shown := text.message(params[name])):
+            return shown
+    return fallback
+
+
+def _input(params: Mapping[str, Json]) -> dict[str, Any]:
+    schema = params.get("schema")
+    schema = schema if isinstance(schema, Mapping) else {"type": "string"}
+    prompt = _prompt(params, "Please fill this in.")
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties and _kind_of(schema) in ("object", ""):
+        if len(properties) > MAX_FIELDS:
+            raise RemoteProtocolError(f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}")
+        required = schema.get("required")
+        needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
+        fields = tuple(_field(name, part, required=name in needed) for name, part in properties.items())
+        return {"message": prompt, "fields": _marked(fields, params, ""), "wrapped": False}
+    # The wording of the whole question counts for its only field: "Enter your API key" names no field.
+    return {"message": prompt, "fields": _marked((_field(VALUE, schema, required=True),), params, prompt)}
+
+
+def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
+    schema = params.get("schema")
+    schema = dict(schema) if isinstance(schema, Mapping) else {"type": "string"}
+    default = params["default"] if "default" in params else schema.get("default", MISSING)  # X11
+    if default is not MISSING:
+        schema["default"] = default
+    return {**_input({**params, "schema": schema}), "default": default}
+
+
+def _confirm(params: Mapping[str, Json]) -> dict[str, Any]:
+    field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm")
+    return {"message": _prompt(params, "Please confirm."), "fields": (field,), "destructive": params.get("destructive") is True}
+
+
+def _select(params: Mapping[str, Json]) -> dict[str, Any]:
+    options = params.get("options")
+    if not isinstance(options, list) or not options:
+        raise RemoteProtocolError("elicitation/select needs a list of at least one option")
+    choices = _choices([_option(option) for option in options])
+    values = [choice.value for choice in choices]
+    several = params.get("multiple") is True
+    schema: dict[str, Json] = {"type": "array", "items": {"enum": values}} if several else {"enum": values}
+    default = params.get("default", MISSING)
+    allowed = default if several and isinstance(default, list) else [default]
+    fits = default is not MISSING and all(any(same(one, value) for value in values) for one in allowed)
+    kind = FieldType.CHOICES if several else FieldType.CHOICE
+    field = Field(SELECTED, kind, schema, title="Choice", choices=choices, default=default if fits else MISSING)
+    return {"message": _prompt(params, "Please choose."), "fields": (field,)}
+
+
+def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
+    wanted = text.label(params.get("type") or "a file", 80)
+    where = f" ({text.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
+    return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": ()}
+
+
+def _sampling(params: Mapping[str, Json]) -> dict[str, Any]:
+    task = params.get("task")
+    if not isinstance(task, str) or not task.strip():
+        raise RemoteProtocolError("sampling/create needs a task in words")
+    return {"message": text.message(task, 32_000), "fields": ()}
+
+
+_DECODERS: dict[Kind, Callable[[Mapping[str, Json]], dict[str, Any]]] = {
+    Kind.INPUT: _input,
+    Kind.PREFERENCE: _preference,
+    Kind.CONFIRM: _confirm,
+    Kind.SELECT: _select,
+    Kind.RESOURCE: _resource,
+    Kind.SAMPLING: _sampling,
+}
+
+
+# --- one property of an app's schema -> one field ---------------------------------------------------------------------------------------
+
+
+def _field(name: str, part: Json, *, required: bool) -> Field:
+    schema: Schema = part if isinstance(part, Mapping) else {}
+    kind, choices = _type(schema)
+    return Field(
+        name=name,
+        type=kind,
+        schema=schema,
+        title=text.label(schema["title"]) if _is_text(schema.get("title")) else "",
+        description=text.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
+        required=required,
+        default=schema.get("default", MISSING),
+        choices=choices,
+    )
+
+
+_TYPES = {
+    "string": FieldType.TEXT,
+    "number": FieldType.NUMBER,
+    "integer": FieldType.INTEGER,
+    "boolean": FieldType.BOOLEAN,
+    "array": FieldType.JSON,
+    "object": FieldType.JSON,
+    "": FieldType.TEXT,
+}
+
+
+def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
+    if (choices := _listed(schema)) is not None:
+        return FieldType.CHOICE, choices
+    kind = _kind_of(schema)
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, Mapping) and (choices := _listed(items)) is not None:
+        return FieldType.CHOICES, choices
+    if kind == "" and any(word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")):
+        return FieldType.JSON, ()
+    return _TYPES.get(kind, FieldType.JSON), ()
+
+
+def _kind_of(schema: Schema) -> str:
+    kinds = schema.get("type")
+    names = [name for name in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(name, str) and name != "null"]
+    return names[0] if names else ""
+
+
+def _listed(schema: Schema) -> tuple[Choice, ...] | None:
+    values = schema.get("enum")
+    if isinstance(values, list) and values:
+        names = schema.get("enumNames")
+        labels = names if isinstance(names, list) and len(names) == len(values) else values
+        return _choices([(value, label, "") for value, label in zip(values, labels, strict=True)])
+    for word in ("oneOf", "anyOf"):
+        parts = schema.get(word)
+        if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "const" in part for part in parts):
+            return _choices([(part["const"], part.get("title", part["const"]), part.get("description", "")) for part in parts])
+    return None
+
+
+def _option(option: Json) -> tuple[Json, Json, Json]:
+    if isinstance(option, Mapping):
+        if "value" not in option and "label" not in option:
+            raise RemoteProtocolError("each option needs a value and a label")
+        value = option.get("value", option.get("label"))
+        return value, option.get("label", value), option.get("description", "")
+    return option, option, ""
+
+
+def _choices(listed: list[tuple[Json, Json, Json]]) -> tuple[Choice, ...]:
+    """Every option once, with a key and a label that no other has: a person must be able to tell them apart, and so must we."""
+    if len(listed) > MAX_CHOICES:
+        raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
+    found: dict[str, Choice] = {}
+    labels: dict[str, str] = {}
+    for value, raw_label, description in listed:
+        key = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        if key in found and not same(found[key].value, value):
+            key = json.dumps(value)  # the text "1" and the number 1: quotes tell the text apart
+        shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
+        if key in found:
+            if shown not in found[key].label.split(" / "):
+                found[key] = Choice(value, key, f"{found[key].label} / {shown}", found[key].description)
+            continue
+        if labels.get(shown, key) != key:
+            shown = f"{shown} ({text.label(key)})"
+        while shown in labels:
+            shown += "'"
+        labels[shown] = key
+        found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
+    return tuple(found.values())
+
+
+def _words(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------------------------
+
+_SECRET_WORDS = re.compile(
+    r"\b(password|passphrase|passcode|api[ _-]?keys?|secret|private[ _-]?key|(access|auth|bearer|refresh|api|personal access)[ _-]?token"
+    r"|client[ _-]?secret|credentials?|credit[ _-]?card|card[ _-]?number|cvv|cvc|one[ _-]?time[ _-]?(code|password)|otp|pin[ _-]?code"
+    r"|social[ _-]?security)\b",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _marked(fields: tuple[Field, ...], params: Mapping[str, Json], wording: str) -> tuple[Field, ...]:
+    from dataclasses import replace
+
+    return tuple(replace(field, secret=True) if _is_secret(field, params, wording) else field for field in fields)
+
+
+def _is_secret(field: Field, params: Mapping[str, Json], wording: str) -> bool:
+    """Said by the schema or the app; else guessed from the wording of what can be typed. The app's `sensitive: false` overrides the guess."""
+    if field.schema.get("format") == "password" or field.schema.get("writeOnly") is True:
+        return True
+    said = field.schema.get("sensitive", params.get("sensitive"))
+    if isinstance(said, bool):
+        return said
+    if field.type not in (FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER):
+        return False
+    words = " ".join((_CAMEL.sub(" ", field.name), field.title, field.description, wording))
+    return _SECRET_WORDS.search(words.replace("_", " ")) is not None

@@ -1,0 +1,43 @@
+"""The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions 2025-06-18 and 2025-11-25."""
+
+from abp_bridge.protocols.mcp.elicitation import (
+    LEGACY,
+    Action,
+    HostCapabilities,
+    decode_capabilities,
+    decode_reply,
+    decode_sampled,
+    encode_form,
+    encode_sampling,
+    encode_url,
+    form_version,
+)
+from abp_bridge.protocols.mcp.results import (
+    LEVELS,
+    encode_log,
+    encode_progress,
+    encode_result,
+    encode_text,
+    encode_tool,
+    tool_name,
+)
+
+__all__ = [
+    "LEGACY",
+    "LEVELS",
+    "Action",
+    "HostCapabilities",
+    "decode_capabilities",
+    "decode_reply",
+    "decode_sampled",
+    "encode_form",
+    "encode_log",
+    "encode_progress",
+    "encode_result",
+    "encode_sampling",
+    "encode_text",
+    "encode_tool",
+    "encode_url",
+    "form_version",
+    "tool_name",
+]

@@ -1,0 +1,111 @@
+"""MCP's tools, results and notifications made from an app's capabilities, call results and notices."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.schema import Json
+
+# Model providers refuse a whole tool list for one of these at the root of one schema; the bridge checks arguments against the original.
+_ROOT_COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref")
+_NAME_LIMIT = 64
+
+
+def tool_name(capability: str, taken: Iterable[str] = ()) -> str:
+    """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all `taken`."""
+    base = "abp_" + re.sub(r"[^A-Za-z0-9_-]+", "_", capability).strip("_")
+    used = set(taken)
+    name, number = base[:_NAME_LIMIT], 2
+    while name in used:
+        suffix = f"_{number}"
+        name, number = base[: _NAME_LIMIT - len(suffix)] + suffix, number + 1
+    return name
+
+
+def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Json]:
+    """A capability as a tool. Its schema keeps its properties; what hosts refuse at a schema's root is said in the description instead."""
+    schema = {word: value for word, value in capability.input_schema.items() if word not in _ROOT_COMBINATORS}
+    schema["type"] = "object"
+    if not isinstance(schema.get("properties"), Mapping):
+        schema["properties"] = {}
+    moved = {word: capability.input_schema[word] for word in _ROOT_COMBINATORS if word in capability.input_schema}
+    notes = [
+        capability.description or f"The capability {capability.name}.",
+        f"(Capability {capability.name} of the app {origin}.)",
+        f"Deprecated: {capability.deprecated}." if capability.deprecated else "",
+        "Experimental." if capability.experimental else "",
+        "" if capability.available else "The app says that it is not available now.",
+        f"The arguments must also fit {json.dumps(moved, ensure_ascii=False)}." if moved else "",
+    ]
+    return {"name": name, "description": " ".join(filter(None, notes)), "inputSchema": schema}
+
+
+def encode_result(result: CallResult, *, told: Sequence[str] = (), files: Sequence[SavedFile] = ()) -> dict[str, Json]:
+    """How a call ended -> CallToolResult. `told` is what the app told while it ran, a line each; `files` is what was saved."""
+    if result.failure is not None:
+        lines = [str(result.failure)]
+        if result.failure.details is not None:
+            lines.append(f"Details: {_json(result.failure.details)}")
+        if result.failure.alternatives:
+            lines.append(f"The app suggests instead: {', '.join(result.failure.alternatives)}")
+        if result.data is not None:
+            lines.append(f"Data: {_json(result.data)}")
+    else:
+        lines = [result.data if isinstance(result.data, str) else _json(result.data)]
+    if isinstance(note := result.metadata.get("note"), str):
+        lines.append(f"Note: {note}.")
+    content: list[Json] = [_text("\n".join(lines))]
+    content.extend(_link(file) for file in files)
+    if told:
+        content.append(_text("While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told)))
+    return {"content": content, "isError": result.failure is not None}
+
+
+def encode_text(words: str, *, error: bool = False) -> dict[str, Json]:
+    """A CallToolResult of the bridge's own."""
+    return {"content": [_text(words)], "isError": error}
+
+
+def encode_progress(token: Json, progress: Progress) -> dict[str, Json]:
+    """The parameters of `notifications/progress`."""
+    params: dict[str, Json] = {"progressToken": token, "progress": _plain_number(progress.value)}
+    if progress.total is not None:
+        params["total"] = _plain_number(progress.total)
+    if progress.message:
+        params["message"] = progress.message
+    return params
+
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
+    """The parameters of `notifications/message` for what an app told."""
+    return {"level": "error" if notice.failed else "info", "logger": origin, "data": {"event": notice.name, **notice.data}}
+
+
+def _text(words: str) -> dict[str, Json]:
+    return {"type": "text", "text": words}
+
+
+def _link(file: SavedFile) -> dict[str, Json]:
+    return {
+        "type": "resource_link",
+        "uri": file.uri,
+        "name": file.name,
+        "mimeType": file.mime_type,
+        "size": file.size,
+        "description": f"Saved to {file.path}",
+    }
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _plain_number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value

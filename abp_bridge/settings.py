@@ -1,0 +1,81 @@
+"""What a person can set: flags first, then `ABP_*` in the environment, then the defaults. Read once, at the start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times are in seconds. In the environment the reference bridge's names are in milliseconds, as it has them."""
+
+    apps: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()  # private addresses that the person named
+    output_dir: str | None = None
+    headless: bool = True
+    chrome: str | None = None
+    chrome_sandbox: bool = True
+    browser_timeout: float = 30.0
+    call_timeout: float = 60.0
+    download_timeout: float = 30.0
+    question_timeout: float = 600.0
+    person_floor: float = 0.15  # an answer faster than this is not a person's
+    log_level: str = "warning"
+
+
+def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> Settings:
+    """Settings from `environ`, overruled by the `flags` that are not None. Raises SettingsError."""
+    found: dict[str, object] = {}
+    for name, (variable, read) in _VARIABLES.items():
+        if variable in environ:
+            try:
+                found[name] = read(environ[variable])
+            except ValueError as problem:
+                raise SettingsError(f"{variable}={environ[variable]!r} cannot be used: {problem}") from None
+    found.update({name: value for name, value in flags.items() if value is not None})
+    return Settings(**found)  # type: ignore[arg-type]
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("it must be a number of milliseconds") from None
+    if not 0 <= value <= 86_400_000:
+        raise ValueError("it must be between 0 and 86400000 milliseconds (a day)")
+    return value / 1000
+
+
+def _yes_or_no(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if text.strip().lower() not in known:
+        raise ValueError("it must be true or false")
+    return known[text.strip().lower()]
+
+
+def _level(text: str) -> str:
+    if text.lower() not in LOG_LEVELS:
+        raise ValueError(f"it must be one of {', '.join(LOG_LEVELS)}")
+    return text.lower()
+
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+_VARIABLES = {
+    "output_dir": ("ABP_OUTPUT_DIR", str),
+    "headless": ("ABP_HEADLESS", _yes_or_no),
+    "chrome": ("ABP_CHROME", str),
+    "chrome_sandbox": ("ABP_CHROME_SANDBOX", _yes_or_no),
+    "browser_timeout": ("ABP_BROWSER_TIMEOUT", _milliseconds),
+    "call_timeout": ("ABP_CALL_TIMEOUT", _milliseconds),
+    "download_timeout": ("ABP_DOWNLOAD_TIMEOUT", _milliseconds),
+    "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
+    "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
+    "log_level": ("ABP_LOG_LEVEL", _level),
+}

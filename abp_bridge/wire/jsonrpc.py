@@ -1,0 +1,256 @@
+"""JSON-RPC 2.0 over newline-delimited JSON, without I/O: bytes in, events out; calls in, bytes out.
+
+A `Peer` is one end of a connection. It owns framing, limits, and the correlation of requests with responses in both directions. Whatever bytes
+arrive become events; garbage becomes a `Rejected` event with the error to send back, and never ends the connection. Ids of the two directions are
+separate spaces and may look the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from abp_bridge.core.errors import LocalProtocolError
+
+Json = Any
+Id = str | int | float
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+MAX_LINE = 16 * 2**20
+MAX_DEPTH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The other side asks. Answer with `Peer.respond` or `Peer.fail`, once."""
+
+    id: Id
+    method: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    method: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to a request of ours: `error` is None, or the error object."""
+
+    id: Id
+    result: Json
+    error: Mapping[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A response to nothing we wait for: late, twice, or never asked. To be recorded and dropped."""
+
+    id: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line that is not a message. `reply` is what to send back."""
+
+    reason: str
+    reply: bytes
+
+
+Event = Request | Notification | Response | Stray | Rejected
+
+
+class Peer:
+    """One end of a JSON-RPC connection.
+
+    `prefix` starts every id of ours, so that they are recognised even where the other side numbers alike. `inward` and `outward` translate whole
+    messages for connections that carry JSON-RPC in other clothes.
+    """
+
+    def __init__(
+        self,
+        prefix: str = "abp-",
+        *,
+        max_line: int = MAX_LINE,
+        max_depth: int = MAX_DEPTH,
+        inward: Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+        outward: Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+    ) -> None:
+        self.inward = inward
+        self.outward = outward
+        self._prefix = prefix
+        self._max_line = max_line
+        self._max_depth = max_depth
+        self._buffer = bytearray()
+        self._searched = 0  # no newline before this place
+        self._oversized: bytes | None = None  # the start of a line that is being thrown away
+        self._serial = 0
+        self._asked: set[Id] = set()  # our requests that wait for a response
+        self._asking: set[Id] = set()  # their requests that wait for ours
+
+    @property
+    def waiting(self) -> int:
+        """How many requests of ours wait for a response."""
+        return len(self._asked)
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Bytes from the other side -> what they mean. An incomplete last line waits for the next call."""
+        events: list[Event] = []
+        self._buffer += data
+        start = 0
+        while (end := self._buffer.find(b"\n", self._searched)) >= 0:
+            line = bytes(self._buffer[start:end])
+            start = self._searched = end + 1
+            if self._oversized is not None:
+                events.append(self._too_long(self._oversized))
+                self._oversized = None
+            elif len(line) > self._max_line:
+                events.append(self._too_long(line))
+            elif line.strip():
+                events.append(self._read(line))
+        del self._buffer[:start]
+        self._searched = len(self._buffer)
+        if len(self._buffer) > self._max_line:
+            self._oversized = self._oversized or bytes(self._buffer[:4096])
+        if self._oversized is not None:
+            self._buffer.clear()
+            self._searched = 0
+        return events
+
+    def request(self, method: str, params: Json) -> tuple[Id, bytes]:
+        """A request of ours -> (its id, its bytes). Its `Response` event comes once, unless `forget` is called."""
+        self._serial += 1
+        id = f"{self._prefix}{self._serial}"
+        self._asked.add(id)
+        return id, self._write({"id": id, "method": method, "params": params})
+
+    def notify(self, method: str, params: Json = None) -> bytes:
+        return self._write({"method": method} if params is None else {"method": method, "params": params})
+
+    def respond(self, id: Id, result: Json) -> bytes:
+        """The result of a request of theirs. Raises LocalProtocolError if it was answered already, or never asked."""
+        self._answer(id)
+        return self._write({"id": id, "result": result})
+
+    def fail(self, id: Id, code: int, message: str, data: Json = None) -> bytes:
+        """The error of a request of theirs; as `respond` otherwise."""
+        self._answer(id)
+        error = {"code": code, "message": message}
+        return self._write({"id": id, "error": error if data is None else {**error, "data": data}})
+
+    def drop(self, id: Id) -> None:
+        """A request of theirs will not be answered: they cancelled it."""
+        self._answer(id)
+
+    def forget(self, id: Id) -> None:
+        """We no longer wait for the response to `id`; if it comes all the same it is a `Stray`."""
+        self._asked.discard(id)
+
+    def is_open(self, id: Json) -> bool:
+        """Whether a request of theirs with this id waits for our answer."""
+        return _is_id(id) and id in self._asking
+
+    def _answer(self, id: Id) -> None:
+        if id not in self._asking:
+            raise LocalProtocolError(f"request {id!r} does not wait for an answer")
+        self._asking.discard(id)
+
+    def _read(self, line: bytes) -> Event:
+        try:
+            message = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as problem:
+            return self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")
+        if isinstance(message, list):
+            return self._reject(INVALID_REQUEST, "Batches are not supported: send one message a line")
+        if not isinstance(message, dict):
+            return self._reject(INVALID_REQUEST, "A message must be a JSON object")
+        if line.count(b"{") + line.count(b"[") > self._max_depth and _depth(message) > self._max_depth:
+            return self._reject(INVALID_REQUEST, f"The message is nested more than {self._max_depth} levels deep", message)
+        if self.inward is not None:
+            message = self.inward(message)
+        return self._sort(message)
+
+    def _sort(self, message: dict[str, Json]) -> Event:
+        if message.get("jsonrpc") != "2.0":
+            return self._reject(INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"', message)
+        if "method" in message:
+            method = message["method"]
+            if not isinstance(method, str):
+                return self._reject(INVALID_REQUEST, "The method must be a string", message)
+            params = message.get("params")
+            if params is not None and not isinstance(params, (dict, list)):
+                return self._reject(INVALID_REQUEST, "The params must be an object or an array", message)
+            if "id" not in message:
+                return Notification(method, params)
+            id = message["id"]
+            if not _is_id(id):
+                return self._reject(INVALID_REQUEST, "The id must be a string or a number")
+            if id in self._asking:
+                return self._reject(INVALID_REQUEST, f"The id {id!r} is in use by a request that is not answered yet")
+            self._asking.add(id)
+            return Request(id, method, params)
+        if "result" not in message and "error" not in message:
+            return self._reject(INVALID_REQUEST, "A message needs a method, a result or an error", message)
+        id = message.get("id")
+        if not _is_id(id) or id not in self._asked:
+            return Stray(id)
+        self._asked.discard(id)
+        if "error" not in message:
+            return Response(id, message["result"], None)
+        error = message["error"]
+        return Response(id, None, error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)})
+
+    def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> Rejected:
+        """An error reply carries the id only where it can mean nothing else: a request's own, not in use."""
+        id = message.get("id") if message is not None and "result" not in message and "error" not in message else None
+        if not _is_id(id) or id in self._asking:
+            id = None
+        return Rejected(reason, self._write({"id": id, "error": {"code": code, "message": reason}}))
+
+    def _too_long(self, line: bytes) -> Rejected:
+        # Only the usual order of members is looked at: an id found there is surely the message's own.
+        found = re.match(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"', line)
+        message = {"id": json.loads(found[1])} if found else None
+        return self._reject(INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message)
+
+    def _write(self, message: dict[str, Json]) -> bytes:
+        message = {"jsonrpc": "2.0", **message}
+        return dump(message if self.outward is None else self.outward(message))
+
+
+def dump(message: Json) -> bytes:
+    """One message as one line. Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came."""
+    try:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _is_id(value: Json) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _no_constant(word: str) -> Json:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).partition("\n")[0][:200]
+
+
+def _depth(message: Json) -> int:
+    depth, level = 0, [message]
+    while level:
+        depth += 1
+        level = [child for value in level if isinstance(value, (dict, list)) for child in (value.values() if isinstance(value, dict) else value)]
+    return depth

@@ -1,0 +1,116 @@
+"""A child process on pipes: started, spoken to through `Source` and `Sink`, and surely ended.
+
+The child leads its own process group, so that what it started ends with it. Where the system offers it (Linux, `setpriv`), the child is also killed
+when this process dies without a chance to clean up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import Process
+
+from abp_bridge.wire.stdio import Sink, Source
+
+STDERR_LINES = 20
+GRACE = 0.3
+
+
+class Child:
+    """A running child. `last_words` are the last lines of its stderr."""
+
+    def __init__(self, process: Process, source: Source, sink: Sink) -> None:
+        self.process = process
+        self.source = source
+        self.sink = sink
+        self.last_words: deque[str] = deque(maxlen=STDERR_LINES)
+        self.heard = anyio.Event()  # its stderr has ended
+
+    @property
+    def farewell(self) -> str:
+        """How it ended and what it said last, for an error message."""
+        code = self.process.returncode
+        ended = "still running" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return f"{ended}; its last words: {self.last_words[-1]}" if self.last_words else ended
+
+    async def listen(self) -> None:
+        """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut at 1,000 characters."""
+        assert self.process.stderr is not None
+        rest = b""
+        async for data in self.process.stderr:
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest[-4_096:]
+            self.last_words.extend(line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip())
+        if rest.strip():
+            self.last_words.append(rest.decode(errors="replace").strip()[:1_000])
+        self.heard.set()
+
+
+@asynccontextmanager
+async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> AsyncIterator[Child]:
+    """Run `command` for as long as the block lasts. Raises OSError when it cannot be started.
+
+    On the way out: its stdin is closed, then its group gets SIGTERM and, after `GRACE` seconds, SIGKILL.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"there is no program {command[0]!r} on this machine's PATH")
+    child_in, our_out = os.pipe()
+    our_in, child_out = os.pipe()
+    source, sink = Source(our_in), Sink(our_out)
+    try:
+        process = await anyio.open_process(
+            [*_leash(), *command], stdin=child_in, stdout=child_out, env=env, cwd=cwd, start_new_session=True
+        )
+    except BaseException:
+        source.close()
+        sink.close()
+        raise
+    finally:
+        os.close(child_in)
+        os.close(child_out)
+    child = Child(process, source, sink)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(child.listen)
+        try:
+            yield child
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(child)
+            tasks.cancel_scope.cancel()
+            await process.aclose()
+
+
+async def _end(child: Child) -> None:
+    child.sink.close()
+    with anyio.move_on_after(GRACE):
+        await child.process.wait()
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        # The group may outlive its leader: it is signalled even when the leader has ended well.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.process.pid, sign)
+        with anyio.move_on_after(GRACE):
+            await child.process.wait()
+            if not _group_lives(child.process.pid):
+                break
+    child.source.close()
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _leash() -> list[str]:
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

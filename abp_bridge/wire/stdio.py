@@ -1,0 +1,103 @@
+"""File descriptors as byte streams: this process's own stdio, and the pipes of a child.
+
+POSIX only. Nothing here blocks the event loop: pipes, sockets and terminals are read and written without blocking; what cannot be polled (a
+regular file, /dev/null) never makes anybody wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import stat
+
+import anyio
+import anyio.lowlevel
+
+CHUNK = 256 * 1024
+
+
+class Source:
+    """The reading end of a stream. Owns `fd`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._polled = _can_poll(fd)
+
+    async def receive(self) -> bytes:
+        """The next bytes; empty at the end."""
+        while True:
+            if self._polled:
+                await anyio.wait_readable(self._fd)
+            else:
+                await anyio.lowlevel.checkpoint()
+            try:
+                return os.read(self._fd, CHUNK)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                return b""
+
+    def close(self) -> None:
+        self._fd = _close(self._fd)
+
+
+class Sink:
+    """The writing end of a stream. Owns `fd`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._polled = _can_poll(fd)
+        self._blocking = os.get_blocking(fd)
+        if self._polled:
+            os.set_blocking(fd, False)
+
+    def offer(self, data: bytes | memoryview) -> int:
+        """Write what can be written at once; how much that was. Raises BrokenPipeError or ConnectionError when nobody reads any more."""
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+
+    async def writable(self) -> None:
+        if self._polled:
+            await anyio.wait_writable(self._fd)
+
+    def close(self) -> None:
+        if self._polled and self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.set_blocking(self._fd, self._blocking)  # the setting belongs to the open file, which others may share
+        self._fd = _close(self._fd)
+
+
+def claim() -> tuple[Source, Sink]:
+    """Take this process's stdin and stdout for a protocol.
+
+    Afterwards nothing else can write to the wire by accident: descriptor 0 is /dev/null, and 1 is stderr.
+    """
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return Source(source), Sink(sink)
+
+
+def whisper(line: str) -> None:
+    """A line to stderr if it can be taken at once; a host that does not read its server's stderr must not stop us."""
+    with contextlib.suppress(OSError, ValueError):
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, f"abp-bridge: {line}\n".encode(errors="backslashreplace")[:4096])
+
+
+def _can_poll(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
+
+
+def _close(fd: int) -> int:
+    """Close once: a number that was closed may already be somebody else's."""
+    if fd >= 0:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    return -1
