@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -37,10 +38,8 @@ def entry() -> None:
     """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for us to go."""
     code = main()
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            pass
     os._exit(code)
 
 
@@ -59,14 +58,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"abp-bridge {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    serve = commands.add_parser("serve", help="the bridge itself, on stdin and stdout, for an MCP host to launch", description="The stdio bridge: an MCP server (2025-06-18 and 2025-11-25). Hosts launch it; it is not for typing at.")
-    serve.add_argument("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
-    serve.add_argument("--allow", action="append", dest="allowed_hosts", metavar="HOST", help="let the model connect apps on this private host, for example localhost. May be repeated")
-    serve.add_argument("--output-dir", metavar="DIR", help="keep the files of results here (otherwise: a temporary folder that goes when the session ends)")
-    serve.add_argument("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    serve = commands.add_parser(
+        "serve",
+        help="the bridge itself, on stdin and stdout, for an MCP host to launch",
+        description="The stdio bridge: an MCP server (2025-06-18 and 2025-11-25). Hosts launch it; it is not for typing at.",
+    )
+    option = serve.add_argument
+    option("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
+    option(
+        "--allow", action="append", dest="allowed_hosts", metavar="HOST", help="a private host on which the model may connect apps. May be repeated"
+    )
+    option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
+    option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
     serve.set_defaults(run=_serve)
 
-    demo = commands.add_parser("demo", help="the built-in app behind a real bridge, with this terminal as its host", description="Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells.")
+    demo = commands.add_parser(
+        "demo",
+        help="the built-in app behind a real bridge, with this terminal as its host",
+        description="Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells.",
+    )
     demo.add_argument("--browser", action="store_true", help="the same app as a page in Chromium")
     demo.add_argument("--answers", metavar="FILE", help="answer from a JSON file instead of asking here: a list, one entry a question")
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
@@ -81,7 +91,7 @@ def _settings(options: argparse.Namespace, *names: str) -> Any:
     try:
         return read_settings(os.environ, **flags)
     except SettingsError as problem:
-        print(f"abp-bridge: {problem}", file=sys.stderr)
+        sys.stderr.write(f"abp-bridge: {problem}\n")
         raise SystemExit(2) from None
 
 

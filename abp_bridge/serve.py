@@ -16,6 +16,7 @@ from abp_bridge.wire.stdio import Sink, Source, claim
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
+    from abp_bridge.hosts import Host
     from abp_bridge.hosts.mcp.session import McpSession
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -39,7 +40,7 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
             from abp_bridge.bridge import Bridge
             from abp_bridge.hosts.mcp.session import McpSession
 
-            def desk(host: McpSession) -> Bridge:
+            def desk(host: Host) -> Bridge:
                 bridges.append(Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings)))
                 return bridges[0]
 

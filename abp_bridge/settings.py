@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -67,7 +67,7 @@ def _level(text: str) -> str:
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-_VARIABLES = {
+_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "output_dir": ("ABP_OUTPUT_DIR", str),
     "headless": ("ABP_HEADLESS", _yes_or_no),
     "chrome": ("ABP_CHROME", str),

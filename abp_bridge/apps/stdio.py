@@ -8,7 +8,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -83,18 +84,14 @@ class StdioApp:
     async def cancel(self, call: str, reason: str) -> None:
         """See `App.cancel`."""
         with anyio.move_on_after(GOODBYE_LIMIT):
-            try:
+            with suppress(RemoteError, LinkClosed):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
-            except (RemoteError, LinkClosed):
-                pass
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""
         with anyio.move_on_after(LIST_LIMIT):
-            try:
+            with suppress(RemoteError, LinkClosed, RemoteProtocolError):
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
-            except (RemoteError, LinkClosed, RemoteProtocolError):
-                pass
         return ()
 
     async def render_pdf(self) -> bytes:
@@ -122,8 +119,6 @@ class StdioApp:
             raise AppError(f"{self.origin} refused initialize: {problem}") from None
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
-        from dataclasses import replace
-
         return replace(opened, capabilities=abp.merge_capabilities(opened.capabilities, listed))
 
     async def _carry(self, child: Child) -> None:
@@ -135,14 +130,12 @@ class StdioApp:
             self._listener.gone(f"the app's process ended ({child.farewell})")
 
     async def _goodbye(self) -> None:
-        try:
-            if self._binding.envelope:
-                assert self._link is not None
-                self._link.notify("shutdown", {"reason": "the session ended"})
-            else:
-                await self._request("shutdown", {"reason": "the session ended"})
-        except (RemoteError, LinkClosed):
-            pass
+        assert self._link is not None
+        if self._binding.envelope:
+            self._link.notify("shutdown", {"reason": "the session ended"})
+            return
+        with suppress(RemoteError, LinkClosed):
+            await self._request("shutdown", {"reason": "the session ended"})
 
     def _take(self, message: Request | Notification) -> None:
         listener = self._listener

@@ -36,7 +36,7 @@ class Shape(enum.Enum):
     MULTI_SELECT = "multi-select"
     FIELDS = "several fields"
     NESTED = "nested JSON"
-    SECRET = "secret"
+    SECRET = "secret"  # noqa: S105
     FILE = "file"
     SAMPLING = "sampling"
 

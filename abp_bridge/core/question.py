@@ -7,6 +7,7 @@ question: it is the only door through which content becomes an answer.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -202,7 +203,7 @@ def _read_number(asked: Field, sent: Json) -> Json:
                 value = kind(text)
             except ValueError:
                 continue
-            return value if value == value and abs(value) != float("inf") and "_" not in text else sent
+            return value if math.isfinite(value) and "_" not in text else sent
     if asked.type is FieldType.INTEGER and isinstance(sent, float) and sent.is_integer():
         return int(sent)
     return sent

@@ -22,7 +22,8 @@ MAX_CHECKS = 20_000
 MAX_PROBLEMS = 20
 
 _ANNOTATIONS = frozenset(
-    "$schema $id $comment $defs definitions title description default examples enumNames deprecated readOnly writeOnly sensitive".split()
+    ("$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples")
+    + ("enumNames", "deprecated", "readOnly", "writeOnly", "sensitive")
 )
 
 
@@ -192,7 +193,6 @@ def _properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
                 walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
 
 
-
 def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
     named = at.schema.get("properties")
     if isinstance(value, dict):
@@ -236,7 +236,7 @@ def _compared(test: Callable[[Any, Any], bool], words: str) -> _Keyword:
     return keyword
 
 
-def _sized(kind: type, test: Callable[[int, Any], bool], words: str) -> _Keyword:
+def _sized(kind: type[str] | type[list[Any]], test: Callable[[int, Any], bool], words: str) -> _Keyword:
     def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
         if isinstance(value, kind) and _is_number(limit) and not test(len(value), limit):
             walk.say(at.path, words.format(limit))

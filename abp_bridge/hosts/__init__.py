@@ -1,4 +1,7 @@
-"""The answering side: the programs that launched us, or that stand for the person. What a host offers the bridge, and what the bridge offers a host."""
+"""The answering side: the programs that launched us, or that stand for the person.
+
+What every host offers the bridge (`Host`), and what the bridge offers every host (`Desk`).
+"""
 
 from __future__ import annotations
 

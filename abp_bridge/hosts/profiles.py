@@ -1,5 +1,6 @@
-"""What real hosts do that the capability exchange does not say: a table keyed by the name a host gives itself. Only the matrix's columns are built from it.
+"""What real hosts do that the capability exchange does not say: a table keyed by the name a host gives itself.
 
+Only the columns of the matrix are built from it.
 Measured with Codex 0.169, Goose 1.52 and Claude Code 2.1; unknown hosts get the careful row.
 """
 

@@ -66,9 +66,7 @@ async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None,
     our_in, child_out = os.pipe()
     source, sink = Source(our_in), Sink(our_out)
     try:
-        process = await anyio.open_process(
-            [*_leash(), *command], stdin=child_in, stdout=child_out, env=env, cwd=cwd, start_new_session=True
-        )
+        process = await anyio.open_process([*_leash(), *command], stdin=child_in, stdout=child_out, env=env, cwd=cwd, start_new_session=True)
     except BaseException:
         source.close()
         sink.close()

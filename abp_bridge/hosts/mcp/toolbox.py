@@ -81,9 +81,7 @@ class Toolbox:
         file = await self._desk.render_pdf(_text(arguments, "app"))
         return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
 
-    async def _run(
-        self, capability: str, params: Mapping[str, Json], *, app: str | None, timeout: float | None, on_progress: OnProgress
-    ) -> Json:
+    async def _run(self, capability: str, params: Mapping[str, Json], *, app: str | None, timeout: float | None, on_progress: OnProgress) -> Json:
         call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress)
         try:
             ended = await call.wait()

@@ -39,7 +39,11 @@ CALL = {
             "capability": {"type": "string", "description": "For example export.pdf"},
             "params": {"type": "object", "description": "The capability's own parameters."},
             "app": _APP,
-            "timeout": {"type": "number", "exclusiveMinimum": 0, "description": "Seconds the app may work; the time a person is being asked does not count."},
+            "timeout": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "Seconds the app may work; the time a person is being asked does not count.",
+            },
         },
         "capability",
     ),

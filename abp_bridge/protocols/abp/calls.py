@@ -55,9 +55,9 @@ def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
         listed = listed.get("capabilities")
     found: dict[str, Capability] = {}
     for entry in listed if isinstance(listed, list) else []:
-        entry = {"name": entry} if isinstance(entry, str) else entry
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) and entry["name"] and len(found) < MAX_CAPABILITIES:
-            found[entry["name"]] = _capability(entry)
+        named = {"name": entry} if isinstance(entry, str) else entry
+        if isinstance(named, Mapping) and isinstance(named.get("name"), str) and named["name"] and len(found) < MAX_CAPABILITIES:
+            found[named["name"]] = _capability(named)
     return tuple(found.values())
 
 

@@ -1,7 +1,7 @@
 """Binary data inside an app's result: found wherever ABP's documents put it (X17), and taken out as bytes.
 
-Nothing is guessed from content alone: a member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type), when it is a
-data URL, or when it is a reference to download.
+Nothing is guessed from content alone: a member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type), when it
+is a data URL, or when it is a reference to download.
 """
 
 from __future__ import annotations
