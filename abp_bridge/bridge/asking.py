@@ -12,7 +12,7 @@ import anyio
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.ledger import Event, Ledger
+from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Column, Rung
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, review
 from abp_bridge.core.text import label
@@ -45,12 +45,12 @@ class Asking:
         self._scopes[question.id] = scope = anyio.CancelScope()
         try:
             with scope, anyio.move_on_after(limit) as clock:
-                answer = await self._climb(question)
+                answer = await self._climb(entry)
                 self.ledger.apply(question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer)
             if clock.cancelled_caught:
-                self._finish(question, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
+                self._finish(entry, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
         finally:
-            self._finish(question, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
+            self._finish(entry, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
             del self._scopes[question.id]
         assert entry.answer is not None, "a question that is not asked any more has ended"
         return entry.answer
@@ -58,21 +58,18 @@ class Asking:
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
         """Nobody needs these any more: take them down, and answer them as withdrawn."""
         for question in questions:
-            self._finish(question, Event.WITHDRAW, Outcome.WITHDRAWN, reason)
-            if question.id in self._scopes:
+            if (entry := self.ledger.entry(question.id)) is not None:
+                self._finish(entry, Event.WITHDRAW, Outcome.WITHDRAWN, reason)
                 self._scopes[question.id].cancel()
 
-    def _finish(self, question: Question, event: Event, outcome: Outcome, reason: str) -> None:
-        if self.ledger.entry(question.id) is not None:
-            self.ledger.apply(question.id, event, answer=self._unanswered(question, outcome, reason))
+    def _finish(self, entry: Entry, event: Event, outcome: Outcome, reason: str) -> None:
+        """End a question that nobody answered, unless something else has ended it."""
+        if entry.answer is None:
+            self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
 
-    def _unanswered(self, question: Question, outcome: Outcome, reason: str) -> Answer:
-        entry = self.ledger.entry(question.id)
-        assert entry is not None, "only an open question is ended"
-        return Answer(outcome, AnsweredBy.NOBODY, route=entry.route, latency=anyio.current_time() - entry.since, reason=reason)
-
-    async def _climb(self, question: Question) -> Answer:
+    async def _climb(self, entry: Entry) -> Answer:
         """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
+        question = entry.question
         columns = list(self._host.columns)
         reasons: list[str] = []
         policy: Answer | None = None
@@ -84,14 +81,14 @@ class Asking:
                 reasons.append(f"{rung.column.surface.value}: {problem}")
                 continue
             except HostGone:
-                return self._unanswered(question, Outcome.WITHDRAWN, "the host ended before it answered")
+                return _unanswered(entry, Outcome.WITHDRAWN, "the host ended before it answered")
             if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:
                 return answer
             policy = policy or answer
         if policy is not None:
             return policy
         why = "; ".join(reasons) or matrix.refusals(question, columns)
-        return self._unanswered(question, Outcome.UNSUPPORTED, f"Nobody could be asked: {why}")
+        return _unanswered(entry, Outcome.UNSUPPORTED, f"Nobody could be asked: {why}")
 
     async def _ask_on(self, question: Question, rung: Rung) -> Answer:
         started = anyio.current_time()
@@ -141,3 +138,7 @@ class Asking:
             if not problems:
                 return Reply(Outcome.ACCEPTED, content)
         return Reply(Outcome.INVALID)
+
+
+def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:
+    return Answer(outcome, AnsweredBy.NOBODY, route=entry.route, latency=anyio.current_time() - entry.since, reason=reason)

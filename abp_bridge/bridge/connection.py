@@ -156,6 +156,7 @@ class Connection:
     def gone(self, reason: str) -> None:
         """See `Listener.gone`."""
         self._reason = reason
+        self._session.dismiss(self)
         self._end_calls()
         self.close.set()
 

@@ -204,7 +204,9 @@ class Bridge:
         return id
 
     def dismiss(self, connection: Connection) -> None:
-        if self._apps.pop(connection.id, None) is not None:
+        """The connection is no longer to be used. Idempotent: another may have its id by now."""
+        if self._apps.get(connection.id) is connection:
+            del self._apps[connection.id]
             self.host.capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:

@@ -185,7 +185,7 @@ class Link:
             return
         if not self._tail and not self._outbox:
             self._tail = memoryview(data)[self._offer(data) :]
-            self._queued += self._tail.nbytes
+            self._queued += len(self._tail)
         elif key in self._outbox:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
@@ -203,7 +203,7 @@ class Link:
         try:
             return self._sink.offer(data)
         except OSError:
-            return len(data)  # nobody reads any more; the reading side will see the end
+            return 0  # nobody reads any more: the writing task will meet the same error, and end the connection
 
     def _flush(self) -> None:
         """Write what the sink takes now. Returns with everything written or the sink full. Raises OSError when nobody reads any more."""

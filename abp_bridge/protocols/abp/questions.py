@@ -13,11 +13,9 @@ from typing import Any
 
 from abp_bridge.core import text
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question
-from abp_bridge.core.schema import Json, Schema, same
-
-MAX_CHOICES = 2_000
-MAX_FIELDS = 200
+from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.schema import Json, same
+from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, kind_of
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
 VALUE, CONFIRMED, SELECTED = "value", "confirmed", "selected"
@@ -119,15 +117,10 @@ def _input(params: Mapping[str, Json]) -> dict[str, Any]:
     schema = schema if isinstance(schema, Mapping) else {"type": "string"}
     prompt = _prompt(params, "Please fill this in.")
     properties = schema.get("properties")
-    if isinstance(properties, Mapping) and properties and _kind_of(schema) in ("object", ""):
-        if len(properties) > MAX_FIELDS:
-            raise RemoteProtocolError(f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}")
-        required = schema.get("required")
-        needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
-        fields = tuple(_field(name, part, required=name in needed) for name, part in properties.items())
-        return {"message": prompt, "fields": _marked(fields, params, ""), "wrapped": False}
+    if isinstance(properties, Mapping) and properties and kind_of(schema) in ("object", ""):
+        return {"message": prompt, "fields": _marked(decode_fields(properties, schema.get("required")), params, ""), "wrapped": False}
     # The wording of the whole question counts for its only field: "Enter your API key" names no field.
-    return {"message": prompt, "fields": _marked((_field(VALUE, schema, required=True),), params, prompt)}
+    return {"message": prompt, "fields": _marked((decode_field(VALUE, schema, required=True),), params, prompt)}
 
 
 def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -148,7 +141,7 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
     options = params.get("options")
     if not isinstance(options, list) or not options:
         raise RemoteProtocolError("elicitation/select needs a list of at least one option")
-    choices = _choices([_option(option) for option in options])
+    choices = decode_choices([_option(option) for option in options])
     values = [choice.value for choice in choices]
     several = params.get("multiple") is True
     schema: dict[str, Json] = {"type": "array", "items": {"enum": values}} if several else {"enum": values}
@@ -183,66 +176,6 @@ _DECODERS: dict[Kind, Callable[[Mapping[str, Json]], dict[str, Any]]] = {
 }
 
 
-# --- one property of an app's schema -> one field ---------------------------------------------------------------------------------------
-
-
-def _field(name: str, part: Json, *, required: bool) -> Field:
-    schema: Schema = part if isinstance(part, Mapping) else {}
-    kind, choices = _type(schema)
-    return Field(
-        name=name,
-        type=kind,
-        schema=schema,
-        title=text.label(schema["title"]) if _is_text(schema.get("title")) else "",
-        description=text.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
-        required=required,
-        default=schema.get("default", MISSING),
-        choices=choices,
-    )
-
-
-_TYPES = {
-    "string": FieldType.TEXT,
-    "number": FieldType.NUMBER,
-    "integer": FieldType.INTEGER,
-    "boolean": FieldType.BOOLEAN,
-    "array": FieldType.JSON,
-    "object": FieldType.JSON,
-    "": FieldType.TEXT,
-}
-
-
-def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
-    if (choices := _listed(schema)) is not None:
-        return FieldType.CHOICE, choices
-    kind = _kind_of(schema)
-    items = schema.get("items")
-    if kind == "array" and isinstance(items, Mapping) and (choices := _listed(items)) is not None:
-        return FieldType.CHOICES, choices
-    if kind == "" and any(word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")):
-        return FieldType.JSON, ()
-    return _TYPES.get(kind, FieldType.JSON), ()
-
-
-def _kind_of(schema: Schema) -> str:
-    kinds = schema.get("type")
-    names = [name for name in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(name, str) and name != "null"]
-    return names[0] if names else ""
-
-
-def _listed(schema: Schema) -> tuple[Choice, ...] | None:
-    values = schema.get("enum")
-    if isinstance(values, list) and values:
-        names = schema.get("enumNames")
-        labels = names if isinstance(names, list) and len(names) == len(values) else values
-        return _choices([(value, label, "") for value, label in zip(values, labels, strict=True)])
-    for word in ("oneOf", "anyOf"):
-        parts = schema.get(word)
-        if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "const" in part for part in parts):
-            return _choices([(part["const"], part.get("title", part["const"]), part.get("description", "")) for part in parts])
-    return None
-
-
 def _option(option: Json) -> tuple[Json, Json, Json]:
     if isinstance(option, Mapping):
         if "value" not in option and "label" not in option:
@@ -250,38 +183,6 @@ def _option(option: Json) -> tuple[Json, Json, Json]:
         value = option.get("value", option.get("label"))
         return value, option.get("label", value), option.get("description", "")
     return option, option, ""
-
-
-def _choices(listed: list[tuple[Json, Json, Json]]) -> tuple[Choice, ...]:
-    """Every option once, with a key and a label that no other has: a person must be able to tell them apart, and so must we."""
-    if len(listed) > MAX_CHOICES:
-        raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
-    found: dict[str, Choice] = {}
-    labels: dict[str, str] = {}
-    for value, raw_label, description in listed:
-        key = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        if key in found and not same(found[key].value, value):
-            key = json.dumps(value)  # the text "1" and the number 1: quotes tell the text apart
-        shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
-        if key in found:
-            if shown not in found[key].label.split(" / "):
-                found[key] = Choice(value, key, f"{found[key].label} / {shown}", found[key].description)
-            continue
-        if labels.get(shown, key) != key:
-            shown = f"{shown} ({text.label(key)})"
-        while shown in labels:
-            shown += "'"
-        labels[shown] = key
-        found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
-    return tuple(found.values())
-
-
-def _words(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions 2025-06-18 and 2025-11-25."""
 
+from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 from abp_bridge.protocols.mcp.elicitation import (
     LEGACY,
     Action,
@@ -28,11 +29,13 @@ __all__ = [
     "Action",
     "HostCapabilities",
     "decode_capabilities",
+    "decode_form",
     "decode_reply",
     "decode_sampled",
     "encode_form",
     "encode_log",
     "encode_progress",
+    "encode_reply",
     "encode_result",
     "encode_sampling",
     "encode_text",

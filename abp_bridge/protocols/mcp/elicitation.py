@@ -19,6 +19,9 @@ V2025_06_18 = "2025-06-18"
 V2025_11_25 = "2025-11-25"
 LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
 
+# MCP has no word for it: the sentence tells the person, and `asked` knows it again.
+IRREVERSIBLE = "The app says that this cannot be undone."
+
 _FORMATS = {"email", "uri", "date", "date-time"}
 
 
@@ -123,7 +126,7 @@ def decode_sampled(result: Json) -> dict[str, Json]:
 def _message(question: Question, problem: str) -> str:
     lines = [f"{question.origin} asks: {question.message}"]
     if question.destructive:
-        lines.append("The app says that this cannot be undone.")
+        lines.append(IRREVERSIBLE)
     if problem:
         lines.append(f"Please answer again: {problem}.")
     return "\n\n".join(lines)

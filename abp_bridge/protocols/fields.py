@@ -1,0 +1,116 @@
+"""One property of a JSON schema -> one `Field`: the part that the protocols whose questions are schemas have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from abp_bridge.core import text
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType
+from abp_bridge.core.schema import Json, Schema, same
+
+MAX_CHOICES = 2_000
+MAX_FIELDS = 200
+
+
+def decode_fields(properties: Mapping[str, Json], required: Json) -> tuple[Field, ...]:
+    """An object schema's `properties` and `required`, in order. Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`."""
+    if len(properties) > MAX_FIELDS:
+        raise RemoteProtocolError(f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return tuple(decode_field(name, part, required=name in needed) for name, part in properties.items())
+
+
+def decode_field(name: str, part: Json, *, required: bool) -> Field:
+    """`part` is the property's schema; anything else is a field for text. Raises RemoteProtocolError for more options than `MAX_CHOICES`."""
+    schema: Schema = part if isinstance(part, Mapping) else {}
+    kind, choices = _type(schema)
+    return Field(
+        name=name,
+        type=kind,
+        schema=schema,
+        title=text.label(schema["title"]) if _is_text(schema.get("title")) else "",
+        description=text.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
+        required=required,
+        default=schema.get("default", MISSING),
+        choices=choices,
+    )
+
+
+_TYPES = {
+    "string": FieldType.TEXT,
+    "number": FieldType.NUMBER,
+    "integer": FieldType.INTEGER,
+    "boolean": FieldType.BOOLEAN,
+    "array": FieldType.JSON,
+    "object": FieldType.JSON,
+    "": FieldType.TEXT,
+}
+
+
+def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
+    if (choices := _listed(schema)) is not None:
+        return FieldType.CHOICE, choices
+    kind = kind_of(schema)
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, Mapping) and (choices := _listed(items)) is not None:
+        return FieldType.CHOICES, choices
+    if kind == "" and any(word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")):
+        return FieldType.JSON, ()
+    return _TYPES.get(kind, FieldType.JSON), ()
+
+
+def kind_of(schema: Schema) -> str:
+    """The first type a schema names besides `null`; empty when it names none."""
+    kinds = schema.get("type")
+    names = [name for name in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(name, str) and name != "null"]
+    return names[0] if names else ""
+
+
+def _listed(schema: Schema) -> tuple[Choice, ...] | None:
+    values = schema.get("enum")
+    if isinstance(values, list) and values:
+        names = schema.get("enumNames")
+        labels = names if isinstance(names, list) and len(names) == len(values) else values
+        return decode_choices([(value, label, "") for value, label in zip(values, labels, strict=True)])
+    for word in ("oneOf", "anyOf"):
+        parts = schema.get(word)
+        if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "const" in part for part in parts):
+            return decode_choices([(part["const"], part.get("title", part["const"]), part.get("description", "")) for part in parts])
+    return None
+
+
+def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, ...]:
+    """Options as (value, label, description) -> every option once, with a key and a label that no other has.
+
+    A person must be able to tell them apart, and so must we.
+    """
+    if len(listed) > MAX_CHOICES:
+        raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
+    found: dict[str, Choice] = {}
+    labels: dict[str, str] = {}
+    for value, raw_label, description in listed:
+        key = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        if key in found and not same(found[key].value, value):
+            key = json.dumps(value)  # the text "1" and the number 1: quotes tell the text apart
+        shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
+        if key in found:
+            if shown not in found[key].label.split(" / "):
+                found[key] = Choice(value, key, f"{found[key].label} / {shown}", found[key].description)
+            continue
+        if labels.get(shown, key) != key:
+            shown = f"{shown} ({text.label(key)})"
+        while shown in labels:
+            shown += "'"
+        labels[shown] = key
+        found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
+    return tuple(found.values())
+
+
+def _words(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,180 @@
+"""A host made of as little as possible: a child process, JSON lines on unbuffered pipes, and a clock.
+
+Every wait has a bound. Arrival times are taken right after the read that completed a line, before it is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+Json = Any
+
+PATIENCE = 60.0
+GRACE = 2.0
+CHUNK = 256 * 1024
+
+ANSWER = {"action": "accept", "content": {"confirmed": True}}
+PROTOCOL = "2025-11-25"
+
+
+class Broken(Exception):
+    """What is measured does not work: it ended, kept silent, or answered an error."""
+
+
+class Client:
+    """One MCP server and the connection to it. Counts the notifications that come, and answers every question with `ANSWER` at once."""
+
+    def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.name = name
+        self.notifications = 0
+        self.on_notification: Callable[[Json], None] = lambda message: None
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 closed with the client
+        self.spawned = time.perf_counter()
+        self._child = subprocess.Popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=dict(env), bufsize=0, start_new_session=True
+        )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._in, self._out = self._child.stdin, self._child.stdout
+        os.set_blocking(self._in.fileno(), False)
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(self._out.fileno(), select.POLLIN)
+        self._writable.register(self._in.fileno(), select.POLLOUT)
+        self._rest = b""
+        self._lines: deque[bytes] = deque()
+        self._arrived = 0.0
+        self._serial = 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end(quietly=kind is None)
+
+    def end(self, *, quietly: bool = False) -> None:
+        """Take the child away, and whatever it started. `quietly`: it may say goodbye first."""
+        try:
+            self._in.close()
+            self._out.close()
+            if quietly:
+                self._child.wait(GRACE)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        finally:
+            try:
+                os.killpg(self._child.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            self._child.wait(PATIENCE)
+            self._stderr.close()
+
+    # --- messages ---
+
+    def send(self, message: Mapping[str, Json]) -> float:
+        """Write one message. Returns the time just before its first byte left."""
+        data = memoryview(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
+        left = time.perf_counter()
+        limit = left + PATIENCE
+        while data:
+            try:
+                data = data[os.write(self._in.fileno(), data) :]
+            except BlockingIOError:
+                self._ready(self._writable, limit, "does not read")
+            except OSError as problem:
+                raise self._broken(f"cannot be written to: {problem}") from None
+        return left
+
+    def receive(self, patience: float = PATIENCE) -> tuple[float, Json]:
+        """The next message, and when it came."""
+        limit = time.perf_counter() + patience
+        while not self._lines:
+            self._ready(self._readable, limit, "says nothing")
+            data = os.read(self._out.fileno(), CHUNK)
+            self._arrived = time.perf_counter()
+            if not data:
+                raise self._broken("ended")
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(lines)
+        return self._arrived, json.loads(self._lines.popleft())
+
+    def ask_for(self, method: str, params: Mapping[str, Json]) -> tuple[int, float]:
+        """Send a request without waiting for its response: (its id, when it left)."""
+        self._serial += 1
+        return self._serial, self.send({"id": self._serial, "method": method, "params": params})
+
+    def wait_for(self, id: int, on_question: Callable[[float, Json], None] | None = None) -> tuple[float, Json]:
+        """The result of request `id`, and when it came. Questions that come meanwhile go to `on_question` (when it came, its id), or are answered."""
+        while True:
+            came, message = self.receive()
+            if "method" not in message:
+                if message.get("id") != id:
+                    raise self._broken(f"answered something else: {message}")
+                if "result" not in message or message["result"].get("isError"):
+                    raise self._broken(f"answered an error: {message}")
+                return came, message["result"]
+            if "id" not in message:
+                self.notifications += 1
+                self.on_notification(message)
+            elif message["method"] != "elicitation/create":
+                raise self._broken(f"asks {message['method']}")
+            elif on_question is not None:
+                on_question(came, message["id"])
+            else:
+                self.answer(message["id"])
+
+    def answer(self, id: Json) -> None:
+        self.send({"id": id, "result": ANSWER})
+
+    def request(self, method: str, params: Mapping[str, Json]) -> tuple[float, Json]:
+        """One request and its result: (seconds, result)."""
+        id, left = self.ask_for(method, params)
+        came, result = self.wait_for(id)
+        return came - left, result
+
+    def tool(self, name: str, arguments: Mapping[str, Json]) -> tuple[float, Json]:
+        """One call of a tool: (seconds, result)."""
+        return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    def greet(self) -> tuple[float, float, list[Json]]:
+        """`initialize` and `tools/list`: (seconds from spawn to the first reply, to the second, the tools)."""
+        host = {"protocolVersion": PROTOCOL, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "bench", "version": "1"}}
+        id, _ = self.ask_for("initialize", host)
+        greeted, _ = self.wait_for(id)
+        self.send({"method": "notifications/initialized"})
+        id, _ = self.ask_for("tools/list", {})
+        listed, result = self.wait_for(id)
+        return greeted - self.spawned, listed - self.spawned, result["tools"]
+
+    # --- what the system says about the child ---
+
+    def resident(self) -> float:
+        """VmRSS in MiB."""
+        with open(f"/proc/{self._child.pid}/status") as status:
+            return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS:"))
+
+    def cpu(self) -> float:
+        """Seconds on a CPU, all its threads together."""
+        spent = 0
+        for task in os.listdir(f"/proc/{self._child.pid}/task"):
+            with open(f"/proc/{self._child.pid}/task/{task}/schedstat") as schedule:
+                spent += int(schedule.read().split()[0])
+        return spent / 1e9
+
+    def _ready(self, poll: select.poll, limit: float, silence: str) -> None:
+        if not poll.poll(max(0.0, limit - time.perf_counter()) * 1000):
+            raise self._broken(silence)
+
+    def _broken(self, what: str) -> Broken:
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - 1_000))
+        return Broken(f"{self.name} {what}. Its last words: {self._stderr.read().decode(errors='replace').strip() or 'none'}")

@@ -1,0 +1,121 @@
+"""Long sessions and hard cases: thousands of questions, a thousand at once, and an app that floods a host that does not listen."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from bench.client import PATIENCE, Broken, Client, Json
+from bench.subjects import Bench
+from bench.table import Row, Sample
+from bench.traffic import rounds_of
+
+FIELDS = 20
+ASKED_IN_FLOOD = 50
+
+
+def endurance(bench: Bench) -> list[Row]:
+    """Questions one after another, ten a call: memory must not grow, and the last must cost what the first did."""
+    count, step = (2_000, 10) if bench.quick else (10_000, 10)
+    took: list[float] = []
+    sizes: list[tuple[float, float]] = []
+    with ExitStack() as stack:
+        bridge = bench.connected(stack)
+        for asked in range(0, count, step):
+            took += rounds_of(bridge, "abp_ask", {"count": step, "together": 1})
+            sizes.append(((asked + step) / 1000, bridge.resident()))
+    part = len(took) // 10
+    half = sizes[len(sizes) // 2 :]
+    first, last = (Sample([each * 1000 for each in values]) for values in (took[part : 2 * part], took[-part:]))
+    return [
+        Row("endurance.growth", f"{count:,} questions: growth per 1,000, second half", "MiB", Sample([_slope(half)])),
+        Row("endurance.size", f"{count:,} questions: memory", "MiB", Sample([size for _, size in sizes])),
+        Row("endurance.drift", f"{count:,} questions: the last tenth", "ms", last, "the second tenth", first),
+    ]
+
+
+def together(bench: Bench) -> list[Row]:
+    """Many questions open at once: the host sees all of them before it answers the first. Milliseconds a question."""
+    total = 1_000
+    took: dict[int, list[float]] = {1: [], 10: [], 100: [], 1000: []}
+    sizes: list[float] = []
+    with ExitStack() as stack:
+        bridge = bench.connected(stack)
+        for number in range(1 + (2 if bench.quick else 15)):
+            for wide, values in took.items():
+                spent = _ask_together(bridge, total, wide)
+                if number:
+                    values.append(spent / total * 1000)
+            sizes.append(bridge.resident())
+    samples = {wide: Sample(values) for wide, values in took.items()}
+    rows = [Row(f"together.{wide}", f"{wide:,} questions open at once, each", "ms", samples[wide], "1 open", samples[1]) for wide in (10, 100, 1000)]
+    return [*rows, Row("together.size", "1,000 questions open at once: memory after", "MiB", Sample(sizes))]
+
+
+def flood(bench: Bench) -> list[Row]:
+    """An app tells 100,000 things while its host does not read. Then the host reads: it must find the newest state, and every question."""
+    count = 10_000 if bench.quick else 100_000
+    done = bench.scratch / "flooded"
+    newest: dict[str, int] = {}
+    asked: set[Json] = set()
+
+    def on_notification(message: Json) -> None:
+        if message["method"] == "notifications/message":
+            newest[message["params"]["data"]["field"]] = message["params"]["data"]["newValue"]
+
+    def on_question(came: float, id: Json) -> None:
+        asked.add(id)
+        bridge.answer(id)
+
+    with ExitStack() as stack:
+        bridge = bench.connected(stack)
+        bridge.on_notification = on_notification
+        before, spent = bridge.resident(), bridge.cpu()
+        arguments = {"count": count, "fields": FIELDS, "questions": ASKED_IN_FLOOD, "done": str(done)}
+        id, began = bridge.ask_for("tools/call", {"name": "abp_flood", "arguments": arguments})
+        most = before
+        while not done.exists():
+            time.sleep(0.02)
+            most = max(most, bridge.resident())
+            if time.perf_counter() - began > 3 * PATIENCE:
+                raise Broken(f"the bridge stopped reading its app: {count:,} notifications were not taken in {3 * PATIENCE:g} s")
+        seconds = time.perf_counter() - began
+        spent = bridge.cpu() - spent
+        _, result = bridge.wait_for(id, on_question)
+        bridge.request("ping", {})
+        after = bridge.resident()
+    expected = {f"field{number % FIELDS}": number for number in range(count - FIELDS, count)}
+    stale = sum(newest.get(field) != value for field, value in expected.items())
+    unanswered = ASKED_IN_FLOOD - (len(asked) if f'"confirmed": {len(asked)}' in result["content"][0]["text"] else 0)
+    words = f"{count:,} notifications unread"
+    return [
+        Row("flood.growth", f"{words}: growth at most", "MiB", Sample([max(most, after) - before])),
+        Row("flood.stale", f"{words}: fields not at their newest (of {FIELDS})", "", Sample([stale])),
+        Row("flood.lost", f"{words}: questions lost (of {ASKED_IN_FLOOD})", "", Sample([unanswered])),
+        Row("flood.sent", f"{words}: what the host was sent", "", Sample([bridge.notifications])),
+        Row("flood.time", f"{words}: time for each", "ms", Sample([seconds * 1000 / count])),
+        Row("flood.cpu", f"{words}: CPU for each", "ms", Sample([spent * 1000 / count])),
+    ]
+
+
+def _ask_together(client: Client, total: int, wide: int) -> float:
+    """Seconds for `total` questions with `wide` of them open at once. The host answers only when it has seen them all."""
+    waiting: list[Json] = []
+
+    def on_question(came: float, id: Json) -> None:
+        waiting.append(id)
+        if len(waiting) == wide:
+            for each in waiting:
+                client.answer(each)
+            waiting.clear()
+
+    id, left = client.ask_for("tools/call", {"name": "abp_ask", "arguments": {"count": total, "together": wide}})
+    came, _ = client.wait_for(id, on_question)
+    return came - left
+
+
+def _slope(points: list[tuple[float, float]]) -> float:
+    """Of the straight line that fits best."""
+    n = len(points)
+    middle_x, middle_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
+    return sum((x - middle_x) * (y - middle_y) for x, y in points) / sum((x - middle_x) ** 2 for x, _ in points)

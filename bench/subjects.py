@@ -1,0 +1,53 @@
+"""What is measured, what it is measured against, and the environment both run in: the same interpreter, the same compiled files, nobody else's settings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.client import Client
+
+HERE = Path(__file__).resolve().parent
+PYTHON = sys.executable
+
+BRIDGE, SCRIPT, SDK, PUMP = "python -m abp_bridge serve", "abp-bridge serve", "SDK server", "pump"
+
+COMMANDS: dict[str, Sequence[str]] = {
+    BRIDGE: [PYTHON, "-m", "abp_bridge", "serve"],
+    SCRIPT: [str(Path(PYTHON).with_name("abp-bridge")), "serve"],
+    SDK: [PYTHON, str(HERE / "baselines" / "sdk_server.py")],
+    PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), PYTHON, str(HERE / "baselines" / "echo_server.py")],
+}
+
+APP = f"stdio:{shlex.join([PYTHON, str(HERE / 'echo_app.py')])}"
+
+
+class Bench:
+    """Starts subjects. `scratch` is a folder of this run's: compiled files go there, so that everything starts as it does when installed."""
+
+    def __init__(self, scratch: Path, *, quick: bool) -> None:
+        self.scratch = scratch
+        self.quick = quick
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ABP_"))}
+        self._env = {**kept, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "ABP_PERSON_FLOOR": "0"}
+
+    def start(self, subject: str) -> Client:
+        return Client(subject, COMMANDS[subject], self._env)
+
+    def greeted(self, stack: ExitStack, subject: str) -> Client:
+        """A subject that has been greeted; it ends with `stack`."""
+        client = stack.enter_context(self.start(subject))
+        client.greet()
+        return client
+
+    def connected(self, stack: ExitStack) -> Client:
+        """A bridge whose app is connected, in the state it has in the middle of a session."""
+        client = stack.enter_context(Client(BRIDGE, [*COMMANDS[BRIDGE], "--app", APP], self._env))
+        client.greet()
+        client.tool("abp_connect", {})
+        client.tool("abp_call", {"capability": "echo", "params": {"text": "hello"}})
+        return client

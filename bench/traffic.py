@@ -1,0 +1,86 @@
+"""What one message costs on its way through: calls down to an app, questions up to the person. Subjects take turns in short rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from bench.client import Client, Json
+from bench.subjects import PUMP, SDK, Bench
+from bench.table import Row, Sample
+
+TURN = 50
+
+
+def calls(bench: Bench) -> list[Row]:
+    """A tool call through to a stdio app, against echo tools that answer in their own process (SDK) or right behind it (pump)."""
+    echo = {"text": "hello"}
+    with ExitStack() as stack:
+        bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
+        turns: dict[str, tuple[Client, Callable[[], float]]] = {
+            "abp_call": (bridge, lambda: bridge.tool("abp_call", {"capability": "echo", "params": echo})[0]),
+            "abp_echo": (bridge, lambda: bridge.tool("abp_echo", echo)[0]),
+            SDK: (sdk, lambda: sdk.tool("echo", echo)[0]),
+            PUMP: (pump, lambda: pump.tool("echo", echo)[0]),
+        }
+        took, cpu = _in_turns({name: (client, lambda turn=turn: [turn() for _ in range(TURN)]) for name, (client, turn) in turns.items()}, bench)
+    rows = []
+    for name, figure in (("abp_call", "call by abp_call"), ("abp_echo", "call by the capability's own tool")):
+        rows += [
+            Row(f"call.{name}", figure, "ms", took[name], SDK, took[SDK]),
+            Row(f"call.{name}.p99", f"{figure}, p99", "ms", took[name], SDK, took[SDK], at="p99"),
+        ]
+    rows.append(Row("call.pump", "call by abp_call", "ms", took["abp_call"], PUMP, took[PUMP]))
+    rows.append(Row("call.cpu", "CPU of one call", "ms", cpu["abp_call"], SDK, cpu[SDK]))
+    return rows
+
+
+def questions(bench: Bench) -> list[Row]:
+    """A question's round: from the host's sight of one question, over its answer, to its sight of the next, which was asked when the answer came."""
+    with ExitStack() as stack:
+        bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
+        ask = {"count": TURN + 1, "together": 1}
+        took, cpu = _in_turns(
+            {
+                "bridge": (bridge, lambda: rounds_of(bridge, "abp_ask", ask)),
+                SDK: (sdk, lambda: rounds_of(sdk, "ask", ask)),
+                PUMP: (pump, lambda: rounds_of(pump, "ask", ask)),
+            },
+            bench,
+        )
+    figure = "question, answered at once"
+    return [
+        Row("question.p50", figure, "ms", took["bridge"], SDK, took[SDK]),
+        Row("question.p99", f"{figure}, p99", "ms", took["bridge"], SDK, took[SDK], at="p99"),
+        Row("question.pump", figure, "ms", took["bridge"], PUMP, took[PUMP]),
+        Row("question.cpu", "CPU of one question", "ms", cpu["bridge"], SDK, cpu[SDK]),
+    ]
+
+
+def rounds_of(client: Client, tool: str, arguments: Json) -> list[float]:
+    """Call a tool that asks one question after another; the seconds from each question to the next."""
+    seen: list[float] = []
+
+    def on_question(came: float, id: Json) -> None:
+        seen.append(came)
+        client.answer(id)
+
+    id, _ = client.ask_for("tools/call", {"name": tool, "arguments": arguments})
+    client.wait_for(id, on_question)
+    return [after - before for before, after in zip(seen, seen[1:], strict=False)]
+
+
+def _in_turns(turns: dict[str, tuple[Client, Callable[[], list[float]]]], bench: Bench) -> tuple[dict[str, Sample], dict[str, Sample]]:
+    """Milliseconds, and milliseconds of the server's CPU per piece, by name. The first turn of each only warms up."""
+    took: dict[str, list[float]] = {name: [] for name in turns}
+    cpu: dict[str, list[float]] = {name: [] for name in turns}
+    names = list(turns)
+    for number in range(1 + (4 if bench.quick else 40)):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            client, turn = turns[name]
+            before = client.cpu()
+            pieces = turn()
+            if number:
+                took[name] += [each * 1000 for each in pieces]
+                cpu[name].append((client.cpu() - before) * 1000 / len(pieces))
+    return {name: Sample(values) for name, values in took.items()}, {name: Sample(values) for name, values in cpu.items()}

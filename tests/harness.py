@@ -1,0 +1,263 @@
+"""What tests speak through: a spawned bridge, `mcp.Client` over its real pipes, and a referee that holds every message against `mcp_types`.
+
+Nothing here knows how the bridge works inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import Client
+from mcp.shared.message import SessionMessage
+from mcp_types import methods
+
+Json = Any
+
+PATIENCE = 30.0
+SERVE = (sys.executable, "-m", "abp_bridge", "serve")
+VERSIONS = ("2025-06-18", "2025-11-25")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a host gives its servers: little. Tests run as root in containers, where Chromium has no sandbox."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+    return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}
+
+
+@dataclass
+class Wire:
+    """Every message of one connection, as it stood on the wire: (who wrote it, the message)."""
+
+    lines: list[tuple[str, Json]] = field(default_factory=list)
+
+    def sent(self, method: str | None = None) -> list[Json]:
+        """What the bridge wrote; with a method, the params of those messages."""
+        sent = [message for who, message in self.lines if who == "bridge"]
+        return sent if method is None else [message.get("params") for message in sent if message.get("method") == method]
+
+    def received(self, method: str) -> list[Json]:
+        return [message for who, message in self.lines if who == "host" and message.get("method") == method]
+
+    def check(self) -> None:
+        """The referee: every message of the bridge is valid for the version that was negotiated."""
+        version = "2025-11-25"
+        asked: dict[Json, str] = {}
+        answered: set[Json] = set()
+        for who, message in self.lines:
+            if who == "host":
+                if "method" in message and "id" in message:
+                    asked[message["id"]] = message["method"]
+                continue
+            assert message["jsonrpc"] == "2.0"
+            if "method" in message and "id" in message:
+                methods.parse_server_request(message["method"], version, message.get("params"))
+            elif "method" in message:
+                methods.parse_server_notification(message["method"], version, message.get("params"))
+            elif "result" in message:
+                method = asked[message["id"]]
+                if method == "initialize":
+                    version = message["result"]["protocolVersion"]
+                methods.validate_server_result(method, version, message["result"])
+                assert message["id"] not in answered, f"{message['id']!r} was answered twice"
+                answered.add(message["id"])
+            else:
+                types.JSONRPCError.model_validate(message)
+
+
+class Pipes:
+    """A transport for `mcp.Client`: spawns the bridge and records what really goes over its pipes. `version` overrules what the client asks for."""
+
+    def __init__(self, command: Sequence[str], wire: Wire, *, env: Mapping[str, str], version: str | None = None) -> None:
+        self._command = command
+        self._wire = wire
+        self._env = env
+        self._version = version
+        self.process: anyio.abc.Process | None = None
+        self._stack: Any = None
+
+    async def __aenter__(self) -> Any:
+        self._stack = self._open()
+        return await self._stack.__aenter__()
+
+    async def __aexit__(self, *problem: Any) -> Any:
+        return await self._stack.__aexit__(*problem)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Any]:
+        inward_send, inward = anyio.create_memory_object_stream[SessionMessage | Exception](100)
+        outward, outward_receive = anyio.create_memory_object_stream[SessionMessage](100)
+        process = await anyio.open_process(list(self._command), stderr=None, env=self._env)
+        self.process = process
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, process, inward_send)
+            tasks.start_soon(self._write, process, outward_receive)
+            try:
+                yield inward, outward
+            finally:
+                with anyio.CancelScope(shield=True):
+                    outward.close()
+                    assert process.stdin is not None
+                    await process.stdin.aclose()
+                    with anyio.fail_after(PATIENCE):
+                        await process.wait()
+                tasks.cancel_scope.cancel()
+                await process.aclose()
+
+    async def _read(self, process: anyio.abc.Process, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        assert process.stdout is not None
+        rest = b""
+        async with inward:
+            async for data in process.stdout:
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._wire.lines.append(("bridge", json.loads(line)))
+                    await inward.send(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
+
+    async def _write(self, process: anyio.abc.Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        assert process.stdin is not None
+        async with outward:
+            async for item in outward:
+                message = json.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
+                if self._version is not None and message.get("method") == "initialize":
+                    message["params"]["protocolVersion"] = self._version
+                self._wire.lines.append(("host", message))
+                await process.stdin.send(json.dumps(message).encode() + b"\n")
+
+
+Answer = Callable[[types.ElicitRequestFormParams], types.ElicitResult | types.ErrorData | None]
+
+
+@dataclass
+class Hosted:
+    """A running bridge, its `mcp.Client`, and the record of their wire."""
+
+    client: Client
+    wire: Wire
+    pipes: Pipes
+
+    async def call(self, capability: str, **params: Json) -> types.CallToolResult:
+        return await self.client.call_tool("abp_call", {"capability": capability, "params": params})
+
+    async def ask(self, method: str, *, timeout: float | None = None, **params: Json) -> Json:
+        """Have the demo app ask one thing: the ABP response it got."""
+        request = {"method": method, "params": params} | ({} if timeout is None else {"timeout": timeout})
+        result = await self.call("demo.ask", request=request)
+        assert not result.is_error, result
+        return json.loads(text(result))
+
+    async def status(self) -> Json:
+        return json.loads(text(await self.client.call_tool("abp_status", {})))
+
+
+def text(result: types.CallToolResult) -> str:
+    """The first block of a tool's result."""
+    block = result.content[0]
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+@asynccontextmanager
+async def hosted(
+    *arguments: str,
+    answer: Callable[..., Any] | None = None,
+    version: str | None = None,
+    sampling: Callable[..., Any] | None = None,
+    client_info: types.Implementation | None = None,
+    env: Mapping[str, str] | None = None,
+    **callbacks: Any,
+) -> AsyncIterator[Hosted]:
+    """A spawned bridge with an `mcp.Client` on it. `answer(params)` is the person: an ElicitResult, or None for never; may be async."""
+
+    async def elicit(context: Any, params: Any) -> Any:
+        assert answer is not None
+        given = answer(params)
+        given = await given if hasattr(given, "__await__") else given
+        if given is None:
+            await anyio.sleep_forever()
+        return given
+
+    wire = Wire()
+    pipes = Pipes([*SERVE, *arguments], wire, env=environment(**(env or {})), version=version)
+    client = Client(
+        pipes,
+        mode="legacy",
+        elicitation_callback=None if answer is None else elicit,
+        sampling_callback=sampling,
+        client_info=client_info,
+        **callbacks,
+    )
+    with anyio.fail_after(PATIENCE * 2):
+        async with client:
+            yield Hosted(client, wire, pipes)
+    wire.check()
+
+
+def accept(**content: Json) -> Callable[[Any], types.ElicitResult]:
+    return lambda params: types.ElicitResult(action="accept", content=content)
+
+
+def refuse(action: str) -> Callable[[Any], types.ElicitResult]:
+    return lambda params: types.ElicitResult.model_validate({"action": action})
+
+
+class RawHost:
+    """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
+
+    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen([*SERVE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(**(env or {})))
+        self._id = 0
+
+    def __enter__(self) -> RawHost:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def read(self) -> Json:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the bridge closed its stdout"
+        return json.loads(line)
+
+    def send(self, method: str, params: Json = None, **more: Json) -> None:
+        message = {"jsonrpc": "2.0", "method": method, **more} | ({} if params is None else {"params": params})
+        self.write(json.dumps(message).encode() + b"\n")
+
+    def request(self, method: str, params: Json = None) -> Json:
+        """Ask, and return the response; what the bridge says in between is passed over."""
+        self._id += 1
+        self.send(method, params, id=self._id)
+        while (message := self.read()).get("id") != self._id or "method" in message:
+            pass
+        return message
+
+    def initialize(self, version: str = "2025-11-25", **capabilities: Json) -> Json:
+        answer = self.request("initialize", {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "raw", "version": "1"}})
+        self.send("notifications/initialized")
+        return answer
+
+    def end(self) -> int:
+        """Close its stdin and wait: the exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE)
