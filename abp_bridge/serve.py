@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from abp_bridge.hosts.mcp.server import Handshake, McpServer, withdraw
 from abp_bridge.settings import Settings
-from abp_bridge.wire.jsonrpc import Peer
+from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source, claim
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
-    from abp_bridge.hosts import Host
+    from abp_bridge.hosts.acp.server import AcpServer
+    from abp_bridge.hosts.acp.session import AcpSession
+    from abp_bridge.hosts.contract import Host
     from abp_bridge.hosts.mcp.session import McpSession
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -30,30 +33,63 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
-    bridges: list[Bridge] = []
     async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
         serving = anyio.CancelScope()
         await signals.start(_watch, serving)
-
-        def begin(link: Link, handshake: Handshake) -> McpSession:
-            from abp_bridge.apps.targets import make_app
-            from abp_bridge.bridge import Bridge
-            from abp_bridge.hosts.mcp.session import McpSession
-
-            def desk(host: Host) -> Bridge:
-                bridges.append(Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings)))
-                return bridges[0]
-
-            return McpSession(link, handshake, desk)
-
-        server = McpServer(begin, tasks)
-        server.link = Link(Peer(), source, sink, on_message=server.on_message, withdraw=withdraw)
+        door = _Door(settings, tasks)
+        door.link = Link(Peer(), source, sink, on_message=door.on_message, withdraw=door.take_back)
         with serving:
-            await server.link.run()
-        for bridge in bridges:
+            await door.link.run()
+        for bridge in door.bridges:
             await bridge.close("the host ended the session")
         tasks.cancel_scope.cancel()
         signals.cancel_scope.cancel()
+
+
+class _Door:
+    """Lets the first message decide who is there: an ACP client's `initialize` has a whole number for a version, an MCP host's has words."""
+
+    def __init__(self, settings: Settings, tasks: TaskGroup) -> None:
+        self.link: Link
+        self.bridges: list[Bridge] = []
+        self._withdraw = withdraw
+        self._settings = settings
+        self._tasks = tasks
+        self._face: McpServer | AcpServer | None = None
+
+    def on_message(self, message: Request | Notification) -> None:
+        if self._face is None:
+            params = message.params if isinstance(message.params, dict) else {}
+            self._face = self._acp() if type(params.get("protocolVersion")) is int else McpServer(self._mcp_session, self._tasks)
+            self._face.link = self.link
+        self._face.on_message(message)
+
+    def take_back(self, id: Id, reason: str) -> tuple[str, Any]:
+        """See `Link`: each protocol has its own words for it."""
+        return self._withdraw(id, reason)
+
+    def _acp(self) -> AcpServer:
+        from abp_bridge.hosts.acp import server
+
+        self._withdraw = server.withdraw
+        return server.AcpServer(self._acp_session, self._tasks)
+
+    def _acp_session(self, link: Link, id: str, client: Mapping[str, Any]) -> AcpSession:
+        from abp_bridge.hosts.acp.session import AcpSession
+
+        return AcpSession(link, id, client, self._bridge)
+
+    def _mcp_session(self, link: Link, handshake: Handshake) -> McpSession:
+        from abp_bridge.hosts.mcp.session import McpSession
+
+        return McpSession(link, handshake, self._bridge)
+
+    def _bridge(self, host: Host) -> Bridge:
+        from abp_bridge.apps.targets import make_app
+        from abp_bridge.bridge import Bridge
+
+        self.bridges.append(Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings)))
+        return self.bridges[-1]
 
 
 async def _watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

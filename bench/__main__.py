@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.client import Broken
-from bench.endurance import endurance, flood, together
+from bench.endurance import endurance, flood, shout, together
 from bench.start import busy, memory, start
 from bench.subjects import Bench
 from bench.table import Row, as_markdown, as_text
@@ -28,12 +28,16 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
     "together": together,
     "endurance": endurance,
     "flood": flood,
+    "shout": shout,
     "busy": busy,
 }
 
 
 def main() -> int:
-    options = _parser().parse_args()
+    parser = _parser()
+    options = parser.parse_args()
+    if unknown := set(options.figures) - set(FIGURES):
+        parser.error(f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # every child ends with its block
     gc.disable()  # the host's own pauses are not the bridge's
     rows: list[Row] = []
@@ -60,7 +64,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="What the bridge costs, as ratios within one run.")
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", choices=[*FIGURES, []], help=f"only these: {', '.join(FIGURES)}")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"only these: {', '.join(FIGURES)}")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works, not to believe")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is missed")
     form = parser.add_mutually_exclusive_group()

@@ -5,6 +5,7 @@ Every wait has a bound. Arrival times are taken right after the read that comple
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -65,17 +66,14 @@ class Client:
         """Take the child away, and whatever it started. `quietly`: it may say goodbye first."""
         try:
             self._in.close()
-            self._out.close()
             if quietly:
-                self._child.wait(GRACE)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._child.wait(GRACE)
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
             self._child.wait(PATIENCE)
+            self._out.close()
             self._stderr.close()
 
     # --- messages ---
@@ -160,7 +158,10 @@ class Client:
     def resident(self) -> float:
         """VmRSS in MiB."""
         with open(f"/proc/{self._child.pid}/status") as status:
-            return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS:"))
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) / 1024
+        raise self._broken("ended")  # what is left of a process that ended has no memory
 
     def cpu(self) -> float:
         """Seconds on a CPU, all its threads together."""

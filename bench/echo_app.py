@@ -1,13 +1,16 @@
 """The app of every measurement: ABP on a pipe in the JSON-RPC binding, on the standard library, one loop and no waiting but for its stdin.
 
 Capabilities: `echo {text}`; `ask {count, together}` asks `count` times with `together` questions open at once; `flood {count, fields, questions,
-done}` tells `count` state changes of `fields` fields without a pause, with `questions` questions among them, and then makes the file `done`.
+done}` tells `count` things without a pause, nine of ten of them state changes of `fields` fields, with `questions` questions among them; at the very
+end it tells of a field that it never spoke of before, `late`, and makes the file `done`; `shout {count, size, done}` tells `count` things, each by a
+name of its own and with `size` bytes, and makes the file `done`. `echo_app.py N` has N capabilities more, for their number.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +50,7 @@ class EchoApp:
             features = {"notifications": True, "elicitation": True}
             _send({"id": id, "result": {"sessionId": "1", "protocolVersion": "0.1", "app": {"id": "echo", "name": "Echo"}, "features": features}})
         elif method == "capabilities/list":
-            _send({"id": id, "result": [_capability("echo", text="string"), _capability("ask", count="integer", together="integer"), _FLOOD]})
+            _send({"id": id, "result": _CAPABILITIES})
         elif method == "capabilities/call":
             self._call(id, message["params"]["capability"], message["params"]["params"])
         elif id is not None:
@@ -60,8 +63,13 @@ class EchoApp:
             asking = Asking(id, params["count"])
             for _ in range(min(params["count"], params["together"])):
                 self._ask(asking)
-        else:
+        elif capability == "flood":
             self._flood(id, params)
+        else:
+            for number in range(params["count"]):
+                _send({"method": f"notifications/shouted/{number}", "params": {"words": "x" * params["size"]}})
+            Path(params["done"]).touch()
+            _send({"id": id, "result": {"success": True}})
 
     def _ask(self, asking: Asking) -> None:
         self._serial += 1
@@ -84,13 +92,16 @@ class EchoApp:
         every = params["count"] // params["questions"]
         batch: list[Json] = []
         for number in range(params["count"]):
-            change = {"field": f"field{number % params['fields']}", "newValue": number}
-            batch.append({"method": "notifications/state/changed", "params": change})
-            if len(batch) == BATCH or number == params["count"] - 1:
+            if number % 10 == 9:
+                batch.append({"method": "notifications/operation/started", "params": {"operationId": str(number), "capability": "flood"}})
+            else:
+                batch.append(_changed(f"field{number % params['fields']}", number))
+            if len(batch) == BATCH:
                 _send(*batch)
                 batch.clear()
             if asking.to_come and number % every == every - 1:
                 self._ask(asking)
+        _send(*batch, _changed("late", params["count"]))
         Path(params["done"]).touch()
 
 
@@ -99,7 +110,17 @@ def _capability(name: str, **parameters: str) -> Json:
     return {"name": name, "description": f"{name}, for measuring", "available": True, "inputSchema": schema}
 
 
-_FLOOD = _capability("flood", count="integer", fields="integer", questions="integer", done="string")
+_CAPABILITIES = [
+    _capability("echo", text="string"),
+    _capability("ask", count="integer", together="integer"),
+    _capability("flood", count="integer", fields="integer", questions="integer", done="string"),
+    _capability("shout", count="integer", size="integer", done="string"),
+    *(_capability(f"more.number{number}", first="string", second="integer") for number in range(int(sys.argv[1]) if sys.argv[1:] else 0)),
+]
+
+
+def _changed(field: str, value: Json) -> Json:
+    return {"method": "notifications/state/changed", "params": {"field": field, "newValue": value}}
 
 
 def _send(*messages: Json) -> None:

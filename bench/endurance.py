@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from bench.client import PATIENCE, Broken, Client, Json
 from bench.subjects import Bench
@@ -53,15 +54,17 @@ def together(bench: Bench) -> list[Row]:
 
 
 def flood(bench: Bench) -> list[Row]:
-    """An app tells 100,000 things while its host does not read. Then the host reads: it must find the newest state, and every question."""
+    """An app tells 100,000 things while its host does not read. Then the host reads: it must find the newest of every field, and every question."""
     count = 10_000 if bench.quick else 100_000
+    expected = {f"field{number % FIELDS}": number for number in range(count - 2 * FIELDS, count) if number % 10 != 9} | {"late": count}
     done = bench.scratch / "flooded"
     newest: dict[str, int] = {}
     asked: set[Json] = set()
 
     def on_notification(message: Json) -> None:
-        if message["method"] == "notifications/message":
-            newest[message["params"]["data"]["field"]] = message["params"]["data"]["newValue"]
+        told = message["params"].get("data", {}) if message["method"] == "notifications/message" else {}
+        if "field" in told:
+            newest[told["field"]] = told["newValue"]
 
     def on_question(came: float, id: Json) -> None:
         asked.add(id)
@@ -70,32 +73,47 @@ def flood(bench: Bench) -> list[Row]:
     with ExitStack() as stack:
         bridge = bench.connected(stack)
         bridge.on_notification = on_notification
-        before, spent = bridge.resident(), bridge.cpu()
-        arguments = {"count": count, "fields": FIELDS, "questions": ASKED_IN_FLOOD, "done": str(done)}
-        id, began = bridge.ask_for("tools/call", {"name": "abp_flood", "arguments": arguments})
-        most = before
-        while not done.exists():
-            time.sleep(0.02)
-            most = max(most, bridge.resident())
-            if time.perf_counter() - began > 3 * PATIENCE:
-                raise Broken(f"the bridge stopped reading its app: {count:,} notifications were not taken in {3 * PATIENCE:g} s")
-        seconds = time.perf_counter() - began
+        spent = bridge.cpu()
+        id, seconds, growth = _unheard(bridge, "abp_flood", {"count": count, "fields": FIELDS, "questions": ASKED_IN_FLOOD, "done": str(done)})
         spent = bridge.cpu() - spent
         _, result = bridge.wait_for(id, on_question)
         bridge.request("ping", {})
-        after = bridge.resident()
-    expected = {f"field{number % FIELDS}": number for number in range(count - FIELDS, count)}
     stale = sum(newest.get(field) != value for field, value in expected.items())
     unanswered = ASKED_IN_FLOOD - (len(asked) if f'"confirmed": {len(asked)}' in result["content"][0]["text"] else 0)
     words = f"{count:,} notifications unread"
     return [
-        Row("flood.growth", f"{words}: growth at most", "MiB", Sample([max(most, after) - before])),
-        Row("flood.stale", f"{words}: fields not at their newest (of {FIELDS})", "", Sample([stale])),
+        Row("flood.growth", f"{words}: growth at most", "MiB", Sample([growth])),
+        Row("flood.stale", f"{words}: fields not at their newest (of {len(expected)})", "", Sample([stale])),
         Row("flood.lost", f"{words}: questions lost (of {ASKED_IN_FLOOD})", "", Sample([unanswered])),
         Row("flood.sent", f"{words}: what the host was sent", "", Sample([bridge.notifications])),
         Row("flood.time", f"{words}: time for each", "ms", Sample([seconds * 1000 / count])),
         Row("flood.cpu", f"{words}: CPU for each", "ms", Sample([spent * 1000 / count])),
     ]
+
+
+def shout(bench: Bench) -> list[Row]:
+    """The same host, and an app that tells what no bridge can know: things that are large, and things that all have different names."""
+    rows = []
+    for key, count, size in (("large", 1_000, 200_000), ("names", 20_000 if bench.quick else 100_000, 1)):
+        with ExitStack() as stack:
+            bridge = bench.connected(stack)
+            done = bench.scratch / f"shouted-{key}"
+            id, _, growth = _unheard(bridge, "abp_shout", {"count": count, "size": size, "done": str(done)})
+            bridge.wait_for(id)
+        rows.append(Row(f"flood.{key}", f"{count:,} names and {size:,} bytes each, unread: growth at most", "MiB", Sample([growth])))
+    return rows
+
+
+def _unheard(bridge: Client, tool: str, arguments: Json) -> tuple[int, float, float]:
+    """Call `tool` and read nothing until its app has made the file `done`: (the call's id, seconds, most MiB that the bridge grew)."""
+    before = most = bridge.resident()
+    id, began = bridge.ask_for("tools/call", {"name": tool, "arguments": arguments})
+    while not Path(arguments["done"]).exists():
+        time.sleep(0.02)
+        most = max(most, bridge.resident())
+        if time.perf_counter() - began > 3 * PATIENCE:
+            raise Broken(f"the bridge stopped reading its app: it did not take all of {tool} in {3 * PATIENCE:g} s")
+    return id, time.perf_counter() - began, most - before
 
 
 def _ask_together(client: Client, total: int, wide: int) -> float:

@@ -1,4 +1,4 @@
-"""What is measured, what it is measured against, and the environment both run in: the same interpreter, the same compiled files, nobody else's settings."""
+"""What is measured, what it is measured against, and what both run in: the same interpreter, the same compiled files, nobody else's settings."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Bench:
         client.greet()
         return client
 
-    def connected(self, stack: ExitStack) -> Client:
-        """A bridge whose app is connected, in the state it has in the middle of a session."""
-        client = stack.enter_context(Client(BRIDGE, [*COMMANDS[BRIDGE], "--app", APP], self._env))
+    def connected(self, stack: ExitStack, *, more: int = 0) -> Client:
+        """A bridge whose app is connected and was called, as in the middle of a session. `more`: capabilities that nobody calls."""
+        client = stack.enter_context(Client(BRIDGE, [*COMMANDS[BRIDGE], "--app", f"{APP} {more}"], self._env))
         client.greet()
         client.tool("abp_connect", {})
         client.tool("abp_call", {"capability": "echo", "params": {"text": "hello"}})

@@ -61,7 +61,8 @@ class Row:
 
     @property
     def ratio_of_minima(self) -> float | None:
-        return None if self.theirs is None or not self.theirs.least else self.ours.least / self.theirs.least
+        """What the ratio would be without noise; says nothing about a tail."""
+        return None if self.theirs is None or self.at != "p50" else self.ours.least / self.theirs.least
 
     @property
     def kept(self) -> bool | None:
@@ -125,5 +126,6 @@ def _number(value: float) -> str:
 
 def _budget(row: Row) -> str:
     budget = BUDGETS.get(row.key, {})
-    most = [f"{row.at} <= {budget['value']:g} {row.unit}".rstrip()] if "value" in budget else []
-    return ", ".join(most + ([f"{row.at} <= {budget['ratio']:g} x"] if "ratio" in budget else []))
+    limits = [f"{budget[word]:g} {unit}".rstrip() for word, unit in (("value", row.unit), ("ratio", "x")) if word in budget]
+    part = f"{row.at} " if len(row.ours.values) > 1 else ""
+    return ", ".join(f"{part}<= {limit}" for limit in limits)

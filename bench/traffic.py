@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -10,6 +11,7 @@ from bench.subjects import PUMP, SDK, Bench
 from bench.table import Row, Sample
 
 TURN = 50
+MORE = 200  # capabilities of an app that offers many
 
 
 def calls(bench: Bench) -> list[Row]:
@@ -17,19 +19,24 @@ def calls(bench: Bench) -> list[Row]:
     echo = {"text": "hello"}
     with ExitStack() as stack:
         bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
-        turns: dict[str, tuple[Client, Callable[[], float]]] = {
-            "abp_call": (bridge, lambda: bridge.tool("abp_call", {"capability": "echo", "params": echo})[0]),
-            "abp_echo": (bridge, lambda: bridge.tool("abp_echo", echo)[0]),
-            SDK: (sdk, lambda: sdk.tool("echo", echo)[0]),
-            PUMP: (pump, lambda: pump.tool("echo", echo)[0]),
-        }
-        took, cpu = _in_turns({name: (client, lambda turn=turn: [turn() for _ in range(TURN)]) for name, (client, turn) in turns.items()}, bench)
+        rich = bench.connected(stack, more=MORE)
+        took, cpu = _in_turns(
+            {
+                "abp_call": (bridge, _calls_of(bridge, "abp_call", {"capability": "echo", "params": echo})),
+                "abp_echo": (bridge, _calls_of(bridge, "abp_echo", echo)),
+                "rich": (rich, _calls_of(rich, "abp_echo", echo)),
+                SDK: (sdk, _calls_of(sdk, "echo", echo)),
+                PUMP: (pump, _calls_of(pump, "echo", echo)),
+            },
+            bench,
+        )
     rows = []
     for name, figure in (("abp_call", "call by abp_call"), ("abp_echo", "call by the capability's own tool")):
         rows += [
             Row(f"call.{name}", figure, "ms", took[name], SDK, took[SDK]),
             Row(f"call.{name}.p99", f"{figure}, p99", "ms", took[name], SDK, took[SDK], at="p99"),
         ]
+    rows.append(Row("call.rich", f"the same among {MORE} capabilities", "ms", took["rich"], "among 3", took["abp_echo"]))
     rows.append(Row("call.pump", "call by abp_call", "ms", took["abp_call"], PUMP, took[PUMP]))
     rows.append(Row("call.cpu", "CPU of one call", "ms", cpu["abp_call"], SDK, cpu[SDK]))
     return rows
@@ -67,7 +74,11 @@ def rounds_of(client: Client, tool: str, arguments: Json) -> list[float]:
 
     id, _ = client.ask_for("tools/call", {"name": tool, "arguments": arguments})
     client.wait_for(id, on_question)
-    return [after - before for before, after in zip(seen, seen[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(seen)]
+
+
+def _calls_of(client: Client, tool: str, arguments: Json) -> Callable[[], list[float]]:
+    return lambda: [client.tool(tool, arguments)[0] for _ in range(TURN)]
 
 
 def _in_turns(turns: dict[str, tuple[Client, Callable[[], list[float]]]], bench: Bench) -> tuple[dict[str, Sample], dict[str, Sample]]:

@@ -69,7 +69,7 @@ OPTIONS = [{"value": f"v{number}", "label": f"Label {number}"} for number in ran
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}}, "required": ["name"]}
 
 # method, params, what the person fills in, what the app gets as data
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Json], dict[str, Json], Json]] = {
     "string": ("elicitation/input", {"prompt": "Name?", "schema": {"type": "string"}}, {"value": "Ann"}, {"value": "Ann"}),
     "email": ("elicitation/input", {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}}, {"value": "a@b.c"}, {"value": "a@b.c"}),
     "number": ("elicitation/input", {"prompt": "Price?", "schema": {"type": "number"}}, {"value": 1.5}, {"value": 1.5}),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from abp_bridge.core.capability import CallResult, Capability, Opened
@@ -68,3 +68,17 @@ async def put(raw: Json, listener: Listener, origin: str) -> dict[str, Json]:
     except RemoteProtocolError as problem:
         return encode_problem(problem)
     return encode_answer(question, await listener.ask(question))
+
+
+@asynccontextmanager
+async def only_error(*kinds: type[Exception]) -> AsyncIterator[None]:
+    """A task group wraps what happens in it; the one error inside, if it is one of `kinds`, is what happened."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner: BaseException = group
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            inner = inner.exceptions[0]
+        if isinstance(inner, kinds):
+            raise inner from None
+        raise

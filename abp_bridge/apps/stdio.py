@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.apps import AppError, Listener, put
+from abp_bridge.apps import AppError, Listener, only_error, put
 from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice
@@ -51,7 +51,7 @@ class StdioApp:
         """See `App.open`."""
         self._listener = listener
         try:
-            async with _only_error(), spawn(self._command, env=self._env) as child, anyio.create_task_group() as tasks:
+            async with only_error(AppError, OSError), spawn(self._command, env=self._env) as child, anyio.create_task_group() as tasks:
                 self._asking = tasks
                 self._link = Link(
                     Peer(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
@@ -179,17 +179,3 @@ class _Binding:
         if self.envelope is None and "method" in message:
             return {**message, **to_envelope(message, time.time())}
         return to_envelope(message, time.time()) if self.envelope else message
-
-
-@asynccontextmanager
-async def _only_error() -> AsyncIterator[None]:
-    """A task group wraps what happens in it; the one error inside is what happened."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        inner: BaseException = group
-        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
-            inner = inner.exceptions[0]
-        if isinstance(inner, (AppError, OSError)):
-            raise inner from None
-        raise

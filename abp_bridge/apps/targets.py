@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from abp_bridge.apps import App, AppError
@@ -24,7 +26,8 @@ def make_app(target: str, named: bool, settings: Settings) -> App:
             raise AppError("Only the person can start a command as an app: start abp-bridge with --app 'stdio:...'", "PERMISSION_DENIED")
         return _command(target.removeprefix("stdio:"))
     if urlsplit(target).scheme in ("http", "https"):
-        from abp_bridge.apps.browser import BrowserApp
+        with _needs_playwright():
+            from abp_bridge.apps.browser import BrowserApp
 
         return BrowserApp(target, settings, named=named)
     raise AppError(f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS")
@@ -47,6 +50,17 @@ def _demo(target: str, settings: Settings) -> App:
         from abp_bridge.apps.stdio import StdioApp
 
         return StdioApp([sys.executable, "-m", "abp_bridge.apps.demo"], origin="demo")
-    from abp_bridge.apps.demo.site import DemoPage
+    with _needs_playwright():
+        from abp_bridge.apps.demo.site import DemoPage
 
     return DemoPage(settings)
+
+
+@contextmanager
+def _needs_playwright() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "playwright":
+            raise
+        raise AppError("Web pages need a browser, which needs Playwright: pip install 'abp-bridge[browser]'", "NOT_SUPPORTED") from None

@@ -15,8 +15,9 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Column, Rung
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, review
+from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts import Host, HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import Host, HostGone, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
@@ -102,7 +103,7 @@ class Asking:
             reason=_REASONS.get(reply.outcome, ""),
             unchecked=tuple(sorted({word for field in question.fields for word in schema.unchecked(field.schema)})),
         )
-        return attribute(question, answer, self._person_floor)
+        return attribute(question, answer, reply.slowest or 0.0, self._person_floor)
 
     async def _fill(self, question: Question, rung: Rung) -> tuple[Reply, str]:
         """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
@@ -110,34 +111,42 @@ class Asking:
         What does not fit is asked for again, at most twice, in plainer form and saying what was wrong; a form of several fields is then asked one
         field at a time.
         """
-        reply = await self._host.ask(question, rung.column)
-        if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
-            return reply, rung.name
-        content, problems = review(question, reply.content)
+        reply, problems = await self._ask_once(question, rung.column)
         if not problems:
-            return Reply(Outcome.ACCEPTED, content), rung.name
+            return reply, rung.name
         plain = replace(rung.column, plain=True)
         surface = rung.column.surface.value
         if len(question.fields) == 1:
             return await self._insist(question, plain, problems), f"{surface} (asked again)"
-        content = {}
+        content: dict[str, Json] = {}
+        slowest = 0.0
         for field in question.fields:
             single = replace(question, fields=(field,), message=f"{question.message}\n\n{field.title or label(field.name)}")
             reply = await self._insist(single, plain, [problem for problem in problems if problem.startswith(field.name)])
             if reply.outcome is not Outcome.ACCEPTED:
-                return reply, f"{surface} (one field at a time)"
+                break
             content.update(reply.content)
-        return Reply(Outcome.ACCEPTED, content), f"{surface} (one field at a time)"
+            slowest = max(slowest, reply.slowest or 0.0)
+        else:
+            reply = Reply(Outcome.ACCEPTED, content, slowest)
+        return reply, f"{surface} (one field at a time)"
 
     async def _insist(self, question: Question, column: Column, problems: Sequence[str]) -> Reply:
         for _ in range(TRIES_AGAIN):
-            reply = await self._host.ask(question, column, "; ".join(problems))
-            if reply.outcome is not Outcome.ACCEPTED:
-                return reply
-            content, problems = review(question, reply.content)
+            reply, problems = await self._ask_once(question, column, problems)
             if not problems:
-                return Reply(Outcome.ACCEPTED, content)
-        return Reply(Outcome.INVALID)
+                return reply
+        return Reply(Outcome.INVALID, slowest=reply.slowest)
+
+    async def _ask_once(self, question: Question, column: Column, problems: Sequence[str] = ()) -> tuple[Reply, list[str]]:
+        """One showing: (the reply with reviewed content, what is wrong with it)."""
+        started = anyio.current_time()
+        reply = await self._host.ask(question, column, "; ".join(problems))
+        slowest = anyio.current_time() - started if reply.slowest is None else reply.slowest
+        if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
+            return replace(reply, slowest=slowest), []
+        content, wrong = review(question, reply.content)
+        return Reply(reply.outcome, content, slowest), wrong
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -12,7 +12,7 @@ from abp_bridge.apps import App
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Question
-from abp_bridge.hosts import Ended
+from abp_bridge.hosts.contract import Ended
 
 Json = Any
 
@@ -21,7 +21,7 @@ FOREVER = float("inf")
 
 
 class Call:
-    """See `hosts.Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
+    """See `contract.Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import Capability, Opened
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.hosts import Host
+from abp_bridge.hosts.contract import Host
 from abp_bridge.protocols import abp
 from abp_bridge.wire.stdio import whisper
 

@@ -21,7 +21,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts import DeskError, Host, Offer, Resource, state_uri
+from abp_bridge.hosts.contract import DeskError, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.results import INLINE_LIMIT, Results, spelled
 from abp_bridge.settings import Settings
@@ -32,7 +32,7 @@ CLOSE_LIMIT = 1.5
 
 
 class Bridge:
-    """One session. Implements `hosts.Desk`. Calls and connections live in `tasks`, which must outlive it.
+    """One session. Implements `contract.Desk`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
     """
@@ -48,7 +48,7 @@ class Bridge:
         self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
         self._results = Results(settings.output_dir)
 
-    # --- hosts.Desk ---
+    # --- contract.Desk ---
 
     async def connect(self, target: str | None) -> Sequence[str]:
         """See `Desk.connect`."""

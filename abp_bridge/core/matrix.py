@@ -9,7 +9,8 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core.question import FieldType, Kind, Question
+from abp_bridge.core.downgrade import obstacle
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 FEW = 4
 
@@ -20,6 +21,9 @@ class Surface(enum.Enum):
     MCP_FORM = "mcp-form"
     MCP_URL = "mcp-url"
     MCP_SAMPLING = "mcp-sampling"
+    ACP_FORM = "acp-form"
+    ACP_URL = "acp-url"
+    ACP_PERMISSION = "acp-permission"
 
 
 class Shape(enum.Enum):
@@ -62,11 +66,15 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A surface as one host offers it. `plain`: its forms show only text, yes or no, and one of several (from the host's profile)."""
+    """A surface as one host offers it.
+
+    `plain` (its forms show only text, yes or no, and one of several) and `buttons` (how many it shows) come from the host's profile.
+    """
 
     surface: Surface
     version: str = ""
     plain: bool = False
+    buttons: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +128,34 @@ _FORM_2025_06_18: dict[Shape, Route] = _FORM_2025_11_25 | {
     Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
 }
 
+_NO_BUTTON_FILES = _refused("ACP forms carry no files")
+_NO_TEXT = _refused("buttons carry no free text")
+_PAGES = _downgraded("by pages")
+
+_PERMISSION: dict[Shape, Route] = {
+    Shape.TEXT: _NO_TEXT,
+    Shape.FORMATTED_TEXT: _NO_TEXT,
+    Shape.NUMBER: _downgraded("small ranges as options"),
+    Shape.BOOLEAN: _downgraded("as options"),
+    Shape.CONFIRM: _downgraded("as options"),
+    Shape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
+    Shape.SELECT_FEW: _downgraded("as options"),
+    Shape.SELECT_MANY: _PAGES,
+    Shape.MULTI_SELECT: _downgraded("as toggles"),
+    Shape.FIELDS: _downgraded("one field after the other"),
+    Shape.NESTED: _refused("buttons carry no nested data"),
+    Shape.SECRET: _refused("a permission passes through the host: secrets never do"),
+    Shape.FILE: _refused("buttons carry no files"),
+    Shape.SAMPLING: _refused("buttons ask the person, not a model"),
+}
+
 MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
+    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_BUTTON_FILES},
+    (Surface.ACP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
+    (Surface.ACP_PERMISSION, ""): _PERMISSION,
     (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
 }
 
@@ -135,18 +167,17 @@ PLAIN: dict[Shape, Route] = {
 
 
 def shape(question: Question) -> Shape:
-    """The row a question stands in. A secret is a secret whatever else it is; several fields are as hard as the hardest of them."""
+    """The row a question stands in. A secret is a secret whatever else it is."""
     if question.secret:
         return Shape.SECRET
     if question.kind in _BY_KIND:
         return _BY_KIND[question.kind]
     if question.kind is Kind.CONFIRM:
         return Shape.CONFIRM_DESTRUCTIVE if question.destructive else Shape.CONFIRM
-    if any(field.type is FieldType.JSON for field in question.fields):
-        return Shape.NESTED
-    if len(question.fields) != 1:
-        return Shape.FIELDS
-    field = question.fields[0]
+    return _field_shape(question.fields[0]) if len(question.fields) == 1 else Shape.FIELDS
+
+
+def _field_shape(field: Field) -> Shape:
     if field.type is FieldType.CHOICE:
         return Shape.SELECT_FEW if len(field.choices) <= FEW else Shape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
@@ -162,6 +193,7 @@ _BY_FIELD = {
     FieldType.INTEGER: Shape.NUMBER,
     FieldType.BOOLEAN: Shape.BOOLEAN,
     FieldType.CHOICES: Shape.MULTI_SELECT,
+    FieldType.JSON: Shape.NESTED,
 }
 
 
@@ -174,14 +206,28 @@ def route(asked: Shape, column: Column) -> Route:
     return cell
 
 
+def _cell(question: Question, column: Column) -> Route:
+    """The cell of a question. Several fields go no better than each of them, and the route says how."""
+    asked = shape(question)
+    cells = [route(asked, column)]
+    if column.surface is Surface.ACP_PERMISSION and cells[0].asks and (reason := obstacle(question)):
+        return _refused(reason)
+    if asked is Shape.FIELDS:
+        cells += [route(_field_shape(field), column) for field in question.fields]
+    hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.treatment))
+    hows = dict.fromkeys(cell.how for cell in cells if cell.treatment is hardest.treatment)
+    return Route(hardest.treatment, ", ".join(hows))
+
+
+_HARDNESS = list(Treatment)
+
+
 def ladder(question: Question, columns: Sequence[Column]) -> list[Rung]:
     """Where `question` can be asked, best first: the host's order without what the matrix refuses."""
-    asked = shape(question)
-    return [Rung(column, cell) for column in columns if (cell := route(asked, column)).asks]
+    return [Rung(column, cell) for column in columns if (cell := _cell(question, column)).asks]
 
 
 def refusals(question: Question, columns: Iterable[Column]) -> str:
     """Why no rung is left, for the app's developer: each surface of the host with its reason."""
-    asked = shape(question)
-    reasons = [f"{column.surface.value}: {cell.how}" for column in columns if not (cell := route(asked, column)).asks]
+    reasons = [f"{column.surface.value}: {cell.how}" for column in columns if not (cell := _cell(question, column)).asks]
     return "; ".join(reasons) or "the host offers no way to ask its user"

@@ -10,7 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from abp_bridge.core import text
 from abp_bridge.core.schema import Json
+
+LINE_LIMIT = 1_000
 
 
 class Event(enum.Enum):
@@ -40,16 +43,20 @@ class Notice:
 
 
 def describe(notice: Notice) -> str:
-    """What an app told, in one line."""
+    """What an app told, in one line that is safe to show."""
+    return text.label(_described(notice), LINE_LIMIT)
+
+
+def _described(notice: Notice) -> str:
     data = notice.data
     if notice.event is Event.STATE_CHANGED:
-        return f"{data.get('field', 'its state')} is now {_short(data.get('newValue'))}"
+        return f"{_short(data.get('field', 'its state'))} is now {_short(data.get('newValue'))}"
     if notice.event is Event.STARTED:
         return f"started {_short(data.get('capability', notice.operation))}"
     if notice.event is Event.COMPLETED:
         return f"{'failed' if notice.failed else 'completed'} {_short(notice.operation)}"
     if notice.event is Event.ERROR:
-        return f"error {data.get('code', '')}: {_short(data.get('message'))}"
+        return f"error {_short(data.get('code', 'without a code'))}: {_short(data.get('message', 'no message'))}"
     if notice.event is Event.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(names)}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
@@ -57,8 +64,7 @@ def describe(notice: Notice) -> str:
 
 
 def _short(value: Json) -> str:
-    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return words if len(words) <= 300 else f"{words[:300]} … [{len(words) - 300} more characters not shown]"
+    return text.label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ question: it is the only door through which content becomes an answer.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from abp_bridge.core import jsontext
 from abp_bridge.core import schema as schemas
 from abp_bridge.core.schema import Json, Schema
 
@@ -58,7 +60,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in. `schema` is the app's own, and answers are checked against it; `title` and `description` are safe to show."""
+    """One thing to fill in.
+
+    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and `description` are safe to show.
+    """
 
     name: str
     type: FieldType
@@ -76,7 +81,8 @@ class Question:
     """One elicitation.
 
     `message` and `origin` are safe to show. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
-    field, not an object of fields. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
+    field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `request` keeps the method's own
+    parameters for kinds that are not forms (resource, sampling).
     """
 
     id: str
@@ -89,14 +95,12 @@ class Question:
     default: Json = MISSING
     destructive: bool = False
     timeout: float | None = None
+    whole: Schema = field(default_factory=dict)
     request: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def secret(self) -> bool:
         return any(each.secret for each in self.fields)
-
-    def field(self, name: str) -> Field | None:
-        return next((each for each in self.fields if each.name == name), None)
 
 
 class Outcome(enum.Enum):
@@ -136,11 +140,14 @@ class Answer:
     unchecked: tuple[str, ...] = ()
 
 
-def attribute(question: Question, answer: Answer, floor: float) -> Answer:
-    """Who gave this answer: one faster than `floor` seconds is the host's policy, not a person, and cannot confirm what is destructive."""
-    if answer.answered_by is not AnsweredBy.PERSON or answer.latency >= floor:
+def attribute(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
+    """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by policy, and no person did.
+
+    A policy cannot confirm what is destructive.
+    """
+    if answer.answered_by is not AnsweredBy.PERSON or slowest >= floor:
         return answer
-    took = f"{answer.latency * 1000:.1f} ms"
+    took = f"{slowest * 1000:.1f} ms"
     if answer.outcome is Outcome.ACCEPTED and question.destructive and answer.content.get("confirmed") is True:
         reason = f"The host confirmed this by itself in {took}; no person was asked, so it is not confirmed."
         return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.HOST_POLICY, content={}, reason=reason)
@@ -164,9 +171,10 @@ def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str
                 problems.append(f"{each.name} is required")
             continue
         value = read(each, content[each.name])
-        wrong = _wrong(each, value)
-        problems.extend(wrong)
+        problems.extend(schemas.check(value, each.schema, each.name))
         answer[each.name] = value
+    if not problems and _asks_all(question):
+        problems = schemas.check(answer, question.whole)
     return answer, problems
 
 
@@ -175,10 +183,17 @@ def read(asked: Field, sent: Json) -> Json:
     return _READERS[asked.type](asked, sent)
 
 
+def _asks_all(question: Question) -> bool:
+    """Whether it asks for everything that `whole` speaks of: one field of several cannot be held against it."""
+    return set(question.whole.get("properties", ())) == {each.name for each in question.fields}
+
+
 def _left_empty(asked: Field, sent: Json) -> bool:
     if sent is None:
         return "null" not in _types(asked.schema)
-    return sent == "" and not asked.required and asked.type is not FieldType.BOOLEAN
+    if sent != "" or asked.required or asked.type is FieldType.BOOLEAN:
+        return False
+    return all(choice.key != "" for choice in asked.choices)  # an option may be the empty text
 
 
 def _types(schema: Schema) -> list[Json]:
@@ -186,34 +201,39 @@ def _types(schema: Schema) -> list[Json]:
     return kinds if isinstance(kinds, list) else [kinds]
 
 
-def _wrong(asked: Field, value: Json) -> list[str]:
-    problems = schemas.check(value, asked.schema)
-    return [problem.replace("the answer", asked.name, 1) if problem.startswith("the answer") else f"{asked.name}.{problem}" for problem in problems]
-
-
 def _read_text(asked: Field, sent: Json) -> Json:
     return sent
 
 
 def _read_number(asked: Field, sent: Json) -> Json:
-    if isinstance(sent, str):
-        text = sent.strip()
-        for kind in (int, float):
-            try:
-                value = kind(text)
-            except ValueError:
-                continue
-            return value if math.isfinite(value) and "_" not in text else sent
-    if asked.type is FieldType.INTEGER and isinstance(sent, float) and sent.is_integer():
-        return int(sent)
-    return sent
+    value = _number_in(sent.strip()) if isinstance(sent, str) else sent
+    if asked.type is FieldType.INTEGER and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return sent if value is None else value
+
+
+def _number_in(text: str) -> int | float | None:
+    if "_" in text:  # Python would take 1_000
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        with contextlib.suppress(ValueError):
+            value = float(text)
+            return value if math.isfinite(value) else None
+    return None
 
 
 _YES_NO = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def _read_boolean(asked: Field, sent: Json) -> Json:
+def read_boolean(sent: Json) -> Json:
+    """A yes or no, also as a word; anything else as it came."""
     return _YES_NO.get(sent.strip().lower(), sent) if isinstance(sent, str) else sent
+
+
+def _read_boolean(asked: Field, sent: Json) -> Json:
+    return read_boolean(sent)
 
 
 def _read_choice(asked: Field, sent: Json) -> Json:
@@ -227,25 +247,26 @@ def _read_choice(asked: Field, sent: Json) -> Json:
 def _read_choices(asked: Field, sent: Json) -> Json:
     items = sent
     if isinstance(sent, str):
-        whole = _read_choice(asked, sent)
-        known = any(schemas.same(whole, choice.value) for choice in asked.choices)
-        items = [sent] if known else [part.strip() for part in sent.split(",") if part.strip()]
+        items = [part.strip() for part in sent.split(",") if part.strip()]
+        if _is_option(asked, sent):
+            if len(items) > 1 and all(_is_option(asked, item) for item in items):
+                return sent  # one option with a comma in it, or several
+            items = [sent]
     return [_read_choice(asked, item) for item in items] if isinstance(items, list) else sent
 
 
-def _read_json(asked: Field, sent: Json) -> Json:
-    import json
+def _is_option(asked: Field, sent: str) -> bool:
+    value = _read_choice(asked, sent)
+    return any(schemas.same(value, choice.value) for choice in asked.choices)
 
+
+def _read_json(asked: Field, sent: Json) -> Json:
     if not isinstance(sent, str):
         return sent
     try:
-        return json.loads(sent, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        return jsontext.parse(sent)
+    except ValueError:
         return sent
-
-
-def _no_constant(word: str) -> Json:
-    raise ValueError(word)
 
 
 _READERS = {

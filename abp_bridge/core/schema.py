@@ -8,30 +8,40 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from abp_bridge.core.jsontext import deeper
 
 Json = Any
 Schema = Mapping[str, Json]
 
-MAX_DEPTH = 32
+MAX_DEPTH = 32  # of the schema
+MAX_LEVELS = 100  # of the value
 MAX_CHECKS = 20_000
 MAX_PROBLEMS = 20
 
 _ANNOTATIONS = frozenset(
-    ("$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples")
-    + ("enumNames", "deprecated", "readOnly", "writeOnly", "sensitive")
+    """
+    $schema $id $comment $defs definitions title description default examples
+    enumNames deprecated readOnly writeOnly sensitive
+    """.split()  # noqa: SIM905
 )
 
 
-def check(value: Json, schema: Schema) -> list[str]:
-    """What is wrong with `value` under `schema`, a sentence each; empty when it fits. At most `MAX_PROBLEMS`."""
-    walk = _Walk()
-    walk.visit(value, schema, "", 0)
-    return walk.problems[:MAX_PROBLEMS]
+def check(value: Json, schema: Schema, name: str = "") -> list[str]:
+    """What is wrong with `value` under `schema`, a sentence each; empty when it fits. At most `MAX_PROBLEMS`.
+
+    `name` is what the sentences call the value. What is too deep or too large to be checked does not fit.
+    """
+    if deeper(value, MAX_LEVELS):
+        return [f"{name or 'the answer'} is nested more than {MAX_LEVELS} levels deep"]
+    walk = _Walk(MAX_CHECKS)
+    walk.visit(value, schema, name, 0)
+    return list(dict.fromkeys(walk.undecided + walk.problems))[:MAX_PROBLEMS]
 
 
 def fits(value: Json, schema: Schema) -> bool:
@@ -39,13 +49,13 @@ def fits(value: Json, schema: Schema) -> bool:
 
 
 def unchecked(schema: Schema) -> tuple[str, ...]:
-    """The keywords of the top level and its direct properties that `check` passes over, sorted."""
+    """The keywords that `check` passes over, anywhere in `schema`, sorted."""
     found: set[str] = set()
-    for part in (schema, *_subschemas(schema)):
+    for _, part in parts(schema):
         found.update(word for word in part if word not in _KEYWORDS and word not in _ANNOTATIONS and not word.startswith("x-"))
         if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
             found.add(f"format {part['format']}")
-        if isinstance(part.get("pattern"), str) and _matcher(part["pattern"]) is None:
+        if any(_matcher(pattern) is None for pattern in (part.get("pattern"), *_named(part, "patternProperties")) if isinstance(pattern, str)):
             found.add("pattern")
     return tuple(sorted(found))
 
@@ -73,10 +83,23 @@ def same(a: Json, b: Json) -> bool:
     return bool(a == b)
 
 
-def _subschemas(schema: Schema) -> list[Schema]:
-    properties = schema.get("properties")
-    found = list(properties.values()) if isinstance(properties, Mapping) else []
-    return [part for part in (*found, schema.get("items")) if isinstance(part, Mapping)]
+def parts(schema: Schema) -> list[tuple[str, Schema]]:
+    """Every schema inside `schema`, itself first: (the property it is for, if any; the schema)."""
+    found: list[tuple[str, Schema]] = [("", schema)]
+    for _, part in found:
+        inner = [("", part.get(word)) for word in ("items", "additionalProperties", "not")]
+        for word in ("allOf", "anyOf", "oneOf"):
+            several = part.get(word)
+            inner.extend(("", each) for each in (several if isinstance(several, list) else []))
+        for word in ("properties", "patternProperties"):
+            inner.extend(_named(part, word).items())
+        found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
+    return found
+
+
+def _named(schema: Schema, word: str) -> Mapping[str, Json]:
+    named = schema.get(word)
+    return named if isinstance(named, Mapping) else {}
 
 
 class _Site(NamedTuple):
@@ -88,11 +111,12 @@ class _Site(NamedTuple):
 
 
 class _Walk:
-    """One check of one value. Holds the problems found and how much work is left."""
+    """One check of one value. Holds the problems found, how much work is left, and why it had to stop where it could not decide."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: int) -> None:
         self.problems: list[str] = []
-        self.left = MAX_CHECKS
+        self.undecided: list[str] = []
+        self.left = left
 
     def visit(self, value: Json, schema: Json, path: str, depth: int) -> None:
         if not isinstance(schema, Mapping):
@@ -100,24 +124,30 @@ class _Walk:
                 self.say(path, "is not allowed")
             return
         if depth > MAX_DEPTH:
-            self.say(path, f"is nested more than {MAX_DEPTH} levels deep")
+            self.give_up(path, f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked")
             return
         for word, limit in schema.items():
             if self.left <= 0:
-                self.say(path, "is too large to check")
+                self.give_up(path, "is too large to check")
                 return
             self.left -= 1
             if (keyword := _KEYWORDS.get(word)) is not None:
                 keyword(self, value, limit, _Site(path, depth, schema))
 
     def say(self, path: str, problem: str) -> None:
-        self.problems.append(f"{path or 'the answer'} {problem}")
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(f"{path or 'the answer'} {problem}")
 
-    def holds(self, value: Json, schema: Json, depth: int) -> bool:
-        trial = _Walk()
-        trial.left = self.left
-        trial.visit(value, schema, "", depth + 1)
+    def give_up(self, path: str, why: str) -> None:
+        self.say(path, why)
+        self.undecided = self.problems[-1:]
+
+    def holds(self, value: Json, schema: Json, at: _Site) -> bool:
+        """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever the keyword that asks makes of it."""
+        trial = _Walk(self.left)
+        trial.visit(value, schema, at.path, at.depth + 1)
         self.left = trial.left
+        self.undecided = self.undecided or trial.undecided
         return not trial.problems
 
 
@@ -166,14 +196,14 @@ def _all_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
 
 
 def _any_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if isinstance(limit, list) and not any(walk.holds(value, part, at.depth) for part in limit):
+    if isinstance(limit, list) and not any(walk.holds(value, part, at) for part in limit):
         walk.say(at.path, f"fits none of {len(limit)} allowed forms")
 
 
 def _one_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
     if not isinstance(limit, list):
         return
-    matches = sum(walk.holds(value, part, at.depth) for part in limit)
+    matches = sum(walk.holds(value, part, at) for part in limit)
     constants = [part["const"] for part in limit if isinstance(part, Mapping) and "const" in part]
     if matches == 0 and len(constants) == len(limit):
         walk.say(at.path, f"must be one of {_listed(constants)}, not {_shown(value)}")
@@ -182,7 +212,7 @@ def _one_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
 
 
 def _not(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if isinstance(limit, Mapping) and walk.holds(value, limit, at.depth):
+    if isinstance(limit, (Mapping, bool)) and walk.holds(value, limit, at):
         walk.say(at.path, "has a form that is not allowed")
 
 
@@ -193,11 +223,22 @@ def _properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
                 walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
 
 
+def _pattern_properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    if isinstance(value, dict) and isinstance(limit, Mapping):
+        for pattern, part in limit.items():
+            matches = _matcher(pattern)
+            for name in value:
+                if matches is not None and matches(name):
+                    walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
+
+
 def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    named = at.schema.get("properties")
     if isinstance(value, dict):
-        for name in sorted(value.keys() - (named.keys() if isinstance(named, Mapping) else set())):
-            walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
+        matchers = [_matcher(pattern) for pattern in _named(at.schema, "patternProperties")]
+        for name in value:
+            # A pattern that cannot be run might allow the name.
+            if name not in _named(at.schema, "properties") and not any(matches is None or matches(name) for matches in matchers):
+                walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
 
 
 def _required(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
@@ -209,15 +250,23 @@ def _required(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
 
 def _items(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
     if isinstance(value, list):
-        for index, item in enumerate(value):
-            walk.visit(item, limit, f"{at.path}[{index}]", at.depth + 1)
+        before = at.schema.get("prefixItems")
+        for index in range(len(before) if isinstance(before, list) else 0, len(value)):
+            walk.visit(value[index], limit, f"{at.path}[{index}]", at.depth + 1)
 
 
 def _unique(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if limit is True and isinstance(value, list):
-        seen = [json.dumps(item, sort_keys=True, default=str) for item in value]
-        if len(set(seen)) < len(seen):
-            walk.say(at.path, "must not name the same thing twice")
+    if limit is True and isinstance(value, list) and len(set(map(_canonical, value))) < len(value):
+        walk.say(at.path, "must not name the same thing twice")
+
+
+def _canonical(value: Json) -> str:
+    """What is the `same` reads the same."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_canonical, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{json.dumps(name)}:{_canonical(each)}' for name, each in sorted(value.items()))}}}"
+    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _joined(path: str, name: str) -> str:
@@ -245,13 +294,16 @@ def _sized(kind: type[str] | type[list[Any]], test: Callable[[int, Any], bool], 
 
 
 def _multiple(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if _is_number(value) and _is_number(limit) and limit > 0:
-        try:
-            quotient = value / limit
-        except OverflowError:
-            quotient = 0.5 if isinstance(limit, float) or value % limit else 1.0
-        if not math.isclose(quotient, round(quotient) if math.isfinite(quotient) else 0.5, rel_tol=1e-9, abs_tol=1e-9):
-            walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
+    if _is_number(value) and _is_number(limit) and limit > 0 and not _divides(limit, value):
+        walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
+
+
+def _divides(limit: float, value: float) -> bool:
+    """Exact, in the decimal digits that people write: 0.3 is a multiple of 0.1."""
+    try:
+        return Fraction(str(value)) % Fraction(str(limit)) == 0
+    except ValueError:  # not a finite number
+        return False
 
 
 def _pattern(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
@@ -288,25 +340,30 @@ def _is_email(value: str) -> bool:
 
 def _is_uri(value: str) -> bool:
     try:
-        return bool(urlsplit(value).scheme) and not re.search(r"\s", value)
+        return bool(urlsplit(value).scheme) and re.fullmatch(r"[^:]+:[^\s\x00-\x1f\x7f]+", value) is not None
     except ValueError:
         return False
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_DATE_TIME = re.compile(_DATE.pattern + r"[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def _is_date(value: str) -> bool:
-    try:
-        datetime.date.fromisoformat(value)
-    except ValueError:
-        return False
-    return len(value) == 10
+    return _DATE.fullmatch(value) is not None and _exists(value)
 
 
 def _is_date_time(value: str) -> bool:
+    """As RFC 3339 has it: Python alone would take weeks, missing seconds and missing separators too."""
+    return _DATE_TIME.fullmatch(value) is not None and _exists(value.upper())
+
+
+def _exists(moment: str) -> bool:
     try:
-        moment = datetime.datetime.fromisoformat(value)
+        datetime.datetime.fromisoformat(moment)
     except ValueError:
         return False
-    return value[10:11] in ("T", "t") and moment.tzinfo is not None
+    return True
 
 
 _FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
@@ -327,6 +384,7 @@ _KEYWORDS: dict[str, _Keyword] = {
     "oneOf": _one_of,
     "not": _not,
     "properties": _properties,
+    "patternProperties": _pattern_properties,
     "additionalProperties": _additional,
     "required": _required,
     "items": _items,

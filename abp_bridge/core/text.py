@@ -9,8 +9,11 @@ MESSAGE_LIMIT = 4_000
 
 # Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not repaint the question.
 # The joiners are Cf too, but scripts and emoji need them.
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_HIDDEN = {"Cc", "Cf", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
+
+# What has no meaning here, or none yet (an emoji newer than this Python): shown as a mark, for it may have been a word.
+_UNKNOWN = {"Cs", "Co", "Cn"}
 
 
 def label(value: object, limit: int = LABEL_LIMIT) -> str:
@@ -24,7 +27,7 @@ def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def _visible(value: str, keep: str) -> str:
-    if value.isascii() and value.isprintable():
+    if value.isprintable():
         return value
     return "".join(_shown(character, keep) for character in value)
 
@@ -33,9 +36,11 @@ def _shown(character: str, keep: str) -> str:
     if character in keep or character in _JOINERS:
         return character
     category = unicodedata.category(character)
+    if category in _UNKNOWN:
+        return "\ufffd"
     if category not in _HIDDEN:
         return character
-    return " " if character in "\n\r\t\u2028\u2029" else ""
+    return " " if character.isspace() else ""
 
 
 def _bounded(value: str, limit: int) -> str:

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`plain`: the host's forms really show only text, yes or no, and one of several choices."""
+    """`plain`: the host's forms really show only text, yes or no, and one of several choices.
+
+    `buttons`: how many options of an ACP permission it shows with their labels; 2 means allow or deny, without any.
+    """
 
     name: str
     plain: bool = False
+    buttons: int = 4
 
 
 CAREFUL = Profile("an unknown host")
@@ -24,8 +28,13 @@ PROFILES: dict[str, Profile] = {
     "codex-mcp-client": Profile("Codex", plain=True),
     # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
     "goose-cli": Profile("Goose", plain=True),
-    "goose": Profile("Goose", plain=True),
     "claude-code": Profile("Claude Code"),
+    # As ACP clients: acpx asks y or n, Goose shows buttons of its own and answers by kind, OpenHands takes the first option there is.
+    "acpx": Profile("acpx", buttons=2),
+    "goose": Profile("Goose", plain=True, buttons=2),
+    "openhands": Profile("OpenHands", buttons=2),
+    "zed": Profile("Zed"),
+    "toad": Profile("Toad"),
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from abp_bridge.core import text
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType
-from abp_bridge.core.schema import Json, Schema, same
+from abp_bridge.core.schema import Json, Schema, fits, same, type_of
 
 MAX_CHOICES = 2_000
 MAX_FIELDS = 200
@@ -33,9 +34,14 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
         title=text.label(schema["title"]) if _is_text(schema.get("title")) else "",
         description=text.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
         required=required,
-        default=schema.get("default", MISSING),
+        default=fitting(schema.get("default", MISSING), schema),
         choices=choices,
     )
+
+
+def fitting(default: Json, schema: Schema) -> Json:
+    """An app's default if it is an answer to its question; offered to a person, any other would only be asked for again."""
+    return default if default is not MISSING and fits(default, schema) else MISSING
 
 
 _TYPES = {
@@ -89,23 +95,45 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
     if len(listed) > MAX_CHOICES:
         raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
     found: dict[str, Choice] = {}
-    labels: dict[str, str] = {}
     for value, raw_label, description in listed:
-        key = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        if key in found and not same(found[key].value, value):
-            key = json.dumps(value)  # the text "1" and the number 1: quotes tell the text apart
+        key = _key(value, found)
         shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
-        if key in found:
-            if shown not in found[key].label.split(" / "):
-                found[key] = Choice(value, key, f"{found[key].label} / {shown}", found[key].description)
-            continue
-        if labels.get(shown, key) != key:
-            shown = f"{shown} ({text.label(key)})"
-        while shown in labels:
+        known = found.get(key)
+        if known is None:
+            found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
+        elif shown not in known.label.split(_BOTH):
+            found[key] = replace(known, label=known.label + _BOTH + shown)
+    return _told_apart(found.values())
+
+
+_BOTH = " / "  # two labels of one option
+
+
+def _key(value: Json, found: Mapping[str, Choice]) -> str:
+    """`value` as text that stands for nothing else in `found`: the text "1" after the number 1 gets quotes, the number after the text its type."""
+    plain = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    key = plain
+    if _means_another(key, value, found):
+        key = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f"{type_of(value)} {plain}"
+    while _means_another(key, value, found):
+        key += "'"
+    return key
+
+
+def _means_another(key: str, value: Json, found: Mapping[str, Choice]) -> bool:
+    return key in found and not same(found[key].value, value)
+
+
+def _told_apart(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    made: dict[str, Choice] = {}
+    for choice in choices:
+        shown = choice.label
+        if shown in made:
+            shown = f"{shown} ({text.label(choice.key)})"
+        while shown in made:
             shown += "'"
-        labels[shown] = key
-        found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
-    return tuple(found.values())
+        made[shown] = replace(choice, label=shown)
+    return tuple(made.values())
 
 
 def _words(value: Json) -> str:

@@ -7,6 +7,7 @@ separate spaces and may look the same.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abp_bridge.core.errors import LocalProtocolError
+from abp_bridge.core.jsontext import deeper, parse
 
 Json = Any
 Id = str | int | float
@@ -26,6 +28,7 @@ INTERNAL_ERROR = -32603
 
 MAX_LINE = 16 * 2**20
 MAX_DEPTH = 128
+HEAD = 4096  # of a line that is too long, what is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +114,15 @@ class Peer:
         while (end := self._buffer.find(b"\n", self._searched)) >= 0:
             line = bytes(self._buffer[start:end])
             start = self._searched = end + 1
-            if self._oversized is not None:
-                events.append(self._too_long(self._oversized))
+            if self._oversized is not None or len(line) > self._max_line:
+                events.append(self._too_long(((self._oversized or b"") + line)[:HEAD]))
                 self._oversized = None
-            elif len(line) > self._max_line:
-                events.append(self._too_long(line))
             elif line.strip():
                 events.append(self._read(line))
         del self._buffer[:start]
         self._searched = len(self._buffer)
-        if len(self._buffer) > self._max_line:
-            self._oversized = self._oversized or bytes(self._buffer[:4096])
-        if self._oversized is not None:
+        if self._oversized is not None or len(self._buffer) > self._max_line:
+            self._oversized = ((self._oversized or b"") + self._buffer[:HEAD])[:HEAD]
             self._buffer.clear()
             self._searched = 0
         return events
@@ -167,14 +167,14 @@ class Peer:
 
     def _read(self, line: bytes) -> Event:
         try:
-            message = json.loads(line, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as problem:
+            message = parse(line)
+        except ValueError as problem:
             return self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")
         if isinstance(message, list):
             return self._reject(INVALID_REQUEST, "Batches are not supported: send one message a line")
         if not isinstance(message, dict):
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
-        if line.count(b"{") + line.count(b"[") > self._max_depth and _depth(message) > self._max_depth:
+        if line.count(b"{") + line.count(b"[") > self._max_depth and deeper(message, self._max_depth):
             return self._reject(INVALID_REQUEST, f"The message is nested more than {self._max_depth} levels deep", message)
         if self.inward is not None:
             message = self.inward(message)
@@ -205,9 +205,9 @@ class Peer:
         if not _is_id(id) or id not in self._asked:
             return Stray(id)
         self._asked.discard(id)
-        if "error" not in message:
+        error = message.get("error")
+        if error is None and "result" in message:  # some write "error": null beside a result
             return Response(id, message["result"], None)
-        error = message["error"]
         return Response(id, None, error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)})
 
     def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> Rejected:
@@ -220,7 +220,10 @@ class Peer:
     def _too_long(self, line: bytes) -> Rejected:
         # Only the usual order of members is looked at: an id found there is surely the message's own.
         found = re.match(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"', line)
-        message = {"id": json.loads(found[1])} if found else None
+        message: dict[str, Json] = {}
+        if found is not None:
+            with contextlib.suppress(ValueError):
+                message["id"] = parse(found[1])
         return self._reject(INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message)
 
     def _write(self, message: dict[str, Json]) -> bytes:
@@ -240,17 +243,5 @@ def _is_id(value: Json) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
-def _no_constant(word: str) -> Json:
-    raise ValueError(f"{word} is not JSON")
-
-
 def _first_line(problem: Exception) -> str:
     return str(problem).partition("\n")[0][:200]
-
-
-def _depth(message: Json) -> int:
-    depth, level = 0, [message]
-    while level:
-        depth += 1
-        level = [child for value in level if isinstance(value, (dict, list)) for child in (value.values() if isinstance(value, dict) else value)]
-    return depth

@@ -7,7 +7,7 @@ thing (one call's progress, one state field) replace the one that still waits, s
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
@@ -18,7 +18,8 @@ from abp_bridge.wire.jsonrpc import Event, Id, Notification, Peer, Rejected, Req
 Json = Any
 
 MAX_OUTBOX = 64 * 2**20
-MAX_NOTIFICATIONS = 1_000
+MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
+_BOUNDED = ("notification", "newest")
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
 
@@ -73,7 +74,7 @@ class Link:
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
         self._tail = memoryview(b"")
         self._queued = 0
-        self._notifications = 0
+        self._notifications: Counter[str] = Counter()
         self._serial = 0
         self._work = anyio.Event()
         self._room = anyio.Event()
@@ -126,15 +127,15 @@ class Link:
         return waiter.response.result
 
     def notify(self, method: str, params: Json = None, *, key: Hashable = None) -> None:
-        """Tell. Notifications with the same `key` that still wait become the newest of them; without one, each counts, up to a bound."""
-        self._serial += 1
-        self._put(("notification", key if key is not None else self._serial), self._peer.notify(method, params))
+        """Tell. Notifications with the same `key` that still wait become the newest of them; without one, each counts. Up to a bound."""
+        kind = self._new_key("notification") if key is None else ("newest", key)
+        self._put(kind, self._peer.notify(method, params))
 
     def respond(self, id: Id, result: Json) -> None:
-        self._put(("response", id), self._peer.respond(id, result))
+        self._put(self._new_key("response"), self._peer.respond(id, result))
 
     def fail(self, id: Id, code: int, message: str, data: Json = None) -> None:
-        self._put(("response", id), self._peer.fail(id, code, message, data))
+        self._put(self._new_key("response"), self._peer.fail(id, code, message, data))
 
     def drop(self, id: Id) -> None:
         """The request with this id was cancelled by the other side: it gets no answer."""
@@ -164,21 +165,23 @@ class Link:
             self._on_message(event)
         else:
             if isinstance(event, Rejected):
-                self._serial += 1
-                self._put(("rejected", self._serial), event.reply)
+                self._put(self._new_key("rejected"), event.reply)
             self._on_odd(event)
 
     def _take_back(self, id: Id, reason: str) -> None:
-        if self._withdraw is None or self._closed:
-            return
         unsent = self._outbox.pop(("request", id), None)
-        if unsent is not None:  # it never left: nobody needs to know
+        if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
+        if unsent is not None or self._withdraw is None or self._closed:
             return
         method, params = self._withdraw(id, reason)
         self._put(("withdraw", id), self._peer.notify(method, params))
 
     # --- the outbox: `_tail` is what is left of the message that has begun to leave, `_outbox` holds whole ones ---
+
+    def _new_key(self, kind: str) -> tuple[str, Hashable]:
+        self._serial += 1
+        return kind, self._serial
 
     def _put(self, key: tuple[str, Hashable], data: bytes) -> None:
         if self._closed:
@@ -190,12 +193,12 @@ class Link:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif key[0] == "notification" and self._notifications >= MAX_NOTIFICATIONS:
+        elif self._notifications[key[0]] >= MAX_NOTIFICATIONS:
             self.dropped += 1
         else:
             self._outbox[key] = data
             self._queued += len(data)
-            self._notifications += key[0] == "notification"
+            self._notifications[key[0]] += key[0] in _BOUNDED
         if self._tail:
             self._work.set()
 
@@ -210,7 +213,7 @@ class Link:
         while self._tail or self._outbox:
             if not self._tail:
                 key, data = self._outbox.popitem(last=False)
-                self._notifications -= key[0] == "notification"
+                self._notifications[key[0]] -= key[0] in _BOUNDED
                 self._tail = memoryview(data)
             written = self._sink.offer(self._tail)
             self._queued -= written

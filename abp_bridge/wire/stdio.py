@@ -35,7 +35,7 @@ class Source:
                 return os.read(self._fd, CHUNK)
             except BlockingIOError:
                 continue
-            except ConnectionError:
+            except OSError:  # a connection that broke, a terminal that hung up
                 return b""
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
+from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.server import LEVELS, Handshake, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
@@ -39,7 +39,7 @@ class McpSession:
         self._desk = begin(self)
         self._toolbox = Toolbox(self._desk)
 
-    # --- hosts.Host: what the bridge asks of the host ---
+    # --- contract.Host: what the bridge asks of the host ---
 
     @property
     def name(self) -> str:

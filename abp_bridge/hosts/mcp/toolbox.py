@@ -8,7 +8,7 @@ from typing import Any
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.notice import Progress
-from abp_bridge.hosts import Desk, DeskError
+from abp_bridge.hosts.contract import Desk, DeskError
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
 from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
 

@@ -37,28 +37,39 @@ def decode_opened(raw: Json) -> Opened:
     app = body.get("app")
     app = app if isinstance(app, Mapping) else {}
     version = text.label(body.get("protocolVersion") or VERSION, 40)
-    warnings = () if version.split(".")[0] in ("0", "1") else (f"the app speaks ABP {version}; this bridge knows 0.x and 1.x",)  # X16
+    listed = _listed(body.get("capabilities"))
+    capabilities = decode_capabilities(listed)
+    warnings = []
+    if version.split(".")[0] not in ("0", "1"):  # X16
+        warnings.append(f"the app speaks ABP {version}; this bridge knows 0.x and 1.x")
+    if len(capabilities) < len(listed):
+        kept = f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
+        warnings.append(f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit")
     return Opened(
         id=text.label(app.get("id") or app.get("name") or "app", 80),
         name=text.label(app.get("name") or app.get("id") or "an unnamed app", 120),
         session=text.label(body.get("sessionId") or "", 200),
         version=version,
-        capabilities=decode_capabilities(body.get("capabilities")),
-        warnings=warnings,
+        capabilities=capabilities,
+        warnings=tuple(warnings),
     )
 
 
 def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
     """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13). Entries without a name are left out."""
-    listed = _unwrapped(raw)
-    if isinstance(listed, Mapping):
-        listed = listed.get("capabilities")
     found: dict[str, Capability] = {}
-    for entry in listed if isinstance(listed, list) else []:
+    for entry in _listed(raw):
         named = {"name": entry} if isinstance(entry, str) else entry
         if isinstance(named, Mapping) and isinstance(named.get("name"), str) and named["name"] and len(found) < MAX_CAPABILITIES:
             found[named["name"]] = _capability(named)
     return tuple(found.values())
+
+
+def _listed(raw: Json) -> list[Json]:
+    listed = _unwrapped(raw)
+    if isinstance(listed, Mapping):
+        listed = listed.get("capabilities")
+    return listed if isinstance(listed, list) else []
 
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
@@ -117,7 +128,7 @@ def _failure(error: Json, cancelled: bool) -> Failure:
         code=code,
         message=text.message(error.get("message") or "The app gave no reason."),
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
-        retry_after=after / 1000 if isinstance(after, (int, float)) and not isinstance(after, bool) and after > 0 else None,
+        retry_after=after / 1000 if isinstance(after, (int, float)) and not isinstance(after, bool) and 0 < after < 1e12 else None,
         details=error.get("details"),
         alternatives=tuple(text.label(name, 120) for name in alternatives if isinstance(name, str)) if isinstance(alternatives, list) else (),
     )

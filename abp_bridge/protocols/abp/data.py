@@ -7,7 +7,6 @@ is a data URL, or when it is a reference to download.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from abp_bridge.core.schema import Json
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
 _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript", "image/svg+xml")
-_LONG = 64
+_LONG = 160  # longer than any digest, which is base64 too by its looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,13 @@ def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
 
 def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
     """`data` with `items[n]` and what stood beside it in each nth `Place`."""
-    if isinstance(data, Place):
-        return {**data.beside, **items[data.index]}
+
+    def filled(value: Json) -> Json:
+        return {**value.beside, **items[value.index]} if isinstance(value, Place) else value
+
     if isinstance(data, Mapping):
-        return {name: fill(value, items) for name, value in data.items()}
-    return [fill(value, items) for value in data] if isinstance(data, list) else data
+        return {name: filled(value) for name, value in data.items()}
+    return [filled(value) for value in data] if isinstance(data, list) else filled(data)
 
 
 def _member(parent: Mapping[str, Json], name: str, value: Json, found: list[Blob | Reference]) -> Json:
@@ -90,19 +91,20 @@ def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
         return None if blob is None else _placed(blob, {}, found)
     if not isinstance(value, Mapping) or not isinstance(value.get("mimeType"), str):
         return None
-    mime_type, beside = value["mimeType"], {name: each for name, each in value.items() if name not in _CARRIERS}
+    mime_type = value["mimeType"]
     if isinstance(value.get("downloadUrl"), str):
         size = value.get("size")
         size = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
-        return _placed(Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size), beside, found)
+        return _placed(Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size), _without(value, "downloadUrl", "auth"), found)
     content = value.get("content")
     if not isinstance(content, str) or (value.get("encoding") != "base64" and _is_textual(mime_type)):
         return None
     raw = _decoded(content)
-    return None if raw is None else _placed(Blob(raw, _type(mime_type), _file_name(value)), beside, found)
+    return None if raw is None else _placed(Blob(raw, _type(mime_type), _file_name(value)), _without(value, "content", "encoding"), found)
 
 
-_CARRIERS = ("content", "downloadUrl", "encoding", "auth")
+def _without(value: Mapping[str, Json], *taken: str) -> dict[str, Json]:
+    return {name: each for name, each in value.items() if name not in taken}
 
 
 def _placed(item: Blob | Reference, beside: Mapping[str, Json], found: list[Blob | Reference]) -> Place:
@@ -119,9 +121,10 @@ def _from_data_url(value: str) -> Blob | None:
 
 
 def _decoded(content: str) -> bytes | None:
+    """Base64, in lines or not. Spaces are not base64: without them, words in a row would pass for it."""
     try:
-        return base64.b64decode("".join(content.split()), validate=True)
-    except (binascii.Error, ValueError):
+        return base64.b64decode("".join(content.splitlines()), validate=True)
+    except ValueError:
         return None
 
 

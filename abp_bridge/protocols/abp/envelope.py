@@ -10,14 +10,7 @@ from collections.abc import Mapping
 
 from abp_bridge.core.schema import Json
 
-# What we send: method -> type.
-_TYPES = {
-    "initialize": "initialize",
-    "capabilities/list": "capabilities/list",
-    "capabilities/call": "capabilities/call",
-    "capabilities/cancel": "capabilities/cancel",
-    "shutdown": "shutdown",
-}
+# The types that answer a request of ours.
 _ANSWERS = {"initialize-result", "capabilities/list-result", "capabilities/call-result", "capabilities/cancel-result", "shutdown-result"}
 
 
@@ -27,9 +20,9 @@ def is_envelope(message: Json) -> bool:
 
 
 def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
-    """A JSON-RPC message of ours -> an envelope. `now` is in seconds since the epoch; envelopes carry milliseconds."""
+    """A JSON-RPC message of ours -> an envelope; methods are types. `now` is in seconds since the epoch; envelopes carry milliseconds."""
     if "method" in message:
-        kind, payload = _TYPES[message["method"]], message.get("params", {})
+        kind, payload = message["method"], message.get("params", {})
     elif "result" in message:
         kind, payload = "elicitation/response", message["result"]
     else:
@@ -48,13 +41,12 @@ def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
         rpc["id"] = envelope["id"]
     if kind in _ANSWERS:
         return rpc | {"result": payload}
-    body = payload if isinstance(payload, Mapping) else {}
+    body = _object(payload)
     if kind == "elicitation/request":
         method = body.get("method")
         params = body.get("params")
-        params = {**params} if isinstance(params, Mapping) else {}
-        if "timeout" in body:
-            params.setdefault("timeout", body["timeout"])
+        if "timeout" in body and (params is None or isinstance(params, Mapping)):
+            params = {"timeout": body["timeout"], **(params or {})}
         return rpc | {"method": method if isinstance(method, str) else "elicitation/request", "params": params}
     rpc.pop("id", None)
     if kind == "progress":
@@ -64,5 +56,9 @@ def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
         data = body.get("data", body.get("params"))
         name = name if isinstance(name, str) else "unnamed"
         method = name if name.startswith("notifications/") else f"notifications/{name}"
-        return rpc | {"method": method, "params": data if isinstance(data, Mapping) else {} if data is None else {"value": data}}
+        return rpc | {"method": method, "params": _object(data)}
     return rpc | {"method": f"notifications/{kind}", "params": body}
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {} if value is None else {"value": value}

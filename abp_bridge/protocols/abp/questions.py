@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core import text
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
-from abp_bridge.core.schema import Json, same
-from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, kind_of
+from abp_bridge.core.schema import Json, Schema, parts
+from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, fitting, kind_of
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
 VALUE, CONFIRMED, SELECTED = "value", "confirmed", "selected"
@@ -118,9 +119,11 @@ def _input(params: Mapping[str, Json]) -> dict[str, Any]:
     prompt = _prompt(params, "Please fill this in.")
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties and kind_of(schema) in ("object", ""):
-        return {"message": prompt, "fields": _marked(decode_fields(properties, schema.get("required")), params, ""), "wrapped": False}
-    # The wording of the whole question counts for its only field: "Enter your API key" names no field.
-    return {"message": prompt, "fields": _marked((decode_field(VALUE, schema, required=True),), params, prompt)}
+        fields = decode_fields(properties, schema.get("required"))
+        # A field that is required and not there could never be filled in: that is the app's mistake, and not the person's.
+        whole = {word: value for word, value in schema.items() if word != "required"}
+        return {"message": prompt, "fields": _marked(fields, (schema, params), prompt), "wrapped": False, "whole": whole}
+    return {"message": prompt, "fields": _marked((decode_field(VALUE, schema, required=True),), (params,), prompt)}
 
 
 def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -129,12 +132,18 @@ def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
     default = params["default"] if "default" in params else schema.get("default", MISSING)  # X11
     if default is not MISSING:
         schema["default"] = default
+    properties = schema.get("properties")
+    if isinstance(default, Mapping) and isinstance(properties, Mapping):
+        schema["properties"] = {
+            name: {**part, "default": default[name]} if isinstance(part, Mapping) and name in default else part for name, part in properties.items()
+        }
     return {**_input({**params, "schema": schema}), "default": default}
 
 
 def _confirm(params: Mapping[str, Json]) -> dict[str, Any]:
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm")
-    return {"message": _prompt(params, "Please confirm."), "fields": (field,), "destructive": params.get("destructive") is True}
+    prompt = _prompt(params, "Please confirm.")
+    return {"message": prompt, "fields": _marked((field,), (params,), prompt), "destructive": params.get("destructive") is True}
 
 
 def _select(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -146,11 +155,12 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
     several = params.get("multiple") is True
     schema: dict[str, Json] = {"type": "array", "items": {"enum": values}} if several else {"enum": values}
     default = params.get("default", MISSING)
-    allowed = default if several and isinstance(default, list) else [default]
-    fits = default is not MISSING and all(any(same(one, value) for value in values) for one in allowed)
+    if several and default is not MISSING and not isinstance(default, list):
+        default = [default]
     kind = FieldType.CHOICES if several else FieldType.CHOICE
-    field = Field(SELECTED, kind, schema, title="Choice", choices=choices, default=default if fits else MISSING)
-    return {"message": _prompt(params, "Please choose."), "fields": (field,)}
+    field = Field(SELECTED, kind, schema, title="Choice", choices=choices, default=fitting(default, schema))
+    prompt = _prompt(params, "Please choose.")
+    return {"message": prompt, "fields": _marked((field,), (params,), prompt)}
 
 
 def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -188,28 +198,31 @@ def _option(option: Json) -> tuple[Json, Json, Json]:
 # --- secrets ----------------------------------------------------------------------------------------------------------------------------
 
 _SECRET_WORDS = re.compile(
-    r"\b(password|passphrase|passcode|api[ _-]?keys?|secret|private[ _-]?key|(access|auth|bearer|refresh|api|personal access)[ _-]?token"
-    r"|client[ _-]?secret|credentials?|credit[ _-]?card|card[ _-]?number|cvv|cvc|one[ _-]?time[ _-]?(code|password)|otp|pin[ _-]?code"
-    r"|social[ _-]?security)\b",
+    r"\b(passwords?|passwd|pwd|passphrases?|passcodes?|api[ _-]?keys?|secrets?|private[ _-]?keys?"
+    r"|(access|auth|bearer|refresh|api|personal access)[ _-]?tokens?|client[ _-]?secrets?|credentials?|credit[ _-]?cards?|card[ _-]?numbers?"
+    r"|cvv|cvc|one[ _-]?time[ _-]?(code|password)s?|otp|pin[ _-]?codes?|social[ _-]?security)\b",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
 
 
-def _marked(fields: tuple[Field, ...], params: Mapping[str, Json], wording: str) -> tuple[Field, ...]:
-    from dataclasses import replace
+def _marked(fields: tuple[Field, ...], around: Sequence[Schema], prompt: str) -> tuple[Field, ...]:
+    """The fields with those marked that ask for a secret. `around` is what else may say so, the nearest first."""
+    wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
+    return tuple(replace(field, secret=True) if _is_secret(field, around, wording) else field for field in fields)
 
-    return tuple(replace(field, secret=True) if _is_secret(field, params, wording) else field for field in fields)
 
-
-def _is_secret(field: Field, params: Mapping[str, Json], wording: str) -> bool:
+def _is_secret(field: Field, around: Sequence[Schema], wording: str) -> bool:
     """Said by the schema or the app; else guessed from the wording of what can be typed. The app's `sensitive: false` overrides the guess."""
-    if field.schema.get("format") == "password" or field.schema.get("writeOnly") is True:
+    inside = parts(field.schema)
+    if any(schema.get("format") == "password" or schema.get("writeOnly") is True or schema.get("sensitive") is True for _, schema in inside):
         return True
-    said = field.schema.get("sensitive", params.get("sensitive"))
-    if isinstance(said, bool):
-        return said
-    if field.type not in (FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER):
+    said = [schema["sensitive"] for schema in (field.schema, *around) if isinstance(schema.get("sensitive"), bool)]
+    if said:
+        return bool(said[0])
+    if field.type not in _TYPED:
         return False
-    words = " ".join((_CAMEL.sub(" ", field.name), field.title, field.description, wording))
-    return _SECRET_WORDS.search(words.replace("_", " ")) is not None
+    titles = [str(schema.get(word, "")) for _, schema in inside for word in ("title", "description")]
+    words = " ".join((field.name, wording, *(name for name, _ in inside), *titles))
+    return _SECRET_WORDS.search(_CAMEL.sub(" ", words).replace("_", " ")) is not None

@@ -33,15 +33,15 @@ def decode_form(raw: Json, *, id: str, origin: str) -> Question:
     properties = _mapping(schema.get("properties", {}), "the properties of a requestedSchema")
     for name, part in properties.items():
         _mapping(part, f"the property {text.label(name, 80)!r} of a requestedSchema")
-    shown = text.message(message)
+    paragraphs = text.message(message).split("\n\n")
     return Question(
         id=id,
         kind=Kind.INPUT,
-        message=shown or "Please fill this in.",
+        message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE) or "Please fill this in.",
         fields=decode_fields(properties, schema.get("required")),
         origin=origin,
         wrapped=False,
-        destructive=IRREVERSIBLE in shown.splitlines(),
+        destructive=IRREVERSIBLE in paragraphs,
     )
 
 

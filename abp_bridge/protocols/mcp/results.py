@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from abp_bridge.core import text
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.schema import Json
@@ -29,17 +30,24 @@ def tool_name(capability: str, taken: Iterable[str] = ()) -> str:
 def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Json]:
     """A capability as a tool. Its schema keeps its properties; what hosts refuse at a schema's root is said in the description instead."""
     schema = {word: value for word, value in capability.input_schema.items() if word not in _ROOT_COMBINATORS}
+    properties, required = schema.get("properties"), schema.pop("required", None)
     schema["type"] = "object"
-    if not isinstance(schema.get("properties"), Mapping):
-        schema["properties"] = {}
+    # A host that reads one malformed schema may refuse the whole list of tools.
+    named = properties.items() if isinstance(properties, Mapping) else ()
+    schema["properties"] = {name: part if isinstance(part, (Mapping, bool)) else {} for name, part in named}
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        schema["required"] = required
+    if not isinstance(schema.get("$schema", ""), str):
+        del schema["$schema"]
     moved = {word: capability.input_schema[word] for word in _ROOT_COMBINATORS if word in capability.input_schema}
+    shown = text.label(capability.name)
     notes = [
-        capability.description or f"The capability {capability.name}.",
-        f"(Capability {capability.name} of the app {origin}.)",
+        capability.description or f"The capability {shown}.",
+        f"(Capability {shown} of the app {text.label(origin)}.)",
         f"Deprecated: {capability.deprecated}." if capability.deprecated else "",
         "Experimental." if capability.experimental else "",
         "" if capability.available else "The app says that it is not available now.",
-        f"The arguments must also fit {json.dumps(moved, ensure_ascii=False)}." if moved else "",
+        f"The arguments must also fit {text.message(_json(moved))}." if moved else "",
     ]
     return {"name": name, "description": " ".join(filter(None, notes)), "inputSchema": schema}
 

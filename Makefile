@@ -1,0 +1,56 @@
+# Everything runs in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup chromium demo test check format bench hosts docs clean
+
+help:
+	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
+	@echo 'make demo ARGS=--browser  the same app as a page in Chromium'
+	@echo 'make test               all tests, the browser ones in a real Chromium'
+	@echo 'make check              lint, format, types, and that the docs are up to date'
+	@echo 'make bench              start-up, memory and latency as ratios against baselines'
+	@echo 'make hosts              the bridge under real hosts (Codex), installed from npm'
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml abp_bridge/__init__.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]' --group dev
+	touch $@
+
+# A Chromium or Chrome that is there already is used; else Debian's is installed.
+chromium:
+	@$(BIN)/python -m abp_bridge.apps.chrome >/dev/null 2>&1 || { \
+	  test -x /usr/bin/apt-get || { echo 'No Chromium or Chrome found: install one, or name it in ABP_CHROME.' >&2; exit 1; }; \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+
+demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
+	@$(BIN)/abp-bridge demo $(ARGS)
+
+test: setup chromium
+	$(BIN)/coverage erase
+	COVERAGE_PROCESS_START= $(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report --fail-under=100
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m bench $(ARGS)
+
+hosts: setup
+	$(BIN)/python -m tests.hosts $(ARGS)
+
+clean:
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

@@ -1,0 +1,198 @@
+"""Apps that are web pages: found by their manifest, run in a Chromium of the bridge's own, and spoken to through `window.abp`.
+
+Owns an app's life from discovery to shutdown, and its calls. fetch.py and discovery.py find it, chrome.py runs the browser, page.py and page.js are
+the way into the page and out of it. The origin that is connected is the one that the page shows when it can be initialised: the target's own, or the
+one where its redirects led when it was discovered, every hop of which was checked. A page that leaves that origin is gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+
+import anyio
+from playwright.async_api import Browser
+from playwright.async_api import Error as PlaywrightError
+
+from abp_bridge import VERSION
+from abp_bridge.apps import AppError, Listener, only_error
+from abp_bridge.apps.chrome import chrome
+from abp_bridge.apps.discovery import Discovered, discover
+from abp_bridge.apps.fetch import Guard, site, split
+from abp_bridge.apps.page import AppPage, Outcome, PageGone
+from abp_bridge.core.capability import CallResult, Capability, Opened, failed
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.schema import Json
+from abp_bridge.core.text import label
+from abp_bridge.protocols import abp
+from abp_bridge.settings import Settings
+
+APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
+LIST_LIMIT = 10.0
+CANCEL_LIMIT = 0.4
+GOODBYE_LIMIT = 0.4
+
+GONE = "Browser page is no longer available — reconnect with abp_connect"
+_EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}  # with one of these, the app says that it did not run the call
+
+
+class BrowserApp:
+    """The app at `target`. `named`: the person wrote the target, so that its own host may be a private one.
+
+    `origin`, if given, is what the person is told instead of the address. `browser` runs the browser; the app has a context of its own in it.
+    """
+
+    renders = True
+
+    def __init__(
+        self,
+        target: str,
+        settings: Settings,
+        *,
+        named: bool,
+        origin: str = "",
+        browser: Callable[[Settings], AbstractAsyncContextManager[Browser]] = chrome,
+    ) -> None:
+        parts = split(target)
+        self.origin = origin or site(target)
+        self._alias = origin
+        self._address = parts.geturl()
+        self._guard = Guard([*settings.allowed_hosts, *([parts.hostname or ""] if named else [])])
+        self._settings = settings
+        self._browser = browser
+        self._page: AppPage | None = None
+        self._sessions = 0
+        self._renewing = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+        """See `App.open`."""
+        found = await discover(self._address, self._guard)
+        async with only_error(AppError), self._browser(self._settings) as browser, anyio.create_task_group() as tasks:
+            with _browser_errors():
+                context = await browser.new_context(accept_downloads=False, permissions=[], service_workers="block")
+                page = AppPage(context, await context.new_page(), listener, tasks, self._alias)
+                await page.prepare()
+            self._page = page
+            try:
+                sites = {site(self._address), site(found.url)}
+                limit = self._settings.browser_timeout
+                await page.visit(self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit))
+                self.origin = page.origin
+                opened = await self._opened(page, found)
+                page.settle()
+                yield opened
+            finally:
+                with anyio.move_on_after(GOODBYE_LIMIT, shield=True), suppress(PageGone):
+                    await page.run("shutdown", "shutdown", "the session ended")
+                page.leave()
+                self._page = None
+                tasks.cancel_scope.cancel()
+
+    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+        """See `App.call`. A call that the app did not run because its session had ended is run once more in a new one."""
+        session = self._sessions
+        result = await self._call(capability, params, call)
+        if result.failure is not None and result.failure.code in _EXPIRED and await self._renewed(session):
+            return await self._call(capability, params, call)
+        return result
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """See `App.cancel`."""
+        if self._page is not None:
+            with anyio.move_on_after(CANCEL_LIMIT):
+                await self._page.cancel(call, reason)
+
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """See `App.capabilities`."""
+        if self._page is not None:
+            with anyio.move_on_after(LIST_LIMIT), suppress(PageGone, RemoteProtocolError):
+                listed = await self._page.run("capabilities", "capabilities")
+                return () if listed.thrown else abp.decode_capabilities(listed.value)
+        return ()
+
+    async def render_pdf(self) -> bytes:
+        """See `App.render_pdf`."""
+        if self._page is None or self._page.lost:
+            raise AppError(GONE, "DISCONNECTED")
+        limit = self._settings.browser_timeout
+        try:
+            with anyio.fail_after(limit), _browser_errors():
+                return await self._page.print()
+        except TimeoutError:
+            raise AppError(f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT") from None
+
+    async def _call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+        page = self._page
+        if page is None:
+            return failed("DISCONNECTED", GONE, retryable=True)
+        try:
+            with page.calling():
+                return _result(await page.run("call", call, capability, json.dumps(params)))
+        except PageGone:
+            return failed("DISCONNECTED", GONE, retryable=True)
+
+    async def _opened(self, page: AppPage, found: Discovered) -> Opened:
+        opened = await self._initialize(page)
+        listed = await self.capabilities()
+        capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
+        warnings = [*found.warnings, *opened.warnings]
+        if capabilities and not opened.capabilities and not listed:
+            warnings.append("the app itself names no capabilities; these are its manifest's")  # D3
+        return replace(opened, capabilities=capabilities, warnings=tuple(warnings))
+
+    async def _initialize(self, page: AppPage) -> Opened:
+        limit = self._settings.browser_timeout
+        try:
+            with anyio.fail_after(limit):
+                answer = await page.run("initialize", "initialize", json.dumps(abp.initialize_params(VERSION)))
+            if answer.thrown:
+                raise AppError(f"{self.origin} refused initialize: {_result(answer).failure}")
+            self._sessions += 1
+            return abp.decode_opened(answer.value)
+        except TimeoutError:
+            raise AppError(f"{self.origin} did not answer initialize within {limit:g} s", "TIMEOUT") from None
+        except PageGone as problem:
+            raise AppError(f"{self.origin}: {problem} before it answered initialize", "DISCONNECTED") from None
+        except RemoteProtocolError as problem:
+            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+
+    async def _renewed(self, session: int) -> bool:
+        """Whether there is a newer session than `session`; the first of several calls that need one begins it."""
+        async with self._renewing:
+            if self._sessions == session and self._page is not None:
+                with suppress(AppError):
+                    await self._initialize(self._page)
+            return self._sessions > session
+
+
+def _result(outcome: Outcome) -> CallResult:
+    value, note = outcome.value, "; ".join(outcome.notes)
+    if outcome.thrown:
+        error = value if isinstance(value, Mapping) else {"message": value if isinstance(value, str) else json.dumps(value)}
+        value = error if error.get("success") is False else {"success": False, "error": _error(error)}
+    result = abp.decode_result(value)
+    if note:
+        noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
+        result = replace(result, metadata={**result.metadata, "note": "; ".join(noted)})
+    return result
+
+
+def _error(thrown: Mapping[str, Json]) -> dict[str, Json]:
+    """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but for its code."""
+    name, code, words = thrown.get("name"), thrown.get("code"), thrown.get("message")
+    if not isinstance(code, str):
+        code = "CANCELLED" if name == "AbortError" else "OPERATION_FAILED"
+    if isinstance(name, str) and name not in ("Error", "AbortError"):
+        words = f"{name}: {words}"
+    return {**thrown, "code": code, "message": words or json.dumps(thrown)}
+
+
+@contextmanager
+def _browser_errors() -> Iterator[None]:
+    try:
+        yield
+    except PlaywrightError as problem:
+        raise AppError(f"The browser failed: {label(str(problem).split(chr(10), 1)[0])}", "BROWSER_ERROR") from None

@@ -1,0 +1,184 @@
+"""A Chromium of this bridge's own: found on this machine, started with an empty profile, and surely ended.
+
+`python -m abp_bridge.apps.chrome` says which one would be used. Playwright drives it through a pipe, so that nothing else on this machine can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from playwright.async_api import Browser, Playwright, async_playwright
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+from abp_bridge.apps import AppError
+from abp_bridge.core.text import label
+from abp_bridge.settings import Settings, SettingsError, read_settings
+
+GRACE = 0.6  # seconds to close in, before what is left is killed
+KILLED = 0.25  # seconds for the killed to be gone
+
+_NAMES = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
+    *("microsoft-edge", "microsoft-edge-stable", "msedge", "brave-browser", "brave"),
+)
+_BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
+
+
+def find(settings: Settings) -> str | None:
+    """The program to use: the one that was named, else one on PATH or among the applications, else None. Raises AppError if the named one is none."""
+    if settings.chrome:
+        named = shutil.which(settings.chrome)
+        if named is None:
+            raise AppError(f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium or Chrome.", "BROWSER_ERROR")
+        return named
+    bundles = [f"{home}/Applications/{name}.app/Contents/MacOS/{name}" for home in ("", str(Path.home())) for name in _BUNDLES]
+    return next((path for name in (*_NAMES, *bundles) if (path := shutil.which(name)) is not None), None)
+
+
+@asynccontextmanager
+async def chrome(settings: Settings) -> AsyncIterator[Browser]:
+    """A browser that lives as long as the block. Raises AppError when there is none, or when it does not start in time."""
+    path = find(settings)
+    async with _driver(settings) as (driver, ending):
+        ending.browser = await _launch(driver, path or _bundled(driver), settings)
+        await ending.learn_group()
+        yield ending.browser
+
+
+@asynccontextmanager
+async def _driver(settings: Settings) -> AsyncIterator[tuple[Playwright, _Ending]]:
+    ending = _Ending()
+    try:
+        with anyio.fail_after(settings.browser_timeout):
+            driver = await ending.start()
+    except TimeoutError:
+        raise AppError(f"Browser launch timeout: Playwright did not start within {settings.browser_timeout:g} s.", "BROWSER_ERROR") from None
+    except PlaywrightError as problem:
+        raise AppError(f"Playwright cannot be started: {_first_line(problem)}", "BROWSER_ERROR") from None
+    try:
+        yield driver, ending
+    finally:
+        with anyio.CancelScope(shield=True):
+            await ending.end()
+
+
+class _Ending:
+    """What was started, so that it can be ended: Playwright's driver (a Node process), and the browser that the driver started."""
+
+    def __init__(self) -> None:
+        self.browser: Browser | None = None
+        self._manager = async_playwright()
+        self._group: int | None = None
+
+    async def start(self) -> Playwright:
+        """Start the driver. Cancelling this does not leave it behind: begun, it is started to the end and then ended."""
+        starting = asyncio.ensure_future(self._manager.start())
+        try:
+            return await asyncio.shield(starting)
+        except BaseException:
+            with anyio.move_on_after(GRACE, shield=True), suppress(Exception):
+                await asyncio.shield(starting)
+                await self.end()
+            starting.cancel()
+            raise
+
+    async def learn_group(self) -> None:
+        """Which processes are the browser's: they are asked for while it still answers."""
+        assert self.browser is not None
+        with suppress(PlaywrightError, OSError):
+            session = await self.browser.new_browser_cdp_session()
+            processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+            await session.detach()
+            group = os.getpgid(next(each["id"] for each in processes if each["type"] == "browser"))
+            self._group = group if group != os.getpgrp() else None
+
+    async def end(self) -> None:
+        """Close browser and driver; what is not gone within `GRACE` is killed."""
+        with anyio.move_on_after(GRACE):
+            if self.browser is not None:
+                with suppress(PlaywrightError):
+                    await self.browser.close()
+            await self._manager.__aexit__()
+            return
+        if self._group is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, signal.SIGKILL)
+        node = self._node()
+        if node is not None and node.returncode is None:
+            node.kill()
+            with anyio.move_on_after(KILLED):
+                await node.wait()
+
+    def _node(self) -> Any:
+        # Playwright has no public name for its driver's process. Where this one is not there, the driver ends a little later, when its stdin does.
+        client = getattr(self._manager, "_client", None) or getattr(self._manager, "_connection", None)
+        return getattr(getattr(client, "_transport", None), "_proc", None)
+
+
+async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
+    limit = max(settings.browser_timeout, 0.001)  # to Playwright, 0 is forever
+    try:
+        return await driver.chromium.launch(
+            executable_path=path,
+            headless=settings.headless,
+            chromium_sandbox=settings.chrome_sandbox,
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+            timeout=limit * 1000,
+        )
+    except PlaywrightTimeout:
+        words = f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT sets how long to wait, in milliseconds."
+    except PlaywrightError as problem:
+        words = _why(str(problem), path, settings)
+    raise AppError(words, "BROWSER_ERROR")
+
+
+def _why(said: str, path: str, settings: Settings) -> str:
+    if settings.chrome_sandbox and "sandbox" in said.lower():
+        return (
+            f"{path} cannot start its sandbox, as happens to root and in some containers. Run abp-bridge as an ordinary user, "
+            "or set ABP_CHROME_SANDBOX=0 to do without the sandbox."
+        )
+    if not settings.headless and "DISPLAY" in said:
+        return f"{path} cannot show itself: there is no display. Leave out --headful, or set ABP_HEADLESS=1."
+    return f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another Chromium or Chrome."
+
+
+def _bundled(driver: Playwright) -> str:
+    path = driver.chromium.executable_path
+    if not Path(path).exists():
+        raise AppError(
+            "No Chromium or Chrome was found. Install one (apt install chromium, brew install --cask chromium, playwright install chromium), "
+            "or set ABP_CHROME to its path.",
+            "BROWSER_ERROR",
+        )
+    return path
+
+
+def _first_line(problem: object) -> str:
+    return label(str(problem).strip().split("\n", 1)[0]).rstrip(".")
+
+
+async def _which(settings: Settings) -> str:
+    if path := find(settings):
+        return path
+    async with _driver(settings) as (driver, _):
+        return _bundled(driver)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(anyio.run(_which, read_settings()) + "\n")
+    except (AppError, SettingsError) as problem:
+        sys.exit(str(problem))

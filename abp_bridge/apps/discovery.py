@@ -1,0 +1,133 @@
+"""Discovery (D1..D9): from a page's address to its manifest, over plain HTTP and without running anything of the page's.
+
+A manifest informs; it is never trusted (D3..D5): what an app can do is what it says itself once it runs.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+from abp_bridge.apps import AppError
+from abp_bridge.apps.fetch import Fetched, Guard, get
+from abp_bridge.core import jsontext
+from abp_bridge.core.capability import Capability
+from abp_bridge.core.schema import Json
+from abp_bridge.core.text import label
+from abp_bridge.protocols import abp
+
+HEAD_LIMIT = 50_000  # characters
+MANIFEST_LIMIT = 1_000_000  # bytes
+TIME_LIMIT = 10.0
+MAX_CAPABILITIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """What a page's head and its manifest say. `url` is the page's own after redirects."""
+
+    url: str
+    capabilities: tuple[Capability, ...]
+    warnings: tuple[str, ...]
+
+
+async def discover(target: str, guard: Guard) -> Discovered:
+    """Read the page at `target` and the manifest it links to. Raises AppError."""
+    async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
+        if page.status != 200:
+            raise AppError(f"Failed to fetch app page: HTTP {page.status}")
+        link = await _link(page)
+    if link is None:
+        raise AppError(
+            'No <link rel="abp-manifest"> found in page head. Only pages made for ABP (agenticbrowserprotocol.io) can be connected.', "NOT_SUPPORTED"
+        )
+    async with get(urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT) as file:
+        if file.status != 200:
+            raise AppError(f"Failed to fetch manifest: HTTP {file.status}")
+        content = b""
+        async for data in file.body:
+            content += data
+            if len(content) > MANIFEST_LIMIT:
+                raise AppError(f"Failed to fetch manifest: it is larger than {MANIFEST_LIMIT} bytes")
+    return _read(page.url, content)
+
+
+async def _link(page: Fetched) -> str | None:
+    head = _Head()
+    kind = page.headers.get("content-type", "")
+    charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
+    try:
+        decoder = codecs.getincrementaldecoder(charset)("replace")
+    except LookupError:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    left = HEAD_LIMIT
+    async for data in page.body:
+        text = decoder.decode(data)[:left]
+        left -= len(text)
+        try:
+            head.feed(text)
+        except AssertionError:  # html.parser's way of giving up on a malformed declaration
+            break
+        if head.over or left <= 0:
+            break
+    return None if head.href is None else urljoin(head.base, head.href)
+
+
+class _Head(HTMLParser):
+    """Reads a page until its first manifest link or the end of its head. `over` says that there is nothing more to find."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.href: str | None = None
+        self.base = ""
+        self.over = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self.over:
+            return
+        values = {name: value or "" for name, value in reversed(attrs)}
+        if tag == "link" and "abp-manifest" in values.get("rel", "").lower().split():
+            self.over, self.href = True, values.get("href", "").strip() or None
+        elif tag == "base":
+            self.base = self.base or values.get("href", "").strip()
+        elif tag == "body":
+            self.over = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.over = self.over or tag == "head"
+
+
+def _read(url: str, content: bytes) -> Discovered:
+    try:
+        manifest = jsontext.parse(content)
+    except ValueError as problem:
+        raise AppError(f"Manifest is not valid JSON: {label(problem)}", "INVALID_PARAMS") from None
+    if not isinstance(manifest, Mapping):
+        raise AppError("Manifest must be a JSON object", "INVALID_PARAMS")
+    for field in ("abp", "app"):
+        if not manifest.get(field):
+            raise AppError(f"Manifest missing required field: {field}", "INVALID_PARAMS")
+    return Discovered(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
+
+
+def _capabilities(listed: Json) -> tuple[Capability, ...]:
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise AppError("Manifest field capabilities must be a list", "INVALID_PARAMS")
+    if len(listed) > MAX_CAPABILITIES:
+        raise AppError(f"Manifest lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read", "INVALID_PARAMS")
+    for number, entry in enumerate(listed, 1):
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"]:
+            raise AppError(f"Manifest capability {number} has no name: {label(json.dumps(entry), 80)}", "INVALID_PARAMS")
+    return abp.decode_capabilities(listed)
+
+
+def _warnings(version: Json) -> tuple[str, ...]:
+    """D6, X16: a version that this bridge does not know is worth a word, and worth a try."""
+    known = isinstance(version, (str, int, float)) and str(version).split(".")[0] in ("0", "1")
+    return () if known else (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)

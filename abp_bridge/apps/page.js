@@ -1,0 +1,439 @@
+// What runs in an app's page, before any script of the app's own and only in its main frame.
+//
+// It gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text (X18, X27, X29),
+// and keeps the desk that page.py works on. Who may ask is not decided here, where the page could change it, but in page.py.
+(() => {
+  'use strict';
+
+  if (window.top !== window) return;
+
+  const post = window.__abpBridgePost; // (kind, text) -> what page.py answers
+  delete window.__abpBridgePost;
+
+  const SLICE = 1 << 20; // characters that cross at once
+  const LARGEST_RESULT = 1 << 26;
+  const LARGEST_MESSAGE = 1 << 23;
+  const DEEPEST = 100;
+  const BATCH = 500;
+  const CANCEL_PATIENCE = 100; // milliseconds for each form of cancel
+
+  // Pages replace these; what crosses must not depend on it.
+  const { parse, stringify } = JSON;
+  const { isArray } = Array;
+  const { keys } = Object;
+  const tagOf = Function.prototype.call.bind(Object.prototype.toString);
+  const later = window.setTimeout.bind(window);
+  const clock = performance.now.bind(performance);
+  const pause = (milliseconds) => new Promise((resolve) => later(resolve, milliseconds));
+
+  // --- spelling: any value -> JSON text, and notes of what JSON could not hold ---
+
+  class TooLarge extends Error {}
+
+  const quote = (text) => stringify(text.toWellFormed ? text.toWellFormed() : text);
+  const skipped = (value) => value === undefined || typeof value === 'function' || typeof value === 'symbol';
+  const wordsOf = (error) => {
+    try {
+      return String(error?.message ?? error);
+    } catch {
+      return 'an error that cannot be read';
+    }
+  };
+
+  function base64(bytes) {
+    if (bytes.toBase64) return bytes.toBase64();
+    let binary = '';
+    for (let at = 0; at < bytes.length; at += 8192) binary += String.fromCharCode.apply(null, bytes.subarray(at, at + 8192));
+    return btoa(binary);
+  }
+
+  function bytesOf(value) {
+    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    return /^\[object (Shared)?ArrayBuffer\]$/.test(tagOf(value)) ? new Uint8Array(value) : null;
+  }
+
+  class Spelling {
+    constructor(largest) {
+      this.largest = largest;
+      this.size = 0;
+      this.pieces = [];
+      this.blobs = []; // [index of a piece, promise of its text]
+      this.above = new Set();
+      this.notes = new Set();
+    }
+
+    // The text, or a promise of it where files have to be read first.
+    text() {
+      return this.blobs.length ? this.read() : this.pieces.join('');
+    }
+
+    async read() {
+      for (const [index, content] of this.blobs) this.pieces[index] = await content;
+      return this.pieces.join('');
+    }
+
+    put(text) {
+      this.grow(text.length);
+      this.pieces.push(text);
+    }
+
+    grow(size) {
+      this.size += size;
+      if (this.size > this.largest) throw new TooLarge(`it is larger than ${this.largest} characters`);
+    }
+
+    odd(text, note) {
+      this.notes.add(note);
+      this.put(text);
+    }
+
+    // `type` is what the object around a value says of its content.
+    value(value, depth = 0, type = '') {
+      switch (typeof value) {
+        case 'string':
+          return this.put(quote(value));
+        case 'boolean':
+          return this.put(String(value));
+        case 'bigint':
+          return this.put(`"${value}"`);
+        case 'number':
+          return Number.isFinite(value) ? this.put(String(value)) : this.odd('null', 'numbers that JSON does not have became null');
+        case 'object':
+          return value === null ? this.put('null') : this.object(value, depth, type);
+        default:
+          return this.put('null');
+      }
+    }
+
+    object(value, depth, type) {
+      if (this.above.has(value)) return this.odd('"[Circular]"', 'circular references were cut');
+      if (depth >= DEEPEST) return this.odd('"[Too deep]"', `what is nested more than ${DEEPEST} levels deep was cut`);
+      const [pieces, blobs, size] = [this.pieces.length, this.blobs.length, this.size];
+      this.above.add(value);
+      try {
+        this.shape(value, depth + 1, type);
+      } catch (error) {
+        if (error instanceof TooLarge) throw error;
+        [this.pieces.length, this.blobs.length, this.size] = [pieces, blobs, size];
+        this.unreadable(error);
+      } finally {
+        this.above.delete(value);
+      }
+    }
+
+    shape(value, depth, type) {
+      if (isArray(value)) return this.list(value, depth);
+      const bytes = bytesOf(value);
+      if (bytes) return this.binary(bytes.length, type, () => this.put(base64(bytes)));
+      const tag = tagOf(value).slice(8, -1);
+      switch (tag) {
+        case 'Object':
+          break;
+        case 'Blob':
+        case 'File':
+          return this.blob(value, type);
+        case 'Map':
+          return this.map([...value], depth);
+        case 'Set':
+          return this.list([...value], depth);
+        case 'Date':
+          return Number.isNaN(value.getTime()) ? this.odd('null', 'dates that are no dates became null') : this.put(quote(value.toISOString()));
+        case 'Number':
+        case 'String':
+        case 'Boolean':
+        case 'BigInt':
+          return this.value(value.valueOf(), depth);
+        case 'RegExp':
+          return this.put(quote(String(value)));
+        case 'Error':
+        case 'DOMException':
+          return this.members({ name: value.name, message: value.message, ...value }, depth);
+        default:
+          if (tag === 'Window' || typeof value.nodeType === 'number') return this.odd(quote(`[${tag}]`), 'objects of the page itself were left out');
+      }
+      if (typeof value.toJSON === 'function') return this.value(value.toJSON(), depth, type);
+      if (tag !== 'Object' && keys(value).length === 0) return this.odd(quote(`[${tag}]`), 'objects that hold no data were left out');
+      return this.members(value, depth);
+    }
+
+    list(items, depth) {
+      this.put('[');
+      for (let index = 0; index < items.length; index++) {
+        if (index) this.put(',');
+        this.member(items, index, depth);
+      }
+      this.put(']');
+    }
+
+    map(entries, depth) {
+      if (!entries.every(([key]) => typeof key === 'string')) return this.list(entries, depth);
+      this.put('{');
+      entries.forEach(([key, value], index) => {
+        this.put(`${index ? ',' : ''}${quote(key)}:`);
+        this.value(value, depth);
+      });
+      this.put('}');
+    }
+
+    members(value, depth) {
+      const type = typeof value.mimeType === 'string' ? value.mimeType : '';
+      const content = type ? bytesOf(value.content ?? 0) : null; // BinaryData whose content is still binary
+      let first = true;
+      this.put('{');
+      for (const key of keys(value)) {
+        if (content && (key === 'content' || key === 'encoding' || key === 'size')) continue;
+        const before = this.pieces.length;
+        this.put(`${first ? '' : ','}${quote(key)}:`);
+        if (this.member(value, key, depth, type)) first = false;
+        else this.pieces.length = before;
+      }
+      if (content) {
+        this.put(`${first ? '' : ','}"encoding":"base64","size":${content.length},"content":"`);
+        this.put(base64(content));
+        this.put('"');
+      }
+      this.put('}');
+    }
+
+    // Whether there was anything to spell; in a list, nothing is null.
+    member(holder, key, depth, type) {
+      let value;
+      try {
+        value = holder[key];
+      } catch (error) {
+        this.unreadable(error);
+        return true;
+      }
+      if (skipped(value) && !isArray(holder)) return false;
+      this.value(value, depth, type);
+      return true;
+    }
+
+    unreadable(error) {
+      this.odd(quote(`[Unreadable: ${wordsOf(error).slice(0, 200)}]`), 'values that could not be read were replaced');
+    }
+
+    binary(size, type, content, name = '') {
+      this.put('{"content":"');
+      content();
+      this.put(`","mimeType":${quote(type || 'application/octet-stream')},"encoding":"base64","size":${size}`);
+      this.put(name ? `,"filename":${quote(name)}}` : '}');
+    }
+
+    blob(blob, type) {
+      this.binary(blob.size, blob.type || type, () => {
+        this.grow(Math.ceil(blob.size / 3) * 4);
+        const content = blob.arrayBuffer().then((buffer) => base64(new Uint8Array(buffer)));
+        const index = this.pieces.push('') - 1;
+        this.blobs.push([index, content.catch(() => (this.notes.add('a file could not be read and is empty'), ''))]);
+      }, blob.name);
+    }
+  }
+
+  function spelling(value, largest) {
+    const spelled = new Spelling(largest);
+    spelled.value(value);
+    return spelled;
+  }
+
+  // --- the app asks and tells ---
+
+  const queue = []; // [kind, text or the promise of it]
+  let sending = null;
+
+  // In the order told, one batch under way at a time: a page that tells faster than it is heard waits here, not in the bridge.
+  function send(kind, value) {
+    try {
+      queue.push([kind, spelling(value, LARGEST_MESSAGE).text()]);
+    } catch (error) {
+      const lost = { event: 'notifications/error', data: { code: 'TRANSPORT_ERROR', message: `what the app told was dropped: ${wordsOf(error)}` } };
+      queue.push(['notice', stringify(lost)]);
+    }
+    sending ??= drain();
+    return sending;
+  }
+
+  async function drain() {
+    await null;
+    try {
+      while (queue.length) {
+        const batch = [];
+        let size = 0;
+        while (queue.length && batch.length < BATCH && size < SLICE) {
+          const [kind, spelled] = queue.shift();
+          const text = await spelled;
+          size += text.length;
+          batch.push(`["${kind}",${text}]`);
+        }
+        await post('tell', `[${batch.join(',')}]`);
+      }
+    } catch {
+      queue.length = 0; // the bridge is gone
+    }
+    sending = null;
+  }
+
+  async function ask(request) {
+    let text;
+    try {
+      text = await spelling(request, LARGEST_MESSAGE).text();
+    } catch (error) {
+      return refusal('INVALID_PARAMS', `The request cannot be sent: ${wordsOf(error)}`);
+    }
+    try {
+      await sending; // what it told before it asked arrives before
+      return await post('ask', text);
+    } catch {
+      return refusal('DISCONNECTED', 'The bridge is gone.');
+    }
+  }
+
+  const refusal = (code, message) => ({ success: false, error: { code, message, retryable: false } });
+  const tell = (notice, data) => send('notice', typeof notice === 'string' ? { event: notice, data } : notice);
+  const progress = (report) => send('progress', report);
+  const changed = (changes) => send('notice', { event: 'notifications/capabilities/list_changed', data: changes });
+
+  const heard = new WeakMap(); // message -> what became of it each time, and how often each name has brought it
+
+  // An app that uses several names brings one message by each. The nth time by one name is the nth time by another.
+  function once(message, name, act) {
+    if (message === null || typeof message !== 'object') return act();
+    if (!heard.has(message)) heard.set(message, { outcomes: [], times: new Map() });
+    const { outcomes, times } = heard.get(message);
+    const time = times.get(name) ?? 0;
+    times.set(name, time + 1);
+    if (time === outcomes.length) outcomes.push(act());
+    return outcomes[time];
+  }
+
+  const ours = new WeakSet();
+
+  function callback(name, act) {
+    const called = (message, ...more) => once(message, name, () => act(message, ...more));
+    ours.add(called);
+    return called;
+  }
+
+  const CALLBACKS = {
+    __abp_elicitation: ask,
+    __abpOnElicitation: ask,
+    __abp_notification: tell,
+    __abp_notify: tell,
+    __abpOnNotification: tell,
+    __abp_progress: progress,
+    __abpOnProgress: progress,
+    __abp_capabilities_changed: changed,
+    __abpOnCapabilitiesChanged: changed,
+  };
+  const HOOKS = { onElicitation: ask, onNotification: tell, onProgress: progress, onCapabilitiesChanged: changed };
+
+  for (const [name, act] of Object.entries(CALLBACKS)) {
+    Object.defineProperty(window, name, { value: callback(name, act), writable: true, configurable: true });
+  }
+
+  function attach(abp) {
+    for (const [name, act] of Object.entries(HOOKS)) {
+      try {
+        const theirs = abp[name];
+        if (typeof theirs !== 'function') abp[name] = callback(name, act);
+        else if (!ours.has(theirs)) Promise.resolve(theirs.call(abp, callback(name, act))).catch(() => {});
+      } catch {
+        // An app that takes no handler here has the global names.
+      }
+    }
+  }
+
+  // --- the bridge calls ---
+
+  const running = new Map(); // call -> AbortController
+  const unwanted = new Set(); // calls whose result nobody waits for any more
+  const rest = new Map(); // key -> [text, where it goes on]
+
+  // [text, whether that is all]; `next` has the rest.
+  async function deliver(key, act) {
+    const text = await outcome(act);
+    await sending; // what the app told before it was done arrives before
+    if (unwanted.delete(key)) return ['', true];
+    rest.set(key, [text, 0]);
+    return next(key);
+  }
+
+  function next(key) {
+    const [text, from] = rest.get(key) ?? ['', 0];
+    let to = Math.min(from + SLICE, text.length);
+    if (to < text.length && (text.charCodeAt(to - 1) & 0xfc00) === 0xd800) to -= 1;
+    const last = to === text.length;
+    if (last) rest.delete(key);
+    else rest.set(key, [text, to]);
+    return [text.slice(from, to), last];
+  }
+
+  async function outcome(act) {
+    try {
+      return await told('value', await act());
+    } catch (error) {
+      if (error instanceof TooLarge) return told('thrown', { message: `the result cannot be carried: ${error.message}` });
+      return told('thrown', error).catch(() => told('thrown', { message: wordsOf(error) }));
+    }
+  }
+
+  async function told(kind, value) {
+    const spelled = spelling(value, LARGEST_RESULT);
+    const text = await spelled.text();
+    return `{"${kind}":${text},"notes":${stringify([...spelled.notes])}}`;
+  }
+
+  async function attempt(form) {
+    return Promise.race([(async () => form())().catch(() => undefined), pause(CANCEL_PATIENCE)]);
+  }
+
+  const desk = {
+    // Empty when the app can be initialised, else why it cannot.
+    async ready(patience) {
+      for (const end = clock() + patience; ; await pause(20)) {
+        const abp = window.abp;
+        if (typeof abp?.initialize === 'function') return '';
+        if (clock() >= end) return abp ? 'window.abp has no initialize()' : 'window.abp not found after page load';
+      }
+    },
+
+    initialize: (key, params) => deliver(key, async () => {
+      const opened = await window.abp.initialize(parse(params));
+      attach(window.abp);
+      return opened;
+    }),
+
+    call: (key, capability, params) => deliver(key, async () => {
+      const controller = new AbortController();
+      running.set(key, controller);
+      try {
+        return await window.abp.call(capability, parse(params), { callId: key, progressToken: key, signal: controller.signal });
+      } finally {
+        running.delete(key);
+      }
+    }),
+
+    // X6: each form that ABP's documents have, until one is answered as ABP says. X7: the signal, too.
+    async cancel(key, reason) {
+      rest.delete(key);
+      const controller = running.get(key);
+      if (controller) unwanted.add(key);
+      const answered = (answer) => answer?.callId === key && typeof answer.cancelled === 'boolean';
+      const first = attempt(() => window.abp.cancel(key, reason));
+      controller?.abort(new DOMException(reason, 'AbortError'));
+      if (answered(await first)) return;
+      if (answered(await attempt(() => window.abp.cancel({ callId: key, reason })))) return;
+      await attempt(() => window.__abp_cancel(key, reason));
+    },
+
+    capabilities: (key) => deliver(key, async () => (typeof window.abp.listCapabilities === 'function' ? window.abp.listCapabilities() : [])),
+
+    shutdown: (key, reason) => deliver(key, async () => window.abp.shutdown({ reason })),
+
+    next,
+
+    forever: new Promise(() => {}), // ends only with the page
+  };
+
+  Object.defineProperty(window, '__abpBridge', { value: Object.freeze(desk) });
+})();

@@ -1,0 +1,384 @@
+"""One page of an app, from before its first script until it is gone: what crosses between it and the bridge, and who in it may speak.
+
+`page.js` is the other half of this module. Nothing that a page sends is trusted: only the main frame, while it shows the connected app's origin, is
+heard at all, and whatever it says is read as JSON and decoded like any other app's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from playwright.async_api import BrowserContext, Frame, JSHandle, Page
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+from abp_bridge.apps import AppError, Listener, put
+from abp_bridge.apps.fetch import site
+from abp_bridge.core import jsontext
+from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.schema import Json
+from abp_bridge.core.text import label, message
+from abp_bridge.protocols import abp
+
+SCRIPT = Path(__file__).with_name("page.js")
+BINDING = "__abpBridgePost"  # page.js takes it away before the app's first script
+DESK = "window.__abpBridge"
+
+MAX_MESSAGE = 2**24  # characters; page.js keeps to half of it
+MAX_RESULT = 2**27
+MAX_REFUSED = 20  # origins of which it is told that they were refused
+REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
+DISMISS_LIMIT = 0.2
+
+
+class PageGone(Exception):
+    """The page cannot be reached any more; `str(error)` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of something called in the page: its value, or what it threw. `notes` say what of it JSON could not hold."""
+
+    value: Json = None
+    thrown: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class AppPage:
+    """A page of `context`, not yet showing anything. Its handlers run in `tasks`, which must outlive it.
+
+    `alias`, if not empty, is what the person is told instead of the page's origin.
+    """
+
+    def __init__(self, context: BrowserContext, page: Page, listener: Listener, tasks: TaskGroup, alias: str) -> None:
+        self.lost = ""  # why it is gone
+        self._context = context
+        self._page = page
+        self._listener: Listener | None = listener
+        self._tasks = tasks
+        self._alias = alias
+        self._sites: Collection[str] = ()
+        self._desk: JSHandle | None = None
+        self._settled = False
+        self._calls = 0
+        self._main_frame_id = ""
+        self._dialogs: Any = None
+        self._replies: set[_Reply] = set()
+        self._refused: set[str] = set()
+        self._left = anyio.Event()
+
+    @property
+    def origin(self) -> str:
+        return self._alias or site(self._page.main_frame.url)
+
+    # --- opening ---
+
+    async def prepare(self) -> None:
+        """Everything that must be there before the page's first script. Raises PlaywrightError."""
+        page, context = self._page, self._context
+        await page.expose_binding(BINDING, self._heard)
+        await page.add_init_script(SCRIPT.read_text(encoding="utf-8"))
+        page.on("crash", lambda _: self._lose("its page crashed"))
+        page.on("close", lambda _: self._lose("its page or its browser was closed"))
+        page.on("dialog", lambda _: None)  # else Playwright dismisses it at once
+        page.on("download", lambda download: self._note(f"a download was refused: {label(download.suggested_filename)}"))
+        context.on("page", self._opened_another)
+        # Playwright says neither which frame opened a dialog nor whether a navigation replaced the document.
+        self._dialogs = await context.new_cdp_session(page)
+        self._dialogs.on("Page.frameNavigated", self._navigated)
+        self._dialogs.on("Page.javascriptDialogOpening", self._dialog_opened)
+        await self._dialogs.send("Page.enable")
+
+    async def visit(self, url: str, sites: Collection[str], *, limit: float, patience: float) -> None:
+        """Load `url` and wait until it can be initialised, on one of `sites`. Raises AppError.
+
+        Up to here the page may replace itself, as bootstrap pages do, as long as it stays on `sites`. `limit` and `patience` are seconds, for
+        the page to load and then for `window.abp` to appear.
+        """
+        self._sites = sites
+        try:
+            answer = await self._page.goto(url, wait_until="domcontentloaded", timeout=limit * 1000)
+            if answer is not None and answer.status >= 400:
+                raise AppError(f"Failed to fetch app page: HTTP {answer.status}")
+        except PlaywrightTimeout:
+            raise AppError(f"Failed to fetch app page: not loaded within {limit:g} s", "TIMEOUT") from None
+        except PlaywrightError as problem:
+            if "interrupted by another navigation" not in str(problem):
+                raise AppError(f"Failed to fetch app page: {self.lost or _first_line(problem)}") from None
+        with suppress(PlaywrightError):
+            await self._page.wait_for_load_state("load", timeout=patience * 1000)
+        self._desk = await self._find_desk(patience)
+        self._sites = {site(self._page.main_frame.url)}
+        self._tasks.start_soon(self._watch, self._desk)
+
+    async def _find_desk(self, patience: float) -> JSHandle:
+        missing = "window.abp not found after page load"
+        end = anyio.current_time() + patience
+        with anyio.move_on_after(patience + REASON_LIMIT):
+            while not self.lost:
+                left = max(0.0, end - anyio.current_time())
+                try:
+                    desk = await self._page.evaluate_handle(DESK)
+                    missing = str(await desk.evaluate("(desk, patience) => desk.ready(patience)", left * 1000))
+                    if not missing and not self.lost:
+                        return desk
+                except PlaywrightError:
+                    await anyio.sleep(0.05)  # a page that is being replaced
+                    continue
+                if missing:
+                    break
+        if self.lost:
+            raise AppError(f"{self.origin}: {self.lost} before it could be initialised. Connect the address where the app itself is.", "DISCONNECTED")
+        raise AppError(f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without signing in?", "NOT_SUPPORTED")
+
+    def settle(self) -> None:
+        """From now on `Listener.gone` is told when the page is lost. Raises AppError when it is lost already."""
+        if self.lost:
+            raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
+        self._settled = True
+
+    def leave(self) -> None:
+        """Nothing of the page's is heard any more; what it waits for is withdrawn."""
+        self._listener = None
+        for reply in list(self._replies):
+            reply.give(_failure("CANCELLED", "The session ended.", cancelled=True))
+
+    # --- calling ---
+
+    async def run(self, method: str, key: str, *arguments: str) -> Outcome:
+        """Run a method of page.js's desk. `key` names this run in the page. Raises PageGone."""
+        evaluated = await self._evaluate(f"(desk, given) => desk.{method}(...given)", [key, *arguments])
+        parts: list[str] = []
+        size = 0
+        while isinstance(evaluated, list) and len(evaluated) == 2 and isinstance(evaluated[0], str):
+            parts.append(evaluated[0])
+            size += len(evaluated[0])
+            if evaluated[1] is True or size > MAX_RESULT:
+                return _read("".join(parts))
+            evaluated = await self._evaluate("(desk, key) => desk.next(key)", key)
+        return Outcome(
+            {"message": evaluated if isinstance(evaluated, str) else "the page returned what no script of this bridge returns"}, thrown=True
+        )
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """Cancel a call, in every form that ABP has for it (X6, X7)."""
+        with suppress(PageGone):
+            await self._evaluate("(desk, given) => desk.cancel(...given)", [call, reason])
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """While a call runs, its page's dialogs are questions."""
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+
+    async def print(self) -> bytes:
+        """The page as a PDF. Raises PlaywrightError."""
+        return await self._page.pdf(print_background=True, prefer_css_page_size=True)
+
+    async def _evaluate(self, expression: str, given: Json) -> Json:
+        """In the document that was initialised, and in no other: what is handed over must not reach one that came after it."""
+        if self.lost or self._desk is None:
+            raise PageGone(self.lost)
+        try:
+            return await self._desk.evaluate(expression, given)
+        except PlaywrightError as problem:
+            why = await self._why(problem)
+            if self.lost:
+                raise PageGone(self.lost) from None
+            return why
+
+    async def _why(self, problem: PlaywrightError) -> str:
+        """What `problem` means: the event that explains it may come a moment later."""
+        if not self.lost:
+            with anyio.move_on_after(REASON_LIMIT):
+                await self._left.wait()
+        return self.lost or _first_line(problem)
+
+    async def _watch(self, desk: JSHandle) -> None:
+        """Whatever ends the page ends this, even what no event tells of."""
+        try:
+            await desk.evaluate("desk => desk.forever")
+        except PlaywrightError as problem:
+            await self._why(problem)
+        self._lose("its page can no longer be reached")
+
+    # --- what the page says ---
+
+    async def _heard(self, source: Mapping[str, Any], kind: Json = None, text: Json = None, *_: Json) -> dict[str, Json] | None:
+        """The one door into the bridge, which every frame can find: an ABP response for those who ask, and for those who may not."""
+        frame: Frame = source["frame"]
+        if self._listener is None:
+            return _failure("DISCONNECTED", "The session ended.")
+        if frame != self._page.main_frame or site(frame.url) not in self._sites or self.lost:
+            self._refuse(frame)
+            return _failure("PERMISSION_DENIED", f"Only the main frame of {self.origin} may ask or tell.")
+        try:
+            if not isinstance(text, str) or len(text) > MAX_MESSAGE:
+                raise ValueError("it is no text, or too long")
+            said = jsontext.parse(text)
+        except ValueError as problem:
+            return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
+        if kind == "ask":
+            return await self._answered(said)
+        self._told(said, self._listener)
+        return None
+
+    def _refuse(self, frame: Frame) -> None:
+        whose = site(frame.url) or label(frame.url, 80) or "an unnamed frame"
+        if whose not in self._refused and len(self._refused) < MAX_REFUSED:
+            self._refused.add(whose)
+            self._note(f"a frame of {whose} tried to speak for the app and was refused")
+
+    def _told(self, said: Json, listener: Listener) -> None:
+        for each in said if isinstance(said, list) else []:
+            if not isinstance(each, list) or len(each) != 2:
+                continue
+            kind, value = each
+            notice = abp.decode_notice(value) if kind == "notice" else None
+            if notice is None or notice.name == abp.PROGRESS:
+                progress = abp.decode_progress(value if notice is None else notice.data)
+                if progress is not None:
+                    listener.progressed(progress)
+            else:
+                listener.told(notice)
+
+    async def _answered(self, request: Json) -> dict[str, Json]:
+        # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours, and always ends.
+        reply = _Reply()
+        self._replies.add(reply)
+        self._tasks.start_soon(self._ask, request, reply)
+        return await reply.given()
+
+    async def _ask(self, request: Json, reply: _Reply) -> None:
+        try:
+            if self._listener is not None:
+                reply.give(await put(request, self._listener, self.origin))
+        finally:
+            self._replies.discard(reply)
+            reply.give(_failure("CANCELLED", "The session ended.", cancelled=True))
+
+    # --- dialogs and windows ---
+
+    def _dialog_opened(self, event: Mapping[str, Any]) -> None:
+        if self._listener is None:
+            return
+        kind, words = event.get("type"), message(event.get("message", ""))
+        own = event.get("frameId") == self._main_frame_id and site(event.get("url", "")) in self._sites
+        if own and self._calls and kind in ("confirm", "prompt") and not self.lost:
+            self._tasks.start_soon(self._ask_dialog, kind, words, event.get("defaultPrompt", ""))
+            return
+        self._tasks.start_soon(self._close_dialog, False)
+        frame = {} if own else {"frame": site(event.get("url", ""))}
+        self._tell(Event.OTHER, f"notifications/dialog/{kind}", {"message": words, **frame, "outcome": "dismissed"})
+
+    async def _ask_dialog(self, kind: str, words: str, default: str) -> None:
+        """X21. What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a person can say yes."""
+        accept, typed = False, ""
+        if kind == "confirm":
+            request = {"method": "elicitation/confirm", "params": {"message": words, "destructive": True}}
+        else:
+            schema = {"type": "string", **({"default": default} if default else {})}
+            request = {"method": "elicitation/input", "params": {"prompt": words, "schema": schema}}
+        try:
+            if self._listener is not None:
+                response = await put(request, self._listener, self.origin)
+                data = response.get("data") if response["success"] else None
+                if data is not None:
+                    accept = kind == "prompt" or data.get("confirmed") is True
+                    typed = str(data.get("value", ""))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close_dialog(accept, typed)
+
+    async def _close_dialog(self, accept: bool, typed: str = "") -> None:
+        with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
+            await self._dialogs.send("Page.handleJavaScriptDialog", {"accept": accept, "promptText": typed})
+
+    def _opened_another(self, other: Page) -> None:
+        if self._listener is None or other == self._page:
+            return
+        self._note(f"the app opened a window ({label(other.url, 200) or 'empty'}), which was closed")
+        self._tasks.start_soon(_close, other)
+
+    # --- being gone ---
+
+    def _navigated(self, event: Mapping[str, Any]) -> None:
+        """A new document in a frame; hash changes and pushState make none."""
+        frame = event["frame"]
+        if frame.get("parentId"):
+            return
+        self._main_frame_id = frame["id"]
+        url = frame.get("unreachableUrl") or frame["url"]
+        if frame.get("unreachableUrl") and self._desk is None:
+            return  # `goto` says more about this
+        if site(url) not in self._sites or frame.get("unreachableUrl"):
+            self._lose(f"its page went to {label(url)}")
+        elif self._desk is not None:
+            self._lose(f"its page was loaded anew ({label(url)}), and its session is lost")
+
+    def _lose(self, reason: str) -> None:
+        if self.lost:
+            return
+        self.lost = reason
+        self._left.set()
+        if self._settled and self._listener is not None:
+            self._listener.gone(reason)
+
+    def _note(self, words: str) -> None:
+        self._tell(Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words})
+
+    def _tell(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
+        if self._listener is not None:
+            self._listener.told(Notice(event, name, data))
+
+
+class _Reply:
+    """An answer that is given once."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._response: dict[str, Json] = {}
+
+    def give(self, response: dict[str, Json]) -> None:
+        if not self._event.is_set():
+            self._response = response
+            self._event.set()
+
+    async def given(self) -> dict[str, Json]:
+        await self._event.wait()
+        return self._response
+
+
+def _first_line(problem: PlaywrightError) -> str:
+    return label(str(problem).split("\n", 1)[0])
+
+
+async def _close(page: Page) -> None:
+    with suppress(PlaywrightError):
+        await page.close()
+
+
+def _read(text: str) -> Outcome:
+    try:
+        said = jsontext.parse(text)
+    except ValueError as problem:
+        return Outcome({"message": f"the page's answer cannot be read: {problem}"}, thrown=True)
+    if not isinstance(said, dict) or not ("value" in said or "thrown" in said):
+        return Outcome({"message": "the page's answer cannot be read"}, thrown=True)
+    notes = said.get("notes")
+    kept = tuple(label(note) for note in notes[:10]) if isinstance(notes, list) else ()
+    return Outcome(said.get("value", said.get("thrown")), "thrown" in said, kept)
+
+
+def _failure(code: str, words: str, *, cancelled: bool = False) -> dict[str, Json]:
+    error = {"code": code, "message": words, "retryable": False}
+    return {"success": False, **({"cancelled": True} if cancelled else {}), "error": error}

@@ -1,0 +1,309 @@
+"""Any question that buttons can answer, as a walk of steps with at most k buttons each, and the walk back to one answer.
+
+Nothing is cut: what does not fit on one step is on the next, and paging comes round again. Nothing is invented: the answer is what was pressed. With
+two buttons a host shows "allow" and "deny" and hides their labels, so every step is then a yes or no that its title spells out.
+
+A walk is a generator: it yields the page to show and is sent what was pressed. `Menu` drives one, with ids that mean nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from abp_bridge.core import schema, text
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.schema import Json
+
+MAX_RANGE = 20  # whole numbers that are still buttons
+MIN_STEPS = 200  # a walk ends after this many steps and some per option, however buttons are pressed
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One button. `rejects`: it says no, or leaves; hosts colour it so, and binary ones press it for "deny"."""
+
+    id: str
+    label: str
+    rejects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to show: `title` stands alone; `text` adds descriptions, what is chosen so far, and everything there is to choose from."""
+
+    title: str
+    text: str
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How a walk ended: accepted with content by field name, or declined, or given up after too many steps."""
+
+    outcome: Outcome
+    content: Mapping[str, Json] = field(default_factory=dict)
+
+
+def obstacle(question: Question) -> str:
+    """Why buttons cannot answer `question`; empty when they can."""
+    if question.secret:
+        return "a secret never passes through the host"
+    if question.kind in (Kind.RESOURCE, Kind.SAMPLING) or not question.fields:
+        return "buttons carry no files and no text"
+    for each in question.fields:
+        if each.type not in _LISTED and _range(each) is None:
+            return f"{text.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
+    return ""
+
+
+class Menu:
+    """One walk. `step` is what to show now; `choose` takes what was pressed on it."""
+
+    def __init__(self, question: Question, k: int = 4) -> None:
+        """`k` is how many buttons the host shows, at least 2. Raises ValueError when there is an `obstacle`."""
+        if (problem := obstacle(question)) or k < 2:
+            raise ValueError(problem or f"nothing can be chosen with {k} buttons")
+        self._walk = _question(question, k)
+        self._taken = 0
+        self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
+        self.step = self._shown(next(self._walk))
+
+    def choose(self, option: str) -> Step | Walked:
+        """The next step, or the end. Raises RemoteProtocolError for an option that is not on this step."""
+        pressed = next((item for shown, item in zip(self.step.options, self._page.items, strict=True) if shown.id == option), None)
+        if pressed is None:
+            raise RemoteProtocolError(f"the host chose {text.label(option, 60)!r}, which is not on this step")
+        self._taken += 1
+        if self._taken >= self._limit:
+            return Walked(Outcome.CANCELLED)
+        try:
+            self.step = self._shown(self._walk.send(pressed.value))
+        except StopIteration as end:
+            walked: Walked = end.value
+            return walked
+        return self.step
+
+    def _shown(self, page: _Page) -> Step:
+        self._page = page
+        options = tuple(Option(f"s{self._taken}-{number}", item.label, item.rejects) for number, item in enumerate(page.items))
+        return Step(text.label(page.title, 300), page.text, options)
+
+
+# --- walks ------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    label: str
+    value: object
+    rejects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    title: str
+    text: str
+    items: Sequence[_Item]
+
+
+class _Way(enum.Enum):
+    """What a button can mean that is no value of the app's."""
+
+    MORE = enum.auto()
+    SKIP = enum.auto()
+    EMPTY = enum.auto()
+    DONE = enum.auto()
+    SEND = enum.auto()
+    CHANGE = enum.auto()
+
+
+_MORE: Final = _Item("More …", _Way.MORE)
+_SKIP: Final = _Item("Skip", _Way.SKIP, rejects=True)
+_EMPTY: Final = _Item("Leave empty", _Way.EMPTY, rejects=True)
+_SEND: Final = _Item("Send", _Way.SEND)
+_CHANGE: Final = _Item("Change", _Way.CHANGE)
+
+_Walk = Generator[_Page, object, object]
+
+
+def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
+    if question.kind is Kind.CONFIRM:
+        return (yield from _confirm(question))
+    if len(question.fields) == 1:
+        only = replace(question.fields[0], required=True)
+        value = yield from _field(only, question.message, k)
+        return Walked(Outcome.DECLINED) if value is _Way.SKIP else Walked(Outcome.ACCEPTED, {only.name: value})
+    return (yield from _form(question, k))
+
+
+def _confirm(question: Question) -> Generator[_Page, object, Walked]:
+    yes, no = _Item("Yes", True), _Item("No", False, rejects=True)
+    items = [yes, no]
+    message = question.message
+    if question.destructive:
+        act = _act(message)
+        items = [_Item("No, do not" if act else "No", False, rejects=True), _Item(act or "Yes, do it", True)]
+        message += "\n\nThe app says that this cannot be undone."
+    confirmed = yield _Page(question.message, message, items)
+    return Walked(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
+
+
+def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
+    content: dict[str, Json] = {}
+    todo = list(question.fields)
+    while True:
+        for each in todo:
+            heading = f"{question.message}\n{_title(each)} ({question.fields.index(each) + 1} of {len(question.fields)})"
+            value = yield from _field(each, heading, k)
+            if value is _Way.SKIP:
+                return Walked(Outcome.DECLINED)
+            content.pop(each.name, None)
+            if value is not _Way.EMPTY:
+                content[each.name] = value
+        summary = "\n".join(f"{_title(each)}: {_spelled(each, content)}" for each in question.fields)
+        pressed = yield from _one_of(f"{question.message}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
+        if pressed is _Way.SEND:
+            return Walked(Outcome.ACCEPTED, content)
+        if pressed is _Way.SKIP:
+            return Walked(Outcome.DECLINED)
+        fields = [_Item(f"{_title(each)}: {_spelled(each, content)}", each) for each in question.fields]
+        changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
+        assert isinstance(changed, Field)
+        todo = [changed]
+
+
+def _field(asked: Field, title: str, k: int) -> _Walk:
+    """One field: its value, or what stands for no value."""
+    leave = _SKIP if asked.required else _EMPTY
+    if asked.type is FieldType.CHOICES:
+        return (yield from _several(asked, title, leave, k))
+    choices = _choices(asked)
+    items = [_Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)]
+    # The way out comes last, and is not there when the options fill the step exactly: dismissing it is the way out then.
+    return (yield from _one_of(title, _explained(asked, choices), items if len(items) == k > 2 else [*items, leave], k))
+
+
+def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
+    """Toggles, until "Done". What may not be pressed, because of the least or the most that may be chosen, is not there."""
+    least, most = (_count(asked.schema.get(word), default) for word, default in (("minItems", 0), ("maxItems", len(asked.choices))))
+    defaults = asked.default if isinstance(asked.default, list) else []
+    chosen = {choice.key for choice in asked.choices if any(schema.same(choice.value, value) for value in defaults)}
+    page = 0
+    while True:
+        done = [_Item(f"Done ({len(chosen)} chosen)", _Way.DONE)] if least <= len(chosen) <= most else []
+        toggles = [
+            _Item(f"{'☑' if choice.key in chosen else '☐'} {choice.label}", choice.key)
+            for choice in asked.choices
+            if choice.key in chosen or len(chosen) < most
+        ]
+        picked = ", ".join(choice.label for choice in asked.choices if choice.key in chosen) or "nothing yet"
+        about = f"Chosen: {picked}\n{_explained(asked, asked.choices)}"
+        pressed, page = yield from _paged(title, about, [*toggles, leave], k, pinned=done, page=page)
+        if pressed is _Way.DONE:
+            return [choice.value for choice in asked.choices if choice.key in chosen]
+        if pressed is leave.value:
+            return pressed
+        chosen ^= {str(pressed)}
+
+
+def _one_of(title: str, about: str, items: Sequence[_Item], k: int) -> _Walk:
+    pressed, _ = yield from _paged(title, about, items, k)
+    return pressed
+
+
+def _paged(
+    title: str, about: str, items: Sequence[_Item], k: int, *, pinned: Sequence[_Item] = (), page: int = 0
+) -> Generator[_Page, object, tuple[object, int]]:
+    """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
+    if k == 2:
+        return (yield from _yes_or_no(title, about, [*items, *pinned], page))
+    if len(items) + len(pinned) <= k:
+        return (yield _Page(title, about, [*pinned, *items])), 0
+    size = k - 1 - len(pinned)
+    pages = [items[start : start + size] for start in range(0, len(items), size)]
+    page %= len(pages)
+    while True:
+        pressed = yield _Page(title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], _MORE])
+        if pressed is not _Way.MORE:
+            return pressed, page
+        page = (page + 1) % len(pages)
+
+
+def _yes_or_no(title: str, about: str, items: Sequence[_Item], start: int) -> Generator[_Page, object, tuple[object, int]]:
+    """One of `items`, by a yes or no to each in turn."""
+    at = start % len(items)
+    while True:
+        item = items[at]
+        if (yield _Page(f"{title} — {item.label}?", about, [_Item("Yes", True), _Item("No", False, rejects=True)])):
+            return item.value, at + 1
+        at = (at + 1) % len(items)
+
+
+# --- fields as lists of choices ---------------------------------------------------------------------------------------------------------
+
+_LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
+_NAMES = {FieldType.TEXT: "free text", FieldType.NUMBER: "a number", FieldType.INTEGER: "a number of any size", FieldType.JSON: "nested data"}
+_YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
+
+
+def _choices(asked: Field) -> Sequence[Choice]:
+    if asked.type is FieldType.BOOLEAN:
+        return _YES_NO
+    if asked.type is FieldType.INTEGER:
+        return [Choice(number, str(number), str(number)) for number in _range(asked) or ()]
+    return asked.choices
+
+
+def _range(asked: Field) -> Sequence[int] | None:
+    """The whole numbers that a field accepts, when they are few."""
+    low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
+    if asked.type is not FieldType.INTEGER or not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < MAX_RANGE:
+        return None
+    return [number for number in range(low, high + 1) if schema.fits(number, asked.schema)] or None
+
+
+def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
+    return sorted(choices, key=lambda choice: not _is_default(asked, choice))
+
+
+def _is_default(asked: Field, choice: Choice) -> bool:
+    return asked.default is not MISSING and schema.same(asked.default, choice.value)
+
+
+def _marked(asked: Field, choice: Choice) -> str:
+    return f"{choice.label} (default)" if _is_default(asked, choice) else choice.label
+
+
+def _explained(asked: Field, choices: Sequence[Choice]) -> str:
+    lines = [asked.description] if asked.description else []
+    lines += [f"- {choice.label}: {choice.description}" if choice.description else f"- {choice.label}" for choice in choices]
+    return "\n".join(lines)
+
+
+def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
+    if asked.name not in content:
+        return "(empty)"
+    values = content[asked.name] if asked.type is FieldType.CHOICES else [content[asked.name]]
+    labels = [choice.label for value in values for choice in _choices(asked) if schema.same(choice.value, value)]
+    return ", ".join(labels) or "(none)"
+
+
+def _title(asked: Field) -> str:
+    return asked.title or text.label(asked.name)
+
+
+def _count(value: Json, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+_NO_ACT = frozenset("are is do does did will would should shall can could may really sure the this that please confirm".split())  # noqa: SIM905
+
+
+def _act(message: str) -> str:
+    """The word that names the act in "Delete all files?"; empty where the question does not begin with one."""
+    word = message.split(maxsplit=1)[0].strip(".,:;!?") if message.split() else ""
+    return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

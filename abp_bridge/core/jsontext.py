@@ -1,0 +1,37 @@
+"""JSON text -> values: only what JSON has, and only what can be written out again. Python's own reader is laxer in both."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+Json = Any
+
+
+def parse(source: str | bytes) -> Json:
+    """One JSON value. Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out of range."""
+    text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def deeper(value: Json, limit: int) -> bool:
+    """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one level."""
+    level = [value]
+    for _ in range(limit):
+        level = [child for each in level if isinstance(each, (dict, list)) for child in (each.values() if isinstance(each, dict) else each)]
+    return bool(level)
+
+
+def _no_constant(word: str) -> Json:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite(word: str) -> float:
+    value = float(word)
+    if math.isinf(value):
+        raise ValueError(f"the number {word[:40]} is out of range")
+    return value

@@ -1,0 +1,318 @@
+"""`abp-bridge demo`: the built-in app behind a real, spawned bridge, and this terminal as its MCP host.
+
+Owns the story and the host's callbacks. Who answers is `hosts.terminal` or `answers`; how it looks is `view`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from abp_bridge import VERSION
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import describe
+from abp_bridge.core.question import Kind, Outcome, Question, review
+from abp_bridge.core.text import label, message
+from abp_bridge.demo.answers import BUILT_IN, AnswersError, Script, decode_entries, read_answers
+from abp_bridge.demo.view import PERSON, Account, JsonLines, Out, View, Words
+from abp_bridge.hosts.terminal import MANY_INTERRUPTS, Terminal
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import Client
+
+STORY = (
+    ("demo.trip", "every kind of question, with progress and notices in between"),
+    ("demo.work", "work that only reports"),
+    ("demo.grow", "one capability more, while you watch"),
+)
+NO_MODEL = "(no model here) This sentence is the demo's own: have a good trip!"
+
+START_LIMIT = 30.0
+CONNECT_LIMIT = 120.0
+SCRIPTED_LIMIT = 120.0
+PERSON_LIMIT = 4 * 3600.0
+GROWTH_LIMIT = 5.0
+LAST_WORDS = 4_000
+
+SCRIPT, FILE, DEMO = "the demo's script", "the answers file", "the demo itself"
+
+
+class DemoFailed(Exception):
+    """The demo cannot go on; the message is the bridge's own, or says what to do."""
+
+
+def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
+    """Returns the exit code: 0 when the story was told, 1 when it could not be, 2 for an unusable answers file, 128 + n after signal n."""
+    _mend_streams()
+    logging.getLogger().addHandler(logging.NullHandler())  # the SDK's tracebacks are not for this screen
+    try:
+        entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
+    except AnswersError as problem:
+        return _complain(str(problem), 2)
+    ask_here = answers is None and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    script = None if ask_here else Script(entries)
+    by = PERSON if ask_here else SCRIPT if answers is None else FILE
+    with tempfile.TemporaryFile("w+", errors="replace") as words:
+        code = anyio.run(_play, browser, script, as_json, by, words)
+        words.seek(0)
+        if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
+            sys.stderr.write(f"The bridge's last words:\n{last}\n")
+    return code
+
+
+async def _play(browser: bool, script: Script | None, as_json: bool, by: str, words: IO[str]) -> int:
+    return await Demo(browser, script, as_json, by).play(words)
+
+
+def _mend_streams() -> None:
+    """Whatever this process was started with, the three can be used: what is closed goes nowhere, what cannot be encoded is a question mark."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+        getattr(sys, name).reconfigure(errors="replace")
+
+
+def _complain(problem: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"abp-bridge demo: {problem}\n")
+    return code
+
+
+class Demo:
+    """One run. Implements the callbacks of `mcp.Client`."""
+
+    def __init__(self, browser: bool, script: Script | None, as_json: bool, by: str) -> None:
+        self._target = "demo:page" if browser else "demo"
+        self._script = script
+        self._by = by
+        self._terminal = Terminal() if script is None else None
+        out = Out(self._nobody_reads)
+        self._view: View = JsonLines(out) if as_json else Words(out, self._terminal)
+        self._session = anyio.CancelScope()
+        self._code: int | None = None
+        self._origins: list[str] = []
+        self._number = 0
+        self._listing = anyio.Event()
+
+    def _end(self, code: int) -> None:
+        if self._code is None:
+            self._code = code
+        self._session.cancel()
+
+    def _nobody_reads(self, problem: OSError) -> None:
+        if not isinstance(problem, BrokenPipeError):
+            _complain(f"stdout cannot be written: {problem.strerror}", 1)
+        self._end(1)
+
+    async def play(self, words: IO[str]) -> int:
+        """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._watch)
+            with self._session:
+                try:
+                    await self._tell_story(words)
+                except Exception as problem:
+                    self._code = _complain(_why(problem), 1) if self._code is None else self._code
+            tasks.cancel_scope.cancel()
+        if self._code is not None and self._code > 128 and self._terminal is not None:
+            self._view.note("Ended. The bridge is closed.")
+        return self._code or 0
+
+    async def _watch(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
+            task_status.started()
+            async for number in received:
+                open_question = number is signal.SIGINT and self._terminal is not None and self._terminal.interrupt()
+                if not open_question:
+                    self._end(128 + number)
+
+    # --- the story ---
+
+    async def _tell_story(self, words: IO[str]) -> None:
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+        from mcp_types import Implementation
+
+        self._introduce()
+        began = anyio.current_time()
+        bridge = StdioServerParameters(command=sys.executable, args=["-m", "abp_bridge", "serve", "--app", self._target], env=self._environment())
+        client = Client(
+            stdio_client(bridge, errlog=words),  # type: ignore[arg-type]
+            mode="legacy",
+            read_timeout_seconds=START_LIMIT,
+            client_info=Implementation(name="abp-bridge-demo", version=VERSION),
+            elicitation_callback=self._on_question,
+            sampling_callback=self._on_sampling,
+            logging_callback=self._on_log,
+            message_handler=self._on_message,
+        )
+        async with client:
+            await self._connect(client)
+            for capability, about in STORY:
+                await self._call(client, capability, about)
+            questions = (await self._status(client))["questions"]
+            self._view.account(self._account(questions, anyio.current_time() - began))
+        if self._script is not None and self._script.misfits:
+            self._code = 1
+
+    def _introduce(self) -> None:
+        self._view.note("A real bridge (abp-bridge serve), the built-in app behind it, and this terminal as its MCP host.")
+        if self._by is SCRIPT:
+            self._view.note("The questions are answered by the demo's script, as there is no terminal to ask at.")
+        elif self._by is FILE:
+            self._view.note("The questions are answered from your answers file.")
+        else:
+            self._view.note("You are asked; Ctrl-C cancels a question, and a second one ends the demo.")
+
+    def _environment(self) -> dict[str, str]:
+        environment = dict(os.environ)
+        if self._script is not None:
+            # Written answers are meant, however fast they come: no floor, so that the bridge does not take them for a host's policy.
+            environment["ABP_PERSON_FLOOR"] = "0"
+        if self._target == "demo:page" and os.geteuid() == 0 and "ABP_CHROME_SANDBOX" not in environment:
+            environment["ABP_CHROME_SANDBOX"] = "0"
+            self._view.note("As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the demo's own page only.")
+        return environment
+
+    async def _connect(self, client: Client) -> None:
+        connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
+        if connected.is_error:
+            raise DemoFailed(_text(connected))
+        status = await self._status(client)
+        self._origins = [label(app["origin"]) for app in status["apps"].values()]
+        app = next(iter(status["apps"].values()))
+        server = client.server_info
+        self._view.connected(
+            {
+                "bridge": label(f"{server.name} {server.version}" if server else "a bridge without a name"),
+                "mcp": client.protocol_version,
+                "app": label(app["name"]),
+                "origin": label(app["origin"]),
+                "surfaces": [label(surface) for surface in status["surfaces"]],
+                "answers": self._by,
+            }
+        )
+
+    async def _call(self, client: Client, capability: str, about: str) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self._view.progress(capability, progress, total, label(message or ""))
+
+        before = {tool.name for tool in (await client.list_tools()).tools}
+        self._view.calling(capability, about)
+        limit = SCRIPTED_LIMIT if self._terminal is None else PERSON_LIMIT
+        result = await client.call_tool("abp_call", {"capability": capability}, read_timeout_seconds=limit, progress_callback=on_progress)
+        self._view.result(capability, bool(result.is_error), _text(result))
+        if result.is_error:
+            raise DemoFailed(f"{capability} failed")
+        if capability == "demo.grow":
+            await self._show_growth(client, before)
+
+    async def _show_growth(self, client: Client, before: set[str]) -> None:
+        with anyio.move_on_after(GROWTH_LIMIT):
+            while True:
+                listed = self._listing
+                if added := sorted({tool.name for tool in (await client.list_tools()).tools} - before):
+                    self._view.note(f"The list of tools changed: {', '.join(label(name) for name in added)} is new.")
+                    return
+                await listed.wait()
+        raise DemoFailed("the new capability never became a tool")
+
+    async def _status(self, client: Client) -> dict[str, Any]:
+        status: dict[str, Any] = json.loads(_text(await client.call_tool("abp_status", {})))
+        return status
+
+    def _account(self, questions: Mapping[str, Any], seconds: float) -> Account:
+        answerers = {"model": ("demo", "there is no model here; the demo gave a sentence of its own.")}
+        remarks: list[str] = []
+        if self._script is not None:
+            short, why = ("script", "the demo's own") if self._by is SCRIPT else ("file", "your answers file")
+            answerers["person"] = (short, f"{why}, which the bridge takes for the person.")
+            remarks = self._script.account()
+        return Account(questions["ended"], questions["endedCount"], seconds, answerers, remarks)
+
+    # --- mcp.Client's callbacks: what the bridge asks and tells ---
+
+    async def _on_question(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
+
+        from abp_bridge.protocols.mcp import decode_form, encode_reply
+
+        self._number = number = self._number + 1
+        try:
+            asked = decode_form(params.model_dump(by_alias=True, exclude_none=True), id=f"question-{number}", origin="the bridge")
+        except RemoteProtocolError as problem:
+            return ErrorData(code=INVALID_PARAMS, message=str(problem))
+        question = self._named(asked)
+        self._view.asked(number, question, self._by)
+        outcome, content = Outcome.CANCELLED, {}
+        try:
+            reply = await (self._terminal or self._script).ask(question)  # type: ignore[union-attr]
+            outcome, content = reply.outcome, review(question, reply.content)[0]
+        finally:
+            self._view.answered(number, question, outcome, content, self._by)
+        self._heed_interrupts()
+        return ElicitResult.model_validate(encode_reply(outcome, content))
+
+    def _heed_interrupts(self) -> None:
+        pressed = self._terminal.interrupts if self._terminal is not None else 0
+        if pressed >= MANY_INTERRUPTS:
+            self._end(128 + signal.SIGINT)
+        elif pressed:
+            self._view.note("Ctrl-C once more ends the demo.")
+
+    def _named(self, question: Question) -> Question:
+        """The bridge puts the app's origin first in the message: here it is who asks."""
+        for origin in self._origins:
+            if question.message.startswith(f"{origin} asks: "):
+                return replace(question, origin=origin, message=question.message.removeprefix(f"{origin} asks: "))
+        return question
+
+    async def _on_sampling(self, context: object, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        from mcp_types import CreateMessageResult, TextContent
+
+        self._number = number = self._number + 1
+        task = " ".join(content.text for each in params.messages if isinstance(content := each.content, TextContent))
+        question = Question(f"question-{number}", Kind.SAMPLING, message(task), (), ", ".join(self._origins))
+        self._view.asked(number, question, DEMO)
+        self._view.answered(number, question, Outcome.ACCEPTED, {"result": NO_MODEL}, DEMO)
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text=NO_MODEL), model="none")
+
+    async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        from abp_bridge.protocols.abp import decode_notice
+
+        data = params.data if isinstance(params.data, Mapping) else {"event": "log", "text": params.data}
+        told = decode_notice({"event": data.get("event"), "data": {name: value for name, value in data.items() if name != "event"}})
+        self._view.told(params.level, label(params.logger or "the bridge"), label(describe(told), 1_000), dict(told.data))
+
+    async def _on_message(self, message: object) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._listing.set()
+            self._listing = anyio.Event()
+
+
+def _text(result: types.CallToolResult) -> str:
+    """The first block of a result; what the app told meanwhile was shown when it came."""
+    first = result.content[0] if result.content else None
+    return str(getattr(first, "text", ""))
+
+
+def _why(problem: BaseException) -> str:
+    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+        problem = problem.exceptions[0]
+    if isinstance(problem, DemoFailed):
+        return message(problem)
+    return f"the bridge could not be used: {message(problem) or type(problem).__name__}"

@@ -1,0 +1,1 @@
+"""ACP clients: this process as their agent, over stdio."""

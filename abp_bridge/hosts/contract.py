@@ -1,0 +1,153 @@
+"""What every host offers the bridge (`Host`), and what the bridge offers every host (`Desk`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote
+
+from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.matrix import Column
+from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.schema import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet.
+
+    `slowest` is the time in seconds of the slowest step, where the surface asked in several.
+    """
+
+    outcome: Outcome
+    content: Mapping[str, Json] = field(default_factory=dict)
+    slowest: float | None = None
+
+
+class SurfaceRefused(Exception):
+    """A surface cannot ask this after all. `lasting`: it never will in this session."""
+
+    def __init__(self, reason: str, *, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+class HostGone(Exception):
+    """The host ended before it answered."""
+
+
+class Host(Protocol):
+    """The answering side of a session."""
+
+    @property
+    def name(self) -> str:
+        """The host as it calls itself."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The surfaces it offers now, best first."""
+
+    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, HostGone or RemoteProtocolError.
+
+        `problem` says what was wrong with the answer before, when this asks again.
+        """
+
+    def told(self, app: str, origin: str, notice: Notice) -> None:
+        """The app told something; `notice` has been recorded already."""
+
+    def capabilities_changed(self) -> None: ...
+
+    def resources_changed(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A capability of a connected app."""
+
+    app: str
+    origin: str
+    capability: Capability
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call that is over: its result, what the app told meanwhile (a line each), and the files its data was saved to."""
+
+    result: CallResult
+    told: Sequence[str] = ()
+    files: Sequence[SavedFile] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something a host can read. `size` is in bytes where it is known."""
+
+    uri: str
+    name: str
+    description: str
+    mime_type: str
+    size: int | None = None
+
+
+class DeskError(Exception):
+    """A request of the host's that cannot be met, with an ABP error code and words that say what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Call(Protocol):
+    """A call in progress. It lives in the session; whoever waits for it is only attached."""
+
+    id: str
+
+    async def wait(self) -> Ended: ...
+
+    def cancel(self, reason: str) -> None: ...
+
+
+class Desk(Protocol):
+    """What a host can ask of the session. Methods raise DeskError."""
+
+    async def connect(self, target: str | None) -> Sequence[str]:
+        """Connect the app at `target`, or those named at the start; returns the ids of the apps that are connected now."""
+
+    async def disconnect(self, app: str | None) -> Sequence[str]: ...
+
+    def offers(self) -> Sequence[Offer]: ...
+
+    def status(self) -> dict[str, Json]: ...
+
+    async def start(
+        self,
+        capability: str,
+        params: Mapping[str, Json],
+        *,
+        app: str | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Call:
+        """Begin a call; apps named at the start are connected first."""
+
+    async def render_pdf(self, app: str | None) -> SavedFile: ...
+
+    @property
+    def renders(self) -> bool:
+        """Whether a connected app has a page that can be rendered."""
+
+    def resources(self) -> Sequence[Resource]: ...
+
+    def read(self, uri: str) -> tuple[str, str | bytes]:
+        """A resource's MIME type and content."""
+
+    async def close(self, reason: str) -> None:
+        """End the session: what is open ends, the apps are told. Bounded in time."""
+
+
+def state_uri(app: str, field: Json) -> str:
+    """The resource of one state field of an app."""
+    return f"abp://{app}/state/{quote(str(field), safe='')}"

@@ -1,0 +1,160 @@
+"""The Agent Client Protocol, version 1: pure codecs between its shapes and `core`, for this process as the agent.
+
+Strict clients refuse what they do not know (a `format` of their own, options without a title), so forms are the subset that all of them read; the
+answer is reviewed against the app's own schema all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from abp_bridge.core import text
+from abp_bridge.core.capability import Capability, SavedFile
+from abp_bridge.core.downgrade import Step
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.question import Question
+from abp_bridge.core.schema import Json
+from abp_bridge.protocols import mcp
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCapabilities:
+    """What a client declared. Each elicitation mode must be named: `elicitation: {}` means none here, unlike in MCP."""
+
+    form: bool = False
+    url: bool = False
+    notices: bool = False
+
+
+def decode_capabilities(declared: Json) -> ClientCapabilities:
+    """The `clientCapabilities` of `initialize`. Anything that is not an object declares nothing."""
+    elicitation, session = _object(_object(declared).get("elicitation")), _object(_object(declared).get("session"))
+    return ClientCapabilities(
+        form=isinstance(elicitation.get("form"), Mapping),
+        url=isinstance(elicitation.get("url"), Mapping),
+        notices=isinstance(session.get("notices"), Mapping),
+    )
+
+
+def encode_form(question: Question, session: str, call: str, problem: str = "") -> dict[str, Json]:
+    """The parameters of a form-mode `elicitation/create`, tied to a tool call."""
+    form = mcp.encode_form(question, "2025-11-25", problem=problem)
+    properties = {name: _strict(part) for name, part in form["requestedSchema"]["properties"].items()}
+    return {"sessionId": session, "toolCallId": call, **form, "requestedSchema": {**form["requestedSchema"], "properties": properties}}
+
+
+def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:
+    """The parameters of `session/request_permission` for one step of a menu. Never "always": some clients remember it."""
+    title = f"{question.origin} asks: {step.title}"
+    options = [{"optionId": option.id, "name": option.label, "kind": "reject_once" if option.rejects else "allow_once"} for option in step.options]
+    tool_call = {"toolCallId": call, "title": title, "kind": "other", "status": "pending", "content": [_shown(step.text or title)]}
+    return {"sessionId": session, "toolCall": tool_call, "options": options}
+
+
+def decode_outcome(result: Json) -> str | None:
+    """The outcome of a permission request: the chosen option, or None when it was cancelled, which is no "no".
+
+    Raises RemoteProtocolError for an outcome that ACP does not have.
+    """
+    outcome = _object(_object(result).get("outcome"))
+    if outcome.get("outcome") == "cancelled":
+        return None
+    if outcome.get("outcome") == "selected" and isinstance(outcome.get("optionId"), str):
+        option: str = outcome["optionId"]
+        return option
+    raise RemoteProtocolError(f"the client answered the permission with {text.label(outcome.get('outcome'), 80)!r}")
+
+
+def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[str, Json]:
+    """The update that a call has begun."""
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": call,
+        "title": capability,
+        "kind": "other",
+        "status": "in_progress",
+        "rawInput": dict(params),
+    }
+
+
+def encode_asking(call: str, question: Question) -> dict[str, Json]:
+    """The update that goes before a question of no call: clients draw a permission only on a tool call that they know."""
+    title = text.label(f"{question.origin} asks: {question.message}")
+    return {"sessionUpdate": "tool_call", "toolCallId": call, "title": title, "kind": "other", "status": "pending"}
+
+
+def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
+    """Progress as an update of its call. `_meta.toolNotification` is the shape that Goose reads and writes."""
+    params: dict[str, Json] = {"progressToken": call, "progress": progress.value}
+    if progress.total is not None:
+        params["total"] = progress.total
+    if progress.message:
+        params["message"] = progress.message
+    share = f"{progress.value / progress.total:.0%}" if progress.total else f"{progress.value:g}"
+    return {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": call,
+        "status": "in_progress",
+        "content": [_shown(" · ".join(part for part in (share, progress.message) if part))],
+        "_meta": {"toolNotification": {"type": "progress", "params": params}},
+    }
+
+
+def encode_ended(call: str, lines: Sequence[str], files: Sequence[SavedFile], *, failed: bool) -> dict[str, Json]:
+    """The update that a call has ended, with its result and links to its files."""
+    links = [
+        {
+            "type": "content",
+            "content": {"type": "resource_link", "uri": f"file://{file.path}", "name": file.name, "mimeType": file.mime_type, "size": file.size},
+        }
+        for file in files
+    ]
+    return {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": call,
+        "status": "failed" if failed else "completed",
+        "content": [*(_shown(line) for line in lines if line), *links],
+    }
+
+
+def encode_message(words: str) -> dict[str, Json]:
+    """What the agent says."""
+    return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
+
+
+def encode_notice(notice: Notice) -> dict[str, Json]:
+    """An app's notice for a client that declared `session.notices`."""
+    return {"sessionUpdate": "notice", "severity": "error" if notice.failed else "info", "title": text.label(describe(notice))}
+
+
+def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Json]:
+    """The slash commands: (name, capability) each."""
+    listed = [
+        {"name": name, "description": text.label(capability.description or capability.name), "input": {"hint": "JSON parameters, if it takes any"}}
+        for name, capability in commands
+    ]
+    return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
+
+
+def prompt_text(prompt: Json) -> str:
+    """The words of a prompt; other blocks have none."""
+    blocks = prompt if isinstance(prompt, list) else []
+    return "\n".join(block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)).strip()
+
+
+def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
+    """One property without what strict clients refuse: a fraction as the bound of a whole number."""
+    whole = part.get("type") == "integer"
+    return {word: value for word, value in part.items() if not (whole and word in ("minimum", "maximum") and not isinstance(value, int))}
+
+
+def _shown(words: str) -> dict[str, Json]:
+    return {"type": "content", "content": {"type": "text", "text": words}}
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,275 @@
+"""The walk with few buttons: it ends, shows no more than it may, reaches everything, and answers exactly what was pressed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abp_bridge.core.downgrade import Menu, Step, Walked, obstacle
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import Kind, Outcome, Question, review
+from abp_bridge.protocols.abp import decode_question
+
+Json = Any
+
+
+def asked(method: str, **params: Json) -> Question:
+    return decode_question({"method": method, "params": params}, id="q", origin="app")
+
+
+def form(properties: dict[str, Json], *required: str) -> Question:
+    return asked("elicitation/input", prompt="Trip", schema={"type": "object", "properties": properties, "required": list(required)})
+
+
+def select(count: int, **more: Json) -> Question:
+    return asked("elicitation/select", prompt="Which?", options=[{"value": f"v{n}", "label": f"L{n}"} for n in range(count)], **more)
+
+
+def labels(step: Step | Walked) -> list[str]:
+    assert isinstance(step, Step)
+    return [option.label for option in step.options]
+
+
+def press(menu: Menu, label: str) -> Step | Walked:
+    """Press the button with this label, paging to it if need be."""
+    for _ in range(100):
+        for option in menu.step.options:
+            if option.label == label:
+                return menu.choose(option.id)
+        menu.choose(next(option.id for option in menu.step.options if option.label == "More …"))
+    raise AssertionError(f"no button {label!r}")
+
+
+def say_yes_to(menu: Menu, words: str) -> Step | Walked:
+    """With two buttons: deny until the title asks about `words`, then allow."""
+    for _ in range(200):
+        yes, no = menu.step.options
+        if menu.step.title.endswith(f"— {words}?"):
+            return menu.choose(yes.id)
+        menu.choose(no.id)
+    raise AssertionError(f"never asked about {words!r}")
+
+
+ONE_STEP = {
+    "a confirm": (asked("elicitation/confirm", message="Book it?"), ["Yes", "No"]),
+    "a destructive confirm": (asked("elicitation/confirm", message="Delete all files?", destructive=True), ["No, do not", "Delete"]),
+    "a destructive confirm without an act": (asked("elicitation/confirm", message="Are you sure?", destructive=True), ["No", "Yes, do it"]),
+    "a boolean": (asked("elicitation/input", prompt="Train?", schema={"type": "boolean"}), ["Yes", "No", "Skip"]),
+    "one option": (select(1), ["L0", "Skip"]),
+    "three options": (select(3), ["L0", "L1", "L2", "Skip"]),
+    "exactly four options": (select(4), ["L0", "L1", "L2", "L3"]),
+    "five options": (select(5), ["L0", "L1", "L2", "More …"]),
+    "a default": (select(3, default="v2"), ["L2 (default)", "L0", "L1", "Skip"]),
+    "a small range": (asked("elicitation/input", prompt="Bags?", schema={"type": "integer", "minimum": 0, "maximum": 2}), ["0", "1", "2", "Skip"]),
+    "a multi-select": (select(3, multiple=True), ["Done (0 chosen)", "☐ L0", "☐ L1", "More …"]),
+}
+
+
+@pytest.mark.parametrize("case", ONE_STEP)
+def test_the_first_step_with_four_buttons(case: str) -> None:
+    question, buttons = ONE_STEP[case]
+    assert labels(Menu(question).step) == buttons
+
+
+OBSTACLES = {
+    "free text": (asked("elicitation/input", prompt="Name?", schema={"type": "string"}), "is free text"),
+    "a number": (asked("elicitation/input", prompt="Price?", schema={"type": "number"}), "is a number"),
+    "a large range": (asked("elicitation/input", prompt="Year?", schema={"type": "integer", "minimum": 1900, "maximum": 2026}), "of any size"),
+    "an empty range": (asked("elicitation/input", prompt="?", schema={"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 5}), "of any size"),
+    "nested data": (form({"a": {"type": "object", "properties": {"b": {}}}}), "a is nested data"),
+    "a form with text in it": (form({"ok": {"type": "boolean"}, "name": {"type": "string", "title": "Name"}}), "Name is free text"),
+    "a secret": (asked("elicitation/input", prompt="Your PIN code?", schema={"enum": [1, 2], "writeOnly": True}), "a secret never passes"),
+    "a file": (asked("elicitation/resource", type="image/png"), "carry no files"),
+    "a model": (asked("sampling/create", task="Summarise"), "carry no files and no text"),
+}
+
+
+@pytest.mark.parametrize("case", OBSTACLES)
+def test_what_buttons_cannot_answer_is_said(case: str) -> None:
+    question, reason = OBSTACLES[case]
+    assert reason in obstacle(question)
+    with pytest.raises(ValueError, match=reason):
+        Menu(question)
+
+
+def test_one_button_is_no_choice() -> None:
+    with pytest.raises(ValueError, match="with 1 buttons"):
+        Menu(select(2), 1)
+
+
+def test_a_fifth_option_is_reached_by_more() -> None:
+    assert press(Menu(select(5)), "L4") == Walked(Outcome.ACCEPTED, {"selected": "v4"})
+
+
+def test_paging_comes_round_again() -> None:
+    menu = Menu(select(5))
+    first = labels(menu.step)
+    press(menu, "More …")
+    assert labels(menu.step) == ["L3", "L4", "Skip", "More …"]
+    press(menu, "More …")
+    assert labels(menu.step) == first
+
+
+@pytest.mark.parametrize("wanted", [0, 28, 56])
+@pytest.mark.parametrize("k", [2, 3, 4, 9])
+def test_every_one_of_57_options_is_within_reach(k: int, wanted: int) -> None:
+    menu = Menu(select(57), k)
+    end = say_yes_to(menu, f"L{wanted}") if k == 2 else press(menu, f"L{wanted}")
+    assert end == Walked(Outcome.ACCEPTED, {"selected": f"v{wanted}"})
+
+
+NINE = {
+    "ok": {"type": "boolean"},
+    "size": {"enum": ["S", "M", "L"]},
+    "colour": {"oneOf": [{"const": n, "title": f"Colour {n}"} for n in range(6)]},
+    "meals": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2},
+    "bags": {"type": "integer", "minimum": 0, "maximum": 3},
+    "seat": {"enum": ["w", "a"], "default": "a"},
+    "insured": {"type": "boolean", "default": False},
+    "extras": {"type": "array", "items": {"enum": ["x", "y"]}},
+    "class": {"enum": [1, 2], "title": "Class"},
+}
+NINE_PRESSED = {
+    "ok": ["Yes"],
+    "size": ["M"],
+    "colour": ["Colour 5"],
+    "meals": ["☐ a", "☐ c", "Done (2 chosen)"],
+    "bags": ["3"],
+    "seat": ["a (default)"],
+    "insured": ["Leave empty"],
+    "extras": ["Done (0 chosen)"],
+    "class": ["2"],
+}
+NINE_ANSWER = {"ok": True, "size": "M", "colour": 5, "meals": ["a", "c"], "bags": 3, "seat": "a", "extras": [], "class": 2}
+
+
+def walk_nine(menu: Menu, k: int) -> None:
+    for buttons in NINE_PRESSED.values():
+        for button in buttons:
+            say_yes_to(menu, button) if k == 2 else press(menu, button)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_a_form_of_nine_fields_is_walked_and_sent(k: int) -> None:
+    menu = Menu(form(NINE, *(name for name in NINE if name != "insured")), k)
+    walk_nine(menu, k)
+    assert "meals: a, c" in menu.step.text
+    assert "insured: (empty)" in menu.step.text
+    assert "extras: (none)" in menu.step.text
+    end = say_yes_to(menu, "Send") if k == 2 else press(menu, "Send")
+    assert end == Walked(Outcome.ACCEPTED, NINE_ANSWER)
+
+
+def test_a_form_can_be_changed_before_it_is_sent() -> None:
+    menu = Menu(form(NINE, *NINE))
+    for buttons in {**NINE_PRESSED, "insured": ["No (default)"]}.values():
+        for button in buttons:
+            press(menu, button)
+    press(menu, "Change")
+    press(menu, "size: M")
+    press(menu, "L")
+    assert press(menu, "Send") == Walked(Outcome.ACCEPTED, {**NINE_ANSWER, "size": "L", "insured": False})
+
+
+def test_a_form_can_be_declined_on_the_way_and_at_the_end() -> None:
+    question = form({"ok": {"type": "boolean"}, "size": {"enum": ["S", "M"]}}, "ok")
+    assert press(Menu(question), "Skip") == Walked(Outcome.DECLINED)
+    menu = Menu(question)
+    press(menu, "Yes")
+    press(menu, "Leave empty")
+    assert press(menu, "Skip") == Walked(Outcome.DECLINED)
+
+
+def test_the_least_and_the_most_are_kept_by_what_is_offered() -> None:
+    question = form({"meals": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2, "default": ["b"]}}, "meals")
+    menu = Menu(question, 9)
+    assert labels(menu.step) == ["Done (1 chosen)", "☐ a", "☑ b", "☐ c", "Skip"]
+    press(menu, "☐ a")
+    assert labels(menu.step) == ["Done (2 chosen)", "☑ a", "☑ b", "Skip"]
+    press(menu, "☑ a")
+    press(menu, "☑ b")
+    assert labels(menu.step) == ["☐ a", "☐ b", "☐ c", "Skip"]
+
+
+def test_descriptions_and_the_whole_list_are_in_the_text() -> None:
+    options = [{"value": n, "label": f"L{n}", "description": f"about {n}"} for n in range(9)]
+    text = Menu(asked("elicitation/select", prompt="Which?", options=options)).step.text
+    assert all(f"- L{n}: about {n}" in text for n in range(9))
+    assert text.endswith("(page 1 of 4)")
+
+
+def test_a_fields_own_description_is_in_the_text() -> None:
+    assert "cabin only" in Menu(asked("elicitation/input", prompt="Bag?", schema={"type": "boolean", "description": "cabin only"})).step.text
+
+
+def test_an_option_of_another_step_is_refused_and_the_walk_stays() -> None:
+    menu = Menu(select(9))
+    stale = menu.step.options[0].id
+    press(menu, "More …")
+    shown = menu.step
+    with pytest.raises(RemoteProtocolError, match="not on this step"):
+        menu.choose(stale)
+    assert menu.step is shown
+
+
+def test_ids_say_nothing_about_the_answer() -> None:
+    assert not any(option.label in option.id or "v" in option.id for option in Menu(select(3)).step.options)
+
+
+def test_values_that_read_like_buttons_are_values() -> None:
+    menu = Menu(asked("elicitation/select", prompt="Which?", options=["more", "skip", "done"]))
+    assert press(menu, "skip") == Walked(Outcome.ACCEPTED, {"selected": "skip"})
+
+
+def test_a_host_that_always_denies_ends_all_the_same() -> None:
+    menu, step = Menu(select(57), 2), Menu(select(57), 2).step
+    end: Step | Walked = step
+    for _ in range(2_000):
+        if isinstance(end, Walked):
+            break
+        end = menu.choose(menu.step.options[-1].id)
+    assert end == Walked(Outcome.CANCELLED)
+
+
+FIELDS = st.one_of(
+    st.just({"type": "boolean"}),
+    st.integers(1, 12).map(lambda n: {"enum": [f"e{i}" for i in range(n)]}),
+    st.tuples(st.integers(-5, 5), st.integers(0, 9)).map(lambda r: {"type": "integer", "minimum": r[0], "maximum": r[0] + r[1]}),
+    st.tuples(st.integers(1, 7), st.integers(0, 2), st.integers(2, 9)).map(
+        lambda r: {"type": "array", "items": {"enum": [f"m{i}" for i in range(r[0])]}, "minItems": min(r[0], r[1]), "maxItems": r[2]}
+    ),
+)
+QUESTIONS = st.one_of(
+    FIELDS.map(lambda schema: asked("elicitation/input", prompt="?", schema=schema)),
+    st.integers(1, 30).map(select),
+    st.integers(1, 30).map(lambda n: select(n, multiple=True)),
+    st.booleans().map(lambda destructive: asked("elicitation/confirm", message="Delete?", destructive=destructive)),
+    st.dictionaries(st.sampled_from("abcd"), FIELDS, min_size=2).flatmap(
+        lambda fields: st.sets(st.sampled_from(sorted(fields))).map(lambda required: form(fields, *required))
+    ),
+)
+
+
+@given(question=QUESTIONS, k=st.integers(2, 6), data=st.data())
+def test_any_presses_end_in_an_answer_that_fits(question: Question, k: int, data: st.DataObject) -> None:
+    menu = Menu(question, k)
+    step: Step | Walked = menu.step
+    for _ in range(5_000):
+        if isinstance(step, Walked):
+            break
+        assert 1 <= len(step.options) <= k
+        assert len({option.id for option in step.options}) == len(step.options)
+        assert step.title
+        step = menu.choose(data.draw(st.sampled_from(step.options)).id) if menu._taken < 60 else menu.choose(step.options[0].id)
+    assert isinstance(step, Walked)
+    if step.outcome is Outcome.ACCEPTED:
+        content, problems = review(question, step.content)
+        assert problems == []
+        assert content == step.content
+    else:
+        assert step.content == {}
+        assert step.outcome in (Outcome.DECLINED, Outcome.CANCELLED)
+        assert question.kind is not Kind.CONFIRM or step.outcome is Outcome.CANCELLED

@@ -1,0 +1,89 @@
+"""JSON text as RFC 8259 has it, and no laxer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from core.strategies import json_values
+
+from abp_bridge.core.jsontext import deeper, parse
+
+Json = Any
+
+NOT_JSON: dict[str, str | bytes] = {
+    "nothing": "",
+    "a word": "yes",
+    "NaN": '{"a":NaN}',
+    "Infinity": "[Infinity]",
+    "minus Infinity": "-Infinity",
+    "a number that no float holds": "1e999",
+    "a whole number of 5,000 digits": "7" * 5_000,
+    "brackets without end": "[" * 100_000,
+    "deep but whole": "[" * 100_000 + "]" * 100_000,
+    "bytes that are not UTF-8": b'"\xff"',
+    "a surrogate in bytes": b'"\xed\xa0\x80"',
+    "two values": "1 2",
+    "a raw control character": '"\x01"',
+}
+
+
+@pytest.mark.parametrize("source", NOT_JSON.values(), ids=NOT_JSON)
+def test_what_is_not_json_is_a_value_error(source: str | bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse(source)
+
+
+JSON: dict[str, tuple[str | bytes, Json]] = {
+    "a byte order mark, as some systems write": (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+    "an escaped lone surrogate": (r'"\ud800"', "\ud800"),
+    "4,300 digits": ("7" * 4_300, int("7" * 4_300)),
+    "the largest float": ("1.7976931348623157e308", 1.7976931348623157e308),
+    "a float too small to matter": ("1e-999", 0.0),
+}
+
+
+@pytest.mark.parametrize(("source", "value"), JSON.values(), ids=JSON)
+def test_what_is_json_is_read(source: str | bytes, value: Json) -> None:
+    assert parse(source) == value
+
+
+@given(json_values)
+def test_what_was_written_is_read_again(value: Json) -> None:
+    assert parse(json.dumps(value)) == value
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_any_text_is_a_value_or_a_value_error(source: str | bytes) -> None:
+    try:
+        json.dumps(parse(source), allow_nan=False)
+    except ValueError:
+        pass
+
+
+LEVELS: dict[str, tuple[Json, int]] = {
+    "a scalar": (1, 1),
+    "an empty list": ([], 1),
+    "a list": ([1], 2),
+    "an object": ({"a": 1}, 2),
+    "the deepest branch counts": ({"a": 1, "b": [[2]]}, 4),
+    "a long list is not a deep one": ([1] * 1_000, 2),
+}
+
+
+@pytest.mark.parametrize(("value", "levels"), LEVELS.values(), ids=LEVELS)
+def test_levels_are_counted(value: Json, levels: int) -> None:
+    assert not deeper(value, levels)
+    assert deeper(value, levels - 1)
+
+
+def test_any_depth_is_measured() -> None:
+    value: Json = []
+    for _ in range(50_000):
+        value = [value]
+    assert deeper(value, 128)
+    while value:  # its own end would be as deep a recursion
+        value = value.pop()

@@ -1,0 +1,207 @@
+"""The door through which content becomes an answer, and who gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.question import Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question, attribute, read, review
+
+Json = Any
+
+
+def one(kind: FieldType, schema: Mapping[str, Json], *, choices: Sequence[Choice] = (), required: bool = True) -> Field:
+    return Field("it", kind, schema, choices=tuple(choices), required=required)
+
+
+def asked(*fields: Field, whole: Mapping[str, Json] | None = None) -> Question:
+    return Question("q1", Kind.INPUT, "Which?", fields, "https://app.example", wrapped=False, whole=whole or {})
+
+
+TEXT = one(FieldType.TEXT, {"type": "string"})
+NUMBER = one(FieldType.NUMBER, {"type": "number"})
+INTEGER = one(FieldType.INTEGER, {"type": "integer"})
+BOOLEAN = one(FieldType.BOOLEAN, {"type": "boolean"})
+OBJECT = one(FieldType.JSON, {"type": "object"})
+
+MIXED = (Choice(1, "1", "One"), Choice(True, "true", "Yes"), Choice("1", '"1"', "The text"), Choice(None, "null", "Nothing"), Choice("", "", "(empty)"))
+CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, choices=MIXED)
+
+TAGS = (Choice("a", "a", "Apples"), Choice("b", "b", "Pears"), Choice("c,d", "c,d", "Cherries, dates"))
+CHOICES = one(FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1}, choices=TAGS)
+
+# What a host sent, and the value it means.
+READ: dict[str, tuple[Field, Json, Json]] = {
+    "text is text": (TEXT, " 5 ", " 5 "),
+    "a whole number": (NUMBER, "5", 5),
+    "a number in a text line": (NUMBER, " -1.5 ", -1.5),
+    "an exponent": (NUMBER, "1e3", 1000.0),
+    "a number as it is": (NUMBER, 2.5, 2.5),
+    "300 digits": (NUMBER, "1" + "0" * 300, 10**300),
+    "400 digits": (INTEGER, "1" + "0" * 400, 10**400),
+    "a whole number that a host wrote as a float": (INTEGER, 5.0, 5),
+    "a whole number typed as a float": (INTEGER, "5.0", 5),
+    "a choice by its key": (CHOICE, "1", 1),
+    "a choice by its quoted key": (CHOICE, '"1"', "1"),
+    "a choice by its value": (CHOICE, True, True),
+    "a choice by its label": (CHOICE, " Nothing ", None),
+    "a choice by the key of null": (CHOICE, "null", None),
+    "the empty choice": (CHOICE, "", ""),
+    "yes": (BOOLEAN, " Yes ", True),
+    "false as a word": (BOOLEAN, "FALSE", False),
+    "several by keys and labels": (CHOICES, ["a", "Pears"], ["a", "b"]),
+    "several in a text line": (CHOICES, "a, Pears,", ["a", "b"]),
+    "one with a comma in it": (CHOICES, "Cherries, dates", ["c,d"]),
+    "JSON in a text line": (OBJECT, '{"a": [1]}', {"a": [1]}),
+    "JSON as it is": (OBJECT, {"a": 1}, {"a": 1}),
+}
+
+
+@pytest.mark.parametrize(("field", "sent", "value"), READ.values(), ids=READ)
+def test_what_can_be_meant_in_one_way_is_read_that_way(field: Field, sent: Json, value: Json) -> None:
+    answer, problems = review(asked(field), {"it": sent})
+    assert problems == []
+    assert answer == {"it": value}
+    assert type(answer["it"]) is type(value)
+
+
+# What no person can have meant, or what could be meant in two ways.
+NOT_READ: dict[str, tuple[Field, Json, str]] = {
+    "a word for a number": (NUMBER, "five", 'it must be a number, not "five"'),
+    "a number with separators": (INTEGER, "1_000", 'it must be a whole number, not "1_000"'),
+    "a number that is none": (NUMBER, "nan", 'it must be a number, not "nan"'),
+    "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
+    "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
+    "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
+    "true for a number": (NUMBER, True, "it must be a number, not true"),
+    "a number for text": (TEXT, 5, "it must be text, not 5"),
+    "a one for a yes": (BOOLEAN, 1, "it must be true or false, not 1"),
+    "a perhaps": (BOOLEAN, "perhaps", 'it must be true or false, not "perhaps"'),
+    "nothing for a yes or no": (BOOLEAN, "", 'it must be true or false, not ""'),
+    "an option that was not offered": (CHOICE, "2", 'it must be one of 1, true, "1", null, "", not "2"'),
+    "a list for a choice": (CHOICE, ["1"], 'it must be one of 1, true, "1", null, "", not ["1"]'),
+    "options that were not offered": (CHOICES, ["a", "x"], 'it[1] must be one of "a", "b", "c,d", not "x"'),
+    "too few": (CHOICES, [], "it must name at least 1"),
+    "no list": (CHOICES, {"a": True}, 'it must be a list, not {"a": true}'),
+    "text that is no JSON": (OBJECT, "{a: 1}", 'it must be an object, not "{a: 1}"'),
+    "JSON with a number out of range": (OBJECT, '{"a": 1e999}', 'it must be an object, not "{\\"a\\": 1e999}"'),
+    "JSON without end": (OBJECT, "[" * 100_000, f'it must be an object, not "{"[" * 56}...'),
+    "JSON too deep": (OBJECT, '{"a":' + "[" * 120 + "]" * 120 + "}", "it is nested more than 100 levels deep"),
+}
+
+
+@pytest.mark.parametrize(("field", "sent", "problem"), NOT_READ.values(), ids=NOT_READ)
+def test_what_does_not_answer_is_no_answer(field: Field, sent: Json, problem: str) -> None:
+    _, problems = review(asked(field), {"it": sent})
+    assert problems == [problem]
+
+
+def test_a_line_that_could_be_one_option_or_several_is_neither() -> None:
+    choices = tuple(Choice(value, value, value) for value in ("a", "b", "a,b"))
+    field = one(FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}, choices=choices)
+    assert review(asked(field), {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
+    assert review(asked(field), {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
+    assert review(asked(field), {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
+
+
+def test_a_label_that_two_options_share_names_neither() -> None:
+    field = one(FieldType.CHOICE, {"enum": ["a", "b"]}, choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")))
+    assert read(field, "Same") == "Same"
+    assert review(asked(field), {"it": "Same"})[1] == ['it must be one of "a", "b", not "Same"']
+
+
+OPTIONAL = [replace(field, required=False) for field in (TEXT, NUMBER, INTEGER, CHOICES, OBJECT)]
+
+
+@pytest.mark.parametrize("field", OPTIONAL, ids=lambda field: field.type.value)
+@pytest.mark.parametrize("sent", [{}, {"it": ""}, {"it": None}], ids=["left out", "empty", "null"])
+def test_an_optional_field_left_empty_is_no_answer_to_it(field: Field, sent: Mapping[str, Json]) -> None:
+    assert review(asked(field), sent) == ({}, [])
+
+
+@pytest.mark.parametrize("sent", [{}, {"it": None}, {"other": 1}], ids=["left out", "null", "something else"])
+def test_a_required_field_must_be_there(sent: Mapping[str, Json]) -> None:
+    assert review(asked(TEXT), sent) == ({}, ["it is required"])
+
+
+def test_empty_text_is_an_answer_where_the_app_allows_it() -> None:
+    assert review(asked(TEXT), {"it": ""}) == ({"it": ""}, [])
+    optional = replace(CHOICE, required=False)
+    assert review(asked(optional), {"it": ""}) == ({"it": ""}, [])
+
+
+def test_null_is_an_answer_where_the_app_allows_it() -> None:
+    for kind in ("null", ["string", "null"]):
+        assert review(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == ({"it": None}, [])
+
+
+def test_a_field_nobody_asked_for_is_left_out() -> None:
+    assert review(asked(TEXT), {"it": "a", "admin": True}) == ({"it": "a"}, [])
+
+
+@pytest.mark.parametrize("sent", [None, [], "it", 5, True], ids=repr)
+def test_an_answer_that_is_no_object_is_none(sent: Json) -> None:
+    assert review(asked(TEXT), sent) == ({}, ["the answer must be an object with one member per field"])
+
+
+# --- what the app says of its fields together ---
+
+EITHER: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {"mail": {"type": "string"}, "phone": {"type": "string"}},
+    "anyOf": [{"required": ["mail"]}, {"required": ["phone"]}],
+}
+MAIL = Field("mail", FieldType.TEXT, {"type": "string"}, required=False)
+PHONE = Field("phone", FieldType.TEXT, {"type": "string"}, required=False)
+
+
+def test_fields_that_fit_one_by_one_must_fit_together() -> None:
+    question = asked(MAIL, PHONE, whole=EITHER)
+    assert review(question, {"mail": "a@b", "phone": ""}) == ({"mail": "a@b"}, [])
+    assert review(question, {"mail": "", "phone": ""}) == ({}, ["the answer fits none of 2 allowed forms"])
+
+
+def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
+    assert review(asked(PHONE, whole=EITHER), {"phone": ""}) == ({}, [])
+
+
+# --- who answered ---
+
+FLOOR = 0.02
+BY_ITSELF = "The host answered by itself in 5.0 ms; no person was asked."
+
+ATTRIBUTED: dict[str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcome, AnsweredBy, str]]] = {
+    # destructive, outcome, said to be by, the slowest step in seconds, confirmed
+    "a person's yes": (True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.02, True, (Outcome.ACCEPTED, AnsweredBy.PERSON, "")),
+    "a host's decline": (False, Outcome.DECLINED, AnsweredBy.PERSON, 0.005, False, (Outcome.DECLINED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
+    "a host's harmless yes": (False, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True, (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
+    "a host's no to something final": (True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, False, (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
+    "a host's yes to something final": (
+        *(True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True),
+        (
+            Outcome.UNSUPPORTED,
+            AnsweredBy.HOST_POLICY,
+            "The host confirmed this by itself in 5.0 ms; no person was asked, so it is not confirmed.",
+        ),
+    ),
+    "a model's answer": (False, Outcome.ACCEPTED, AnsweredBy.MODEL, 0.005, False, (Outcome.ACCEPTED, AnsweredBy.MODEL, "")),
+}
+
+
+@pytest.mark.parametrize(("destructive", "outcome", "by", "took", "confirmed", "expected"), ATTRIBUTED.values(), ids=ATTRIBUTED)
+def test_who_answered_is_told_by_how_long_it_took(
+    destructive: bool, outcome: Outcome, by: AnsweredBy, took: float, confirmed: bool, expected: tuple[Outcome, AnsweredBy, str]
+) -> None:
+    question = Question("q1", Kind.CONFIRM, "Delete all?", (BOOLEAN,), "https://app.example", destructive=destructive)
+    content = {"confirmed": confirmed} if outcome is Outcome.ACCEPTED else {}
+    answer = attribute(question, Answer(outcome, by, content, latency=9.0), took, FLOOR)
+    assert (answer.outcome, answer.answered_by, answer.reason) == expected
+    assert answer.content == (content if answer.outcome is outcome else {})
+
+
+def test_a_question_with_one_secret_field_is_secret() -> None:
+    assert not asked(TEXT, NUMBER).secret
+    assert asked(TEXT, replace(NUMBER, secret=True)).secret

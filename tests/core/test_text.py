@@ -1,0 +1,77 @@
+"""Text from outside, made safe to show."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abp_bridge.core import text
+
+JOINERS = "\u200c\u200d"
+MARKER = " … [{} more characters not shown]"
+
+LABELS = {
+    "plain words": ("Delete all", "Delete all"),
+    "other scripts": ("削除 удалить", "削除 удалить"),
+    "line breaks become spaces": ("one\r\ntwo\nthree\u2028four\x85five\x0bsix", "one two three four five six"),
+    "spaces at the ends and in rows": ("  a \t  b  ", "a b"),
+    "a right-to-left override": ("Pay \u202e001$", "Pay 001$"),
+    "isolates": ("\u2066a\u2069", "a"),
+    "an escape sequence": ("\x1b[2JYes", "[2JYes"),
+    "zero-width space": ("pass\u200bword", "password"),
+    "joined emoji stay whole": ("👩\u200d🚀", "👩\u200d🚀"),
+    "a lone surrogate is marked": ("a\ud800b", "a\ufffdb"),
+    "a private character is marked": ("\ue000", "\ufffd"),
+    "a number": (7, "7"),
+    "nothing": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("given_text", "shown"), LABELS.values(), ids=LABELS)
+def test_a_label_is_one_safe_line(given_text: object, shown: str) -> None:
+    assert text.label(given_text) == shown
+
+
+MESSAGES = {
+    "lines stay": ("one\ntwo\r\nthree", "one\ntwo\nthree"),
+    "a carriage return alone does not go back over the line": ("Yes\rNo", "Yes No"),
+    "tabs stay, blank ends do not": ("\n\ta\tb\n", "a\tb"),
+    "a form feed": ("a\x0cb", "a b"),
+    "a null": ("a\0b", "ab"),
+}
+
+
+@pytest.mark.parametrize(("given_text", "shown"), MESSAGES.values(), ids=MESSAGES)
+def test_a_message_keeps_its_lines_and_nothing_else_that_moves_a_cursor(given_text: str, shown: str) -> None:
+    assert text.message(given_text) == shown
+
+
+def test_what_is_cut_is_counted() -> None:
+    assert text.label("x" * 250) == "x" * 200 + MARKER.format(50)
+    assert text.label("x" * 200) == "x" * 200
+    assert text.message("y" * 4_001) == "y" * 4_000 + MARKER.format(1)
+    assert text.label("word " * 3, 5) == "word" + MARKER.format(9)
+
+
+@given(st.text(st.characters(exclude_categories=())), st.integers(1, 40), st.booleans())
+def test_nothing_shown_can_repaint_a_question(given_text: str, limit: int, lines: bool) -> None:
+    shown = text.message(given_text, limit) if lines else text.label(given_text, limit)
+    kept = "\n\t" if lines else ""
+    hidden = [each for each in shown if each not in JOINERS + kept and unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
+    assert hidden == []
+    assert shown.encode().decode() == shown
+
+
+@given(st.text(st.characters(exclude_categories=())), st.integers(1, 40))
+def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: int) -> None:
+    whole, shown = text.message(given_text, 10_000), text.message(given_text, limit)
+    if len(whole) <= limit:
+        assert shown == whole
+    else:
+        start, _, rest = shown.rpartition(" … [")
+        assert whole.startswith(start)
+        assert len(start) <= limit
+        assert rest == f"{len(whole) - limit} more characters not shown]"

@@ -1,0 +1,74 @@
+"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude]: the closing line is 'N passed, N failed'."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from . import claude, codex, goose, install
+from .model import Model
+from .stage import Check, Stage
+
+HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS}
+
+
+def main() -> int:
+    options = _options()
+    keep: Path = options.keep or Path(tempfile.mkdtemp(prefix="abp-hosts-"))
+    passed = failed = 0
+    for host in options.host or HOSTS:
+        try:
+            program = install.program(host, options.hosts.resolve())
+        except install.NotInstalled as problem:
+            print(f"failed   {host} cannot be installed: {problem}", flush=True)
+            failed += 1
+            continue
+        for check in HOSTS[host]:
+            if _passes(check, keep.resolve() / host / check.__name__, program):
+                passed += 1
+            else:
+                failed += 1
+    if failed or options.keep:
+        print(f"What went over the wires is in {keep}")
+    else:
+        shutil.rmtree(keep, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="The bridge under real hosts, with a scripted model and no network.")
+    parser.add_argument(
+        "--hosts", type=Path, default=install.CACHE, metavar="DIR", help=f"where the hosts are, or are to be installed ({install.CACHE})"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes, transcripts and recorded wires here")
+    parser.add_argument("host", nargs="*", choices=[*HOSTS, []], help=f"which ones: {', '.join(HOSTS)} (all)")
+    return parser.parse_args()
+
+
+def _passes(check: Check, folder: Path, program: Path) -> bool:
+    started = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with Model() as model:
+            stage = Stage(folder, program, model)
+            try:
+                check(stage)
+            finally:
+                stage.referee()
+    except Exception:
+        traceback.print_exc()
+        verdict = "failed"
+    else:
+        verdict = "passed"
+    print(f"{verdict}   {folder.parent.name}: {check.__name__.replace('_', ' ')} ({time.monotonic() - started:.1f} s)", flush=True)
+    return verdict == "passed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

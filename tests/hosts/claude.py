@@ -1,0 +1,54 @@
+"""Claude Code as an ACP agent (`claude-agent-acp`): relays what its servers ask to the editor, in order, and lists tools again when they change."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+
+from .acp import Editor, editor
+from .stage import Json, Stage, accept, asking, calling, gist
+
+
+def claude(stage: Stage) -> AbstractContextManager[Editor]:
+    """`claude-agent-acp` in an editor."""
+    quiet = dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "IS_SANDBOX"), "1")
+    env = stage.environment(ANTHROPIC_BASE_URL=stage.model.url, ANTHROPIC_API_KEY="none", ENABLE_TOOL_SEARCH="false", **quiet)
+    return editor(stage, [stage.program], env)
+
+
+def a_form_is_relayed_to_the_editor(stage: Stage) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}
+    with claude(stage) as agent:
+        (shown,), response = agent.ask("elicitation/input", accept(name="Ann", age=7), prompt="Who?", schema=schema)
+    assert (shown["mode"], shown["message"]) == ("form", "demo asks: Who?")
+    assert list(shown["requestedSchema"]["properties"]) == ["name", "age"]
+    assert gist(response) == (True, {"value": {"name": "Ann", "age": 7}}, "person")
+
+
+def a_capability_that_an_app_adds_becomes_a_tool(stage: Stage) -> None:
+    with claude(stage) as agent:
+        agent.play(calling("abp_call", capability="demo.grow"))
+        before = len(stage.model.requests)
+        agent.play(calling("demo_grown"))
+    assert [stage.model.requests[at].offers("demo_grown") for at in (0, before)] == [False, True]
+    assert stage.results()[-1]["content"][0]["text"] == "here I am"
+
+
+def a_cancelled_turn_ends_the_question(stage: Stage) -> None:
+    """Claude takes the call back and, a moment later, answers the question with `cancel`: either may end it."""
+    with claude(stage) as agent:
+        agent.begin(asking("elicitation/confirm", message="Book?"))
+        agent.question()
+        agent.cancel()
+        assert agent.finish() == "cancelled"
+        agent.play(calling("abp_status"))
+    status: Json = json.loads(stage.results()[-1]["content"][0]["text"])
+    assert status["questions"]["open"] == status["apps"]["demo"]["running"] == []
+    assert status["questions"]["ended"][0]["outcome"] in ("withdrawn", "cancelled")
+
+
+CHECKS = (
+    a_form_is_relayed_to_the_editor,
+    a_capability_that_an_app_adds_becomes_a_tool,
+    a_cancelled_turn_ends_the_question,
+)

@@ -1,0 +1,75 @@
+"""Stands beside a program: becomes it, after leaving behind a process that copies its stdin, stdout and stderr and writes down each line first.
+
+    python recorder.py PREFIX COMMAND ARG...
+
+So whoever starts the program has the program itself as child, signals, exit code and all. PREFIX-PID.jsonl gets one object a line: `{"time": SECONDS,
+"from": "host" | "program", "message": ...}`, the message as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "ended": true}`.
+Imports little: what it adds to the start is taken from the program's first second.
+"""
+
+import os
+import sys
+import threading
+import time
+from typing import BinaryIO
+
+START = time.monotonic()
+
+
+class Record:
+    """The file, written a line at a time from three threads."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
+        self._lock = threading.Lock()
+
+    def add(self, members: bytes) -> None:
+        with self._lock:
+            self._file.write(b'{"time": %.4f, %s}\n' % (time.monotonic() - START, members))
+
+    def copy(self, who: bytes, source: BinaryIO, sink: BinaryIO) -> None:
+        """Until `source` ends or `sink` is gone; then both are closed, so that either side learns of the other's end."""
+        try:
+            while line := source.readline():
+                self.add(b'"from": "%s", "message": %s' % (who, line.rstrip(b"\r\n") or b"null"))
+                sink.write(line)
+            sink.close()
+        except BrokenPipeError:
+            source.close()
+
+    def note(self, source: BinaryIO) -> None:
+        import json
+
+        while line := source.readline():
+            self.add(b'"stderr": ' + json.dumps(line.decode(errors="replace").rstrip()).encode())
+
+
+def main() -> None:
+    prefix, *command = sys.argv[1:]
+    name = f"{prefix}-{os.getpid()}.jsonl"
+    (stdin, inward), (outward, stdout), (complaints, stderr) = os.pipe(), os.pipe(), os.pipe()
+    if os.fork():
+        for mine, standard in ((stdin, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(mine, standard)
+        os.execvp(command[0], command)  # the pipes themselves are closed on exec
+    os.setsid()
+    for other in (stdin, stdout, stderr):
+        os.close(other)
+    record = Record(name)
+    reading, answering = (os.fdopen(fd, "rb") for fd in (0, outward))
+    asking, writing = (os.fdopen(fd, "wb", buffering=0) for fd in (inward, 1))
+    threads = [
+        threading.Thread(target=record.copy, args=(b"program", answering, writing)),
+        threading.Thread(target=record.note, args=(os.fdopen(complaints, "rb"),)),
+    ]
+    threading.Thread(target=record.copy, args=(b"host", reading, asking), daemon=True).start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    record.add(b'"ended": true')
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

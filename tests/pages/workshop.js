@@ -1,0 +1,127 @@
+// An app whose one capability does what its parameter says, and that remembers what was done to it.
+// In the address, `cancel` is the form of cancel() that it has, `list` how listCapabilities() answers.
+'use strict';
+
+const wishes = new URLSearchParams(location.search);
+const done = { initialized: 0, cancelled: [], aborted: [] };
+let valid = true;
+
+const holding = (signal) => new Promise((resolve, reject) => {
+  signal.addEventListener('abort', () => (done.aborted.push(signal.reason.message), reject(signal.reason)));
+});
+
+const WORKS = {
+  ask: ({ by, request }) => window[by](request),
+  hookAsk: ({ request }) => window.abp.onElicitation(request),
+  // The same request object by two names, twice.
+  askTwice: async ({ request }) => {
+    const ask = () => Promise.all([window.__abp_elicitation(request), window.abp.onElicitation(request)]);
+    return [await ask(), await ask()];
+  },
+  tell: ({ by, message, more }) => window[by](message, more),
+  hookTell: ({ hook, message }) => window.abp[hook](message),
+  tellTwice: ({ message }) => (window.__abp_notification(message), window.__abp_notify(message), window.abp.onNotification(message)),
+  flood: ({ times }) => {
+    for (let time = 0; time < times; time++) window.__abp_notification({ event: 'counted', data: { time } });
+    window.__abp_progress({ progress: times });
+  },
+  tellThenAsk: async ({ request }) => {
+    window.__abp_notification({ event: 'before' });
+    return window.__abp_elicitation(request);
+  },
+  tellTooMuch: () => window.__abp_notification({ event: 'much', data: 'x'.repeat(2 ** 23) }),
+  askTooMuch: () => window.__abp_elicitation({ method: 'elicitation/input', params: { prompt: 'x'.repeat(2 ** 23) } }),
+  askNonsense: () => window.__abp_elicitation(window),
+  confirm: () => confirm('Delete all?'),
+  prompt: () => prompt('Your name?', 'Ann'),
+  alert: () => alert('Look!'),
+  confirmLater: () => setTimeout(() => (document.title = String(confirm('Later?'))), 0) && null,
+  title: () => document.title,
+  names: () => Object.getOwnPropertyNames(window).filter((name) => /abp/i.test(name)).sort(),
+  hold: (_, { signal }) => holding(signal),
+  done: () => done,
+  leave: ({ to }) => void location.assign(to),
+  askAndLeave: async ({ request, to }) => {
+    window.__abp_elicitation(request);
+    location.assign(to);
+  },
+  reload: () => void location.reload(),
+  stay: () => (history.pushState(null, '', '/elsewhere'), (location.hash = 'here'), location.pathname),
+  leaveUnwillingly: ({ to }) => {
+    addEventListener('beforeunload', (event) => event.preventDefault());
+    location.assign(to);
+  },
+  open: ({ url }) => void window.open(url),
+  download: () => Object.assign(document.createElement('a'), { href: 'data:application/x-test,x', download: 'x.bin' }).click(),
+  large: ({ size }) => '👍'.repeat(size / 2),
+  spin: () => { for (;;); },
+  throw: () => { throw new TypeError('no such thing'); },
+  reject: () => Promise.reject({ code: 'OUT_OF_PAPER', message: 'Load paper', retryable: true }),
+  rejectText: () => Promise.reject('just so'),
+  rejectResponse: () => Promise.reject({ success: false, error: { code: 'A_RESPONSE', message: 'rejected' } }),
+  expire: () => (valid = false),
+  cycle: () => { const ring = { name: 'ring' }; ring.self = ring; return ring; },
+  binary: () => ({
+    buffer: new Uint8Array([1, 2, 3]).buffer,
+    part: new Uint8Array([0, 1, 2, 3]).subarray(1, 3),
+    view: new DataView(new ArrayBuffer(2)),
+    blob: new Blob(['hi'], { type: 'text/plain' }),
+    file: new File(['hi'], 'hi.txt'),
+    typed: { mimeType: 'image/png', content: new Uint8Array([9]) },
+    beside: { mimeType: 'image/png', data: new Uint8Array([9]) },
+    empty: new ArrayBuffer(0),
+  }),
+  odd: () => ({
+    map: new Map([['a', new Map([[1, 2]])]]),
+    set: new Set([1, 2]),
+    date: new Date(0),
+    noDate: new Date(NaN),
+    big: 2n ** 70n,
+    not: [NaN, Infinity, -0],
+    gone: undefined,
+    work: () => 1,
+    holes: [undefined, () => 1],
+    element: document.createElement('p'),
+    error: Object.assign(new RangeError('far'), { far: 7 }),
+    regexp: /a+/g,
+    boxed: [Object('text'), Object(1), Object(true)],
+    url: new URL('https://app.example/x'),
+    query: new URLSearchParams('a=1'),
+    half: 'half \ud83d',
+    '__proto__x': 1,
+    get bad() { throw new Error('sealed'); },
+    proxy: new Proxy({}, { ownKeys() { throw new Error('shut'); } }),
+    window,
+  }),
+  deep: () => { let value = 'bottom'; for (let level = 0; level < 5000; level++) value = [value]; return value; },
+  undefined: () => undefined,
+  broken: () => { JSON.stringify = () => 'tampered'; JSON.parse = () => 'tampered'; Array.prototype.toJSON = () => 'tampered'; return [1, { a: ['b'] }]; },
+};
+
+const CANCELS = {
+  positional: (id) => (done.cancelled.push(id), typeof id === 'string' ? { callId: id, cancelled: true } : { callId: '', cancelled: false }),
+  object: ({ callId }) => (done.cancelled.push(callId ?? 'nothing'), { callId, cancelled: true }),
+  stub: () => ({ callId: '', cancelled: false }),
+  stuck: () => new Promise(() => {}),
+};
+
+window.abp = {
+  initialize: async ({ agent }) => {
+    done.initialized++;
+    valid = true;
+    const capabilities = wishes.get('list') === 'only' ? [] : [{ name: 'run', available: true }, { name: 'raw', available: true }];
+    return { sessionId: `s${done.initialized}`, protocolVersion: wishes.get('version') ?? '0.1', app: { id: 'workshop', name: agent.name }, capabilities };
+  },
+  shutdown: async () => {},
+  call: async (name, params, options) => {
+    if (!valid) return { success: false, error: { code: wishes.get('expired') ?? 'SESSION_EXPIRED', message: 'too old', retryable: true } };
+    const data = await WORKS[params.work](params, options);
+    return name === 'raw' ? data : { success: true, data };
+  },
+  cancel: CANCELS[wishes.get('cancel')],
+};
+if (wishes.get('cancel') === 'global') window.__abp_cancel = (id, reason) => done.cancelled.push(`${id}: ${reason}`);
+if (wishes.get('list') === 'rejects') window.abp.listCapabilities = () => Promise.reject(new Error('no list'));
+if (wishes.get('list') === 'empty') window.abp.listCapabilities = async () => [];
+if (wishes.get('list') === 'wrapped') window.abp.listCapabilities = async () => ({ success: true, data: [{ name: 'run', description: 'From the list' }] });
+if (wishes.get('refuse')) window.abp.initialize = () => Promise.reject({ code: 'NOT_SUPPORTED', message: 'not today' });

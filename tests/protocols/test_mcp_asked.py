@@ -1,0 +1,214 @@
+"""What an MCP server asks, as a question, and its answer on the way back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from abp_bridge.core import text
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.fields import decode_choices
+
+Json = Any
+
+VERSIONS = ("2025-06-18", "2025-11-25")
+
+
+def decode(properties: Json, message: str = "Fill this in", **more: Json) -> Question:
+    schema = {"type": "object", "properties": properties, **more}
+    return mcp.decode_form({"message": message, "requestedSchema": schema}, id="q", origin="server")
+
+
+# --- Question -> the wire -> Question -------------------------------------------------------------------------------------------------------
+
+labels = some.text(max_size=30).map(text.label)
+choices = some.lists(some.one_of(some.text(max_size=12), some.integers(-9, 99)), min_size=1, max_size=12).flatmap(
+    lambda values: some.lists(labels, min_size=len(values), max_size=len(values)).map(
+        lambda names: decode_choices([(value, name or value, "") for value, name in zip(values, names, strict=True)])
+    )
+)
+SCHEMAS: dict[FieldType, Json] = {
+    FieldType.TEXT: {"type": "string", "maxLength": 40},
+    FieldType.NUMBER: {"type": "number", "minimum": 0},
+    FieldType.INTEGER: {"type": "integer", "maximum": 9},
+    FieldType.BOOLEAN: {"type": "boolean"},
+    FieldType.JSON: {"type": "object", "properties": {"a": {"type": "string"}}},
+}
+
+
+@some.composite
+def fields(draw: some.DrawFn, name: str) -> Field:
+    kind = draw(some.sampled_from(FieldType))
+    offered: tuple[Choice, ...] = draw(choices) if kind in (FieldType.CHOICE, FieldType.CHOICES) else ()
+    values = [choice.value for choice in offered]
+    listed: dict[FieldType, Json] = {
+        FieldType.CHOICE: {"enum": values},
+        FieldType.CHOICES: {"type": "array", "items": {"enum": values}, "minItems": 1},
+    }
+    return Field(
+        name=name,
+        type=kind,
+        schema=SCHEMAS.get(kind) or listed[kind],
+        title=draw(labels),
+        required=draw(some.booleans()),
+        default=draw(some.sampled_from([MISSING, *values])) if kind is FieldType.CHOICE else MISSING,
+        choices=offered,
+    )
+
+
+@some.composite
+def questions(draw: some.DrawFn) -> Question:
+    names = draw(some.lists(some.text(min_size=1, max_size=10), unique=True, max_size=5))
+    return Question(
+        id="q",
+        kind=Kind.INPUT,
+        message=draw(some.text(max_size=60).map(text.message).filter(bool)),
+        fields=tuple(draw(fields(name)) for name in names),
+        origin="app",
+        wrapped=False,
+        destructive=draw(some.booleans()),
+    )
+
+
+def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tuple[str, str]]]]:
+    """What a field must have become on the other side: (type, required, choices) of each property that stands for it."""
+    offered = [(choice.key, choice.label) for choice in field.choices]
+    if field.type is FieldType.JSON:
+        return [(FieldType.TEXT, field.required, [])]
+    if field.type is FieldType.CHOICES and version == "2025-06-18":
+        return [(FieldType.BOOLEAN, False, []) for _ in offered]
+    return [(field.type, field.required, offered)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(question=questions())
+def test_a_question_of_ours_is_the_same_question_on_the_other_side(version: str, question: Question) -> None:
+    read = mcp.decode_form(mcp.encode_form(question, version), id="q", origin="bridge")
+
+    seen = [(field.type, field.required, [(choice.key, choice.label) for choice in field.choices]) for field in read.fields]
+    assert seen == [each for field in question.fields for each in crossed(field, version)]
+    assert read.message == text.message(f"app asks: {question.message}")
+    assert read.destructive is question.destructive
+
+
+@given(question=questions())
+def test_a_default_arrives_as_the_choice_it_was(question: Question) -> None:
+    read = mcp.decode_form(mcp.encode_form(question, "2025-11-25"), id="q", origin="bridge")
+    for field, same in zip(question.fields, read.fields, strict=True):
+        expected = next(
+            (choice.key for choice in field.choices if choice.value == field.default and type(choice.value) is type(field.default)), MISSING
+        )
+        assert same.default == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_was_wrong_before_is_part_of_what_is_asked(version: str) -> None:
+    question = Question("q", Kind.CONFIRM, "Sure?", (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),), "app", destructive=True)
+    read = mcp.decode_form(mcp.encode_form(question, version, problem="it was not"), id="q", origin="bridge")
+    assert (read.message, read.destructive) == ("app asks: Sure?\n\nPlease answer again: it was not.", True)
+
+
+# --- a server's own forms -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_form_becomes_one_question_of_several_fields() -> None:
+    question = decode(
+        {
+            "name": {"type": "string", "title": "Name", "description": "Yours"},
+            "age": {"type": "integer", "minimum": 0},
+            "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"], "default": "l"},
+            "extras": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}},
+        },
+        required=["name", "size"],
+    )
+    assert [(field.type, field.required) for field in question.fields] == [
+        (FieldType.TEXT, True),
+        (FieldType.INTEGER, False),
+        (FieldType.CHOICE, True),
+        (FieldType.CHOICES, False),
+    ]
+    assert (question.kind, question.origin, question.wrapped, question.destructive) == (Kind.INPUT, "server", False, False)
+    assert (question.fields[0].title, question.fields[0].description, question.fields[2].default) == ("Name", "Yours", "l")
+    content = {"name": "Ada", "age": "7", "size": "Small", "extras": ["a", "B"]}
+    assert review(question, content) == ({"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]}, [])
+
+
+def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
+    question = decode({"where": {"type": "object", "properties": {"x": {"type": "number"}}}})
+    assert question.fields[0].type is FieldType.JSON
+
+
+def test_an_empty_form_asks_only_for_consent() -> None:
+    assert decode({}).fields == ()
+    assert mcp.decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields == ()
+
+
+def test_a_message_of_nothing_still_says_something() -> None:
+    assert decode({}, message="\u202e\n").message == "Please fill this in."
+
+
+def test_what_is_shown_holds_no_control_characters() -> None:
+    question = decode({"a": {"type": "string", "title": "\x1b[2JName"}}, message="Hello\x1b[31m\u202e you")
+    assert (question.message, question.fields[0].title) == ("Hello[31m you", "[2JName")
+
+
+NONSENSE: list[tuple[Json, str]] = [
+    (None, "must be an object"),
+    ([], "must be an object"),
+    ({"mode": "url", "message": "Go", "url": "https://a"}, "mode 'url'"),
+    ({"mode": None, "message": "Go", "requestedSchema": {}}, "mode"),
+    ({"requestedSchema": {}}, "message"),
+    ({"message": 3, "requestedSchema": {}}, "message"),
+    ({"message": "Go"}, "requestedSchema"),
+    ({"message": "Go", "requestedSchema": "string"}, "requestedSchema"),
+    ({"message": "Go", "requestedSchema": {"type": "string"}}, "'object', not 'string'"),
+    ({"message": "Go", "requestedSchema": {"properties": ["a"]}}, "properties"),
+    ({"message": "Go", "requestedSchema": {"properties": {"a": "string"}}}, "property 'a'"),
+    ({"message": "Go", "requestedSchema": {"properties": {str(n): {} for n in range(201)}}}, "at most 200"),
+]
+
+
+@pytest.mark.parametrize(("raw", "words"), NONSENSE)
+def test_nonsense_is_refused_in_words(raw: Json, words: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=words):
+        mcp.decode_form(raw, id="q", origin="server")
+
+
+json_values = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.text(max_size=8),
+    lambda inner: (
+        some.lists(inner, max_size=4) | some.dictionaries(some.sampled_from(["type", "properties", "enum", "items", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+forms = some.fixed_dictionaries(
+    {}, optional={"mode": some.just("form") | json_values, "message": some.text() | json_values, "requestedSchema": json_values}
+)
+
+
+@given(raw=json_values | forms)
+def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
+    with suppress(RemoteProtocolError):
+        assert mcp.decode_form(raw, id="q", origin="server").message
+
+
+# --- the answer -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_only_an_accept_carries_content(outcome: Outcome) -> None:
+    result = mcp.encode_reply(outcome, {"a": 1})
+    actions = {Outcome.ACCEPTED: "accept", Outcome.DECLINED: "decline"}
+    assert result["action"] == actions.get(outcome, "cancel")
+    assert result.get("content") == ({"a": 1} if outcome is Outcome.ACCEPTED else None)
+
+
+def test_a_reply_is_read_back_as_it_was_given() -> None:
+    question = decode({"a": {"type": "integer"}})
+    assert mcp.decode_reply(mcp.encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (mcp.Action.ACCEPT, {"a": 1})
