@@ -21,9 +21,26 @@ An app is named by TARGET:
 Try it:
   abp-bridge demo                          see every kind of question, here in this terminal
   abp-bridge serve --app demo              what an MCP host launches
+  abp-bridge acp --app demo -- goose acp   what an ACP editor launches in place of its agent
 
 Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT, ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
 """
+
+ACP = """\
+Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the editor this command where it has the agent's:
+
+  abp-bridge acp --app https://app.example -- claude-agent-acp
+  abp-bridge acp --app demo -- goose acp
+  abp-bridge acp -- goose acp              no app: only the agent's own questions
+
+- The agent gets the apps' tools. What an app asks while one runs, the editor is asked, not the model.
+- An editor without forms is asked by buttons, at most four at a time. The agent's own forms too: it is told that forms are shown here.
+- Everything else passes byte for byte, both ways.
+
+The agent's stderr is ours, and so is its exit code.
+"""
+
+_APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,14 +80,19 @@ def _parser() -> argparse.ArgumentParser:
         help="the bridge itself, on stdin and stdout, for an MCP host to launch",
         description="The stdio bridge: an MCP server (2025-06-18 and 2025-11-25). Hosts launch it; it is not for typing at.",
     )
-    option = serve.add_argument
-    option("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
-    option(
-        "--allow", action="append", dest="allowed_hosts", metavar="HOST", help="a private host on which the model may connect apps. May be repeated"
-    )
-    option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
-    option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    _add_app_options(serve)
     serve.set_defaults(run=_serve)
+
+    acp = commands.add_parser(
+        "acp",
+        help="an ACP agent with the apps' tools, for an editor to launch in place of the agent",
+        usage="abp-bridge acp [OPTION]... -- AGENT [ARGUMENT]...",
+        description=ACP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_app_options(acp)
+    acp.add_argument("agent", nargs="+", metavar="AGENT", help="the agent's command and arguments, after --")
+    acp.set_defaults(run=_acp)
 
     demo = commands.add_parser(
         "demo",
@@ -82,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     demo.set_defaults(run=_demo)
     return parser
+
+
+def _add_app_options(command: argparse.ArgumentParser) -> None:
+    option = command.add_argument
+    option("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
+    option(
+        "--allow", action="append", dest="allowed_hosts", metavar="HOST", help="a private host on which the model may connect apps. May be repeated"
+    )
+    option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
+    option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
 
 
 def _settings(options: argparse.Namespace, *names: str) -> Any:
@@ -98,7 +130,13 @@ def _settings(options: argparse.Namespace, *names: str) -> Any:
 def _serve(options: argparse.Namespace) -> int:
     from abp_bridge.serve import run
 
-    return run(_settings(options, "apps", "allowed_hosts", "output_dir", "headless"))
+    return run(_settings(options, *_APP_OPTIONS))
+
+
+def _acp(options: argparse.Namespace) -> int:
+    from abp_bridge.acp import run
+
+    return run(_settings(options, *_APP_OPTIONS), options.agent)
 
 
 def _demo(options: argparse.Namespace) -> int:

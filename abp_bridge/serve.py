@@ -35,7 +35,7 @@ def run(settings: Settings) -> int:
 async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
     async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
         serving = anyio.CancelScope()
-        await signals.start(_watch, serving)
+        await signals.start(watch, serving)
         door = _Door(settings, tasks)
         door.link = Link(Peer(), source, sink, on_message=door.on_message, withdraw=door.take_back)
         with serving:
@@ -92,7 +92,7 @@ class _Door:
         return self.bridges[-1]
 
 
-async def _watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+async def watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
     """The first signal ends the serving; later ones find it ending already (some hosts send SIGINT twice, then SIGTERM)."""
     with anyio.open_signal_receiver(*SIGNALS) as received:
         task_status.started()

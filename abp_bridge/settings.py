@@ -26,7 +26,6 @@ class Settings:
     download_timeout: float = 30.0
     question_timeout: float = 600.0
     person_floor: float = 0.15  # an answer faster than this is not a person's
-    log_level: str = "warning"
 
 
 def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> Settings:
@@ -59,14 +58,6 @@ def _yes_or_no(text: str) -> bool:
     return known[text.strip().lower()]
 
 
-def _level(text: str) -> str:
-    if text.lower() not in LOG_LEVELS:
-        raise ValueError(f"it must be one of {', '.join(LOG_LEVELS)}")
-    return text.lower()
-
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "output_dir": ("ABP_OUTPUT_DIR", str),
     "headless": ("ABP_HEADLESS", _yes_or_no),
@@ -77,5 +68,4 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "download_timeout": ("ABP_DOWNLOAD_TIMEOUT", _milliseconds),
     "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
     "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
-    "log_level": ("ABP_LOG_LEVEL", _level),
 }

@@ -1,6 +1,6 @@
-"""A program that asks one ABP question at its terminal and prints what came back: `python asker.py REQUEST`.
+"""A program that asks its terminal and prints what came back: `python asker.py REQUEST...`, each an ABP question or an MCP form.
 
-SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws the question, SIGINT is what the demo makes of it.
+SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, SIGINT is what the demo makes of it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,28 @@ import sys
 import anyio
 from anyio.abc import TaskStatus
 
+from abp_bridge.core.question import Question
 from abp_bridge.hosts.terminal import Terminal
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.mcp import decode_form
 
 
 async def ask() -> None:
     terminal = Terminal()
-    question = decode_question(json.loads(sys.argv[1]), id="q", origin="https://app.example")
     scope = anyio.CancelScope()
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(heed, terminal, scope)
+    async with anyio.create_task_group() as signals:
+        await signals.start(heed, terminal, scope)
         with scope:
-            reply = await terminal.ask(question)
-            print("REPLY", json.dumps([reply.outcome.value, dict(reply.content), terminal.interrupts]))
-        tasks.cancel_scope.cancel()
+            async with anyio.create_task_group() as asking:
+                for request in map(json.loads, sys.argv[1:]):
+                    decode = decode_form if "requestedSchema" in request else decode_question
+                    asking.start_soon(put, terminal, decode(request, id="q", origin="https://app.example"))
+        signals.cancel_scope.cancel()
+
+
+async def put(terminal: Terminal, question: Question) -> None:
+    reply = await terminal.ask(question)
+    print("REPLY", json.dumps([reply.outcome.value, dict(reply.content), terminal.interrupts]))
 
 
 async def heed(terminal: Terminal, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,8 +113,8 @@ def test_off_a_terminal_it_runs_through_and_says_who_answered(env: dict[str, str
 
 def test_the_account_has_every_question_with_its_route_and_who_answered(env: dict[str, str]) -> None:
     ended = run({**env, "COLUMNS": "140"})
-    rows = [line.split("  ") for line in ended.stdout.split("── The account")[1].splitlines() if line[:3].strip().isdigit()]
-    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    table = [re.split(" {2,}", line.strip()) for line in ended.stdout.split("── The account")[1].splitlines()]
+    cells = [row for row in table if row[0].isdigit()]
     assert [row[1] for row in cells] == ASKED
     assert cells[0][2:6] == ["input", "accepted", "script", "mcp-form"]
     assert cells[11][2:6] == ["resource", "unsupported", "nobody", "-"]
@@ -165,6 +166,19 @@ def test_a_missing_browser_is_a_clear_error(env: dict[str, str]) -> None:
     assert "/nonexistent/chrome" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "bug" not in ended.stderr
+
+
+def test_the_same_trip_is_told_by_a_page_in_a_browser(env: dict[str, str]) -> None:
+    events = told({**env, "ABP_CHROME_SANDBOX": "0"}, "--browser")
+    assert {event["from"] for event in of(events, "asked")} == {"demo page"}
+    assert [event["message"] for event in of(events, "asked")] == [message for message in ASKED if "photo" not in message]
+    assert [event["failed"] for event in of(events, "result")] == [False, False, False]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has no sandbox")
+def test_without_a_sandbox_it_says_so(env: dict[str, str]) -> None:
+    ended = run({**env, "ABP_CHROME": "/nonexistent/chrome"}, "--browser")
+    assert "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0)" in " ".join(ended.stdout.split())
 
 
 # --- as JSON lines --------------------------------------------------------------------------------------------------------------------------

@@ -12,19 +12,22 @@ from typing import Any
 import pytest
 from screen import BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, SPACE, UP, Screen
 
+from abp_bridge.core.question import Kind, Question
+from abp_bridge.hosts.contract import SurfaceRefused
+from abp_bridge.hosts.terminal import Terminal
+
 Json = Any
 
 ASKER = str(Path(__file__).with_name("asker.py"))
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "März"]
 
 
-class Asked(Screen):
-    """A screen with one question on it."""
+class Asking(Screen):
+    """A screen on which questions are asked."""
 
-    def __init__(self, method: str, params: Json, **env: str) -> None:
+    def __init__(self, *requests: Json, **env: str) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        request = json.dumps({"method": f"elicitation/{method}", "params": params})
-        super().__init__([sys.executable, ASKER, request], {**kept, **env})
+        super().__init__([sys.executable, ASKER, *map(json.dumps, requests)], {**kept, **env})
         self.until("● https://app.example asks")
 
     def reply(self) -> Json:
@@ -38,6 +41,13 @@ class Asked(Screen):
 @pytest.fixture(params=["xterm-256color", "dumb"])
 def term(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+class Asked(Asking):
+    """A screen with one ABP question on it."""
+
+    def __init__(self, method: str, params: Json, **env: str) -> None:
+        super().__init__({"method": f"elicitation/{method}", "params": params}, **env)
 
 
 def ready(screen: Asked, term: str) -> None:
@@ -244,6 +254,61 @@ def test_declining_one_field_declines_the_question() -> None:
         screen.until("Esc cancels")
         screen.press(CTRL_D)
         assert screen.reply() == ["declined", {}, 0]
+
+
+def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"mail": {"type": "string"}, "phone": {"type": "string"}},
+        "anyOf": [{"required": ["mail"]}, {"required": ["phone"]}],
+    }
+    with Asked("input", {"prompt": "How can we reach you?", "schema": schema}) as screen:
+        screen.until("mail:")
+        screen.press(ENTER)
+        screen.until("phone:")
+        screen.press(ENTER)
+        screen.until("fits none of 2 allowed forms")
+        screen.until("Esc cancels")
+        screen.until("mail:")
+        screen.press("a@b.org", ENTER)
+        screen.until("Esc cancels")
+        screen.until("phone:")
+        screen.press(ENTER)
+        assert screen.reply() == ["accepted", {"mail": "a@b.org"}, 0]
+
+
+@pytest.mark.parametrize(("keys", "ending"), [([ENTER], ["accepted", {}, 0]), ([DOWN, ENTER], ["declined", {}, 0])])
+def test_a_form_without_fields_asks_for_consent(keys: list[str], ending: Json) -> None:
+    with Asking({"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}) as screen:
+        screen.until("Accept")
+        screen.until("Decline to answer")
+        screen.press(*keys)
+        assert screen.reply() == ending
+
+
+def test_questions_that_come_together_are_asked_one_after_the_other() -> None:
+    first, second = ({"method": "elicitation/input", "params": {"prompt": prompt}} for prompt in ("First?", "Second?"))
+    with Asking(first, second) as screen:
+        screen.until("First?")
+        screen.until("Answer:")
+        assert "Second?" not in screen.shown
+        screen.press("1", ENTER)
+        assert "Answer: 1" in screen.until("Second?")
+        screen.until("Esc cancels")
+        screen.press("2", ENTER)
+        screen.until("Answer: 2")
+        assert screen.end() == 0
+        assert [line for line in screen.shown.splitlines() if "REPLY" in line] == [
+            'REPLY ["accepted", {"value": "1"}, 0]',
+            'REPLY ["accepted", {"value": "2"}, 0]',
+        ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.SAMPLING])
+async def test_what_is_no_form_is_refused(kind: Kind) -> None:
+    with pytest.raises(SurfaceRefused):
+        await Terminal().ask(Question("q", kind, "A photo?", (), "app"))
 
 
 def test_a_secret_is_never_on_the_screen(term: str) -> None:

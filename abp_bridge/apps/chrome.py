@@ -81,16 +81,22 @@ class _Ending:
         self._group: int | None = None
 
     async def start(self) -> Playwright:
-        """Start the driver. Cancelling this does not leave it behind: begun, it is started to the end and then ended."""
+        """Start the driver. Cancelling this does not leave it behind: once begun, it is started and then ended, if need be later."""
         starting = asyncio.ensure_future(self._manager.start())
         try:
             return await asyncio.shield(starting)
         except BaseException:
-            with anyio.move_on_after(GRACE, shield=True), suppress(Exception):
-                await asyncio.shield(starting)
-                await self.end()
-            starting.cancel()
+            ending = asyncio.ensure_future(self._end_started(starting))
+            _ending_late.add(ending)
+            ending.add_done_callback(_ending_late.discard)
+            with anyio.move_on_after(GRACE, shield=True):
+                await asyncio.shield(ending)
             raise
+
+    async def _end_started(self, starting: asyncio.Future[Playwright]) -> None:
+        with suppress(Exception):  # nobody is left to tell
+            await starting
+            await self.end()
 
     async def learn_group(self) -> None:
         """Which processes are the browser's: they are asked for while it still answers."""
@@ -106,23 +112,30 @@ class _Ending:
         """Close browser and driver; what is not gone within `GRACE` is killed."""
         with anyio.move_on_after(GRACE):
             if self.browser is not None:
-                with suppress(PlaywrightError):
+                with anyio.move_on_after(GRACE / 2), suppress(PlaywrightError):
                     await self.browser.close()
             await self._manager.__aexit__()
+        await self._kill()
+
+    async def _kill(self) -> None:
+        # Playwright has no public name for its driver's process. Where it is not found here, the driver ends a little later, when its stdin has.
+        client = getattr(self._manager, "_client", None) or getattr(self._manager, "_connection", None)
+        transport = getattr(client, "_transport", None)
+        node: Any = getattr(transport, "_proc", None)
+        lost: Any = getattr(transport, "on_error_future", None)
+        if lost is not None and lost.done():
+            lost.exception()  # that a driver died is known by now; nobody else asks for it
+        if node is None or node.returncode is not None:
             return
         if self._group is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, signal.SIGKILL)
-        node = self._node()
-        if node is not None and node.returncode is None:
-            node.kill()
-            with anyio.move_on_after(KILLED):
-                await node.wait()
+        node.kill()
+        with anyio.move_on_after(KILLED):
+            await node.wait()
 
-    def _node(self) -> Any:
-        # Playwright has no public name for its driver's process. Where this one is not there, the driver ends a little later, when its stdin does.
-        client = getattr(self._manager, "_client", None) or getattr(self._manager, "_connection", None)
-        return getattr(getattr(client, "_transport", None), "_proc", None)
+
+_ending_late: set[asyncio.Future[None]] = set()  # the event loop keeps no reference to them
 
 
 async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:

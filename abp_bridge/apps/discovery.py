@@ -38,7 +38,7 @@ class Discovered:
 async def discover(target: str, guard: Guard) -> Discovered:
     """Read the page at `target` and the manifest it links to. Raises AppError."""
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
-        if page.status != 200:
+        if not 200 <= page.status < 300:
             raise AppError(f"Failed to fetch app page: HTTP {page.status}")
         link = await _link(page)
     if link is None:
@@ -46,7 +46,7 @@ async def discover(target: str, guard: Guard) -> Discovered:
             'No <link rel="abp-manifest"> found in page head. Only pages made for ABP (agenticbrowserprotocol.io) can be connected.', "NOT_SUPPORTED"
         )
     async with get(urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT) as file:
-        if file.status != 200:
+        if not 200 <= file.status < 300:
             raise AppError(f"Failed to fetch manifest: HTTP {file.status}")
         content = b""
         async for data in file.body:

@@ -63,11 +63,11 @@ class Guard:
     """Which hosts may be reached: every public one, and of the others those that the person named as `host` or `host:port`."""
 
     def __init__(self, named: Iterable[str]) -> None:
-        self._named = {each.strip().lower().strip("[]") for each in named}
+        self._named = {each.strip().lower() for each in named}
 
     def allows(self, host: str, port: int, address: str) -> bool:
         plain = host.lower().strip("[]")
-        return bool({plain, f"{plain}:{port}", f"[{plain}]:{port}"} & self._named) or is_public(address)
+        return bool({plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named) or is_public(address)
 
 
 def is_public(address: str) -> bool:
@@ -121,7 +121,7 @@ async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -
     except TimeoutError:
         raise AppError(f"{failed}: not done within {limit:g} s", "TIMEOUT") from None
     except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as problem:
-        raise AppError(f"{failed}: {label(problem) or type(problem).__name__}. Is its server running?") from None
+        raise AppError(f"{failed}: {label(problem).rstrip('.') or type(problem).__name__}. Is its server running?") from None
     except AppError as problem:
         if str(problem).startswith("Failed to fetch"):
             raise

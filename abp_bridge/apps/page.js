@@ -1,13 +1,22 @@
-// What runs in an app's page, before any script of the app's own and only in its main frame.
+// What runs in an app's page, before any script of the app's own.
 //
-// It gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text (X18, X27, X29),
+// In the main frame it gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text (X18, X27, X29),
 // and keeps the desk that page.py works on. Who may ask is not decided here, where the page could change it, but in page.py.
 (() => {
   'use strict';
 
-  if (window.top !== window) return;
-
   const post = window.__abpBridgePost; // (kind, text) -> what page.py answers
+
+  // In other frames nobody may ask: the names are not there, page.py refuses whoever finds the way to it, and dialogs are dismissed before they open
+  // (two open at once, from two frames, hang Chromium). It is told that they tried.
+  if (window.top !== window) {
+    for (const [name, dismissed] of [['alert', undefined], ['confirm', false], ['prompt', null]]) {
+      const refused = () => (post('dialog').catch(() => {}), dismissed);
+      Object.defineProperty(window, name, { value: refused, writable: true, configurable: false });
+    }
+    return;
+  }
+
   delete window.__abpBridgePost;
 
   const SLICE = 1 << 20; // characters that cross at once

@@ -34,7 +34,7 @@ MAX_MESSAGE = 2**24  # characters; page.js keeps to half of it
 MAX_RESULT = 2**27
 MAX_REFUSED = 20  # origins of which it is told that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
-DISMISS_LIMIT = 0.2
+DISMISS_LIMIT = 0.4
 
 
 class PageGone(Exception):
@@ -114,7 +114,7 @@ class AppPage:
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
         self._desk = await self._find_desk(patience)
-        self._sites = {site(self._page.main_frame.url)}
+        self._sites = {shown for shown in sites if shown == site(self._page.main_frame.url)}
         self._tasks.start_soon(self._watch, self._desk)
 
     async def _find_desk(self, patience: float) -> JSHandle:
@@ -134,7 +134,7 @@ class AppPage:
                 if missing:
                     break
         if self.lost:
-            raise AppError(f"{self.origin}: {self.lost} before it could be initialised. Connect the address where the app itself is.", "DISCONNECTED")
+            raise AppError(f"The app cannot be connected: {self.lost}. Connect the address where the app itself is.", "DISCONNECTED")
         raise AppError(f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without signing in?", "NOT_SUPPORTED")
 
     def settle(self) -> None:

@@ -44,6 +44,7 @@ class StdioApp:
         self._binding = _Binding()
         self._link: Link | None = None
         self._listener: Listener | None = None
+        self._gone = anyio.Event()
         self._asking: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -79,6 +80,8 @@ class StdioApp:
         except RemoteError as problem:
             return failed("OPERATION_FAILED", str(problem))
         except LinkClosed:
+            with anyio.move_on_after(2 * GOODBYE_LIMIT):
+                await self._gone.wait()  # whoever hears of the end first must find the listener told
             return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
 
     async def cancel(self, call: str, reason: str) -> None:
@@ -128,6 +131,7 @@ class StdioApp:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
             self._listener.gone(f"the app's process ended ({child.farewell})")
+            self._gone.set()
 
     async def _goodbye(self) -> None:
         assert self._link is not None

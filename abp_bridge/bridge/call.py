@@ -60,8 +60,9 @@ class Call:
         return self._ended
 
     def cancel(self, reason: str) -> None:
-        """The host no longer wants it: the app is told, its questions are taken down."""
+        """The host no longer wants it: the app is told, its questions are taken down at once, before a late answer can be read."""
         self._cancelled = self._cancelled or reason
+        self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
         self._scope.cancel()
 
     def lose(self, reason: str) -> None:

@@ -61,19 +61,23 @@ def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:
         return _complain(str(problem), 2)
-    ask_here = answers is None and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    ask_here = answers is None and not as_json and _at_terminal()
     script = None if ask_here else Script(entries)
     by = PERSON if ask_here else SCRIPT if answers is None else FILE
     with tempfile.TemporaryFile("w+", errors="replace") as words:
         code = anyio.run(_play, browser, script, as_json, by, words)
         words.seek(0)
         if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
-            sys.stderr.write(f"The bridge's last words:\n{last}\n")
+            _complain(f"the bridge's last words:\n{last}", code)
     return code
 
 
 async def _play(browser: bool, script: Script | None, as_json: bool, by: str, words: IO[str]) -> int:
     return await Demo(browser, script, as_json, by).play(words)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _mend_streams() -> None:
@@ -170,7 +174,8 @@ class Demo:
     def _introduce(self) -> None:
         self._view.note("A real bridge (abp-bridge serve), the built-in app behind it, and this terminal as its MCP host.")
         if self._by is SCRIPT:
-            self._view.note("The questions are answered by the demo's script, as there is no terminal to ask at.")
+            why = "the output is for a program" if _at_terminal() else "there is no terminal to ask at"
+            self._view.note(f"The questions are answered by the demo's script, as {why}.")
         elif self._by is FILE:
             self._view.note("The questions are answered from your answers file.")
         else:
@@ -178,9 +183,8 @@ class Demo:
 
     def _environment(self) -> dict[str, str]:
         environment = dict(os.environ)
-        if self._script is not None:
-            # Written answers are meant, however fast they come: no floor, so that the bridge does not take them for a host's policy.
-            environment["ABP_PERSON_FLOOR"] = "0"
+        # Here every answer is typed or written down by somebody, however fast it comes: the bridge must not take it for a host's policy.
+        environment.setdefault("ABP_PERSON_FLOOR", "0")
         if self._target == "demo:page" and os.geteuid() == 0 and "ABP_CHROME_SANDBOX" not in environment:
             environment["ABP_CHROME_SANDBOX"] = "0"
             self._view.note("As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the demo's own page only.")

@@ -22,7 +22,7 @@ import anyio
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.schema import Json, same
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Reply
+from abp_bridge.hosts.contract import Reply, SurfaceRefused
 
 if TYPE_CHECKING:
     import questionary
@@ -125,12 +125,20 @@ class Terminal:
         self._asking: anyio.CancelScope | None = None
 
     async def ask(self, question: Question) -> Reply:
-        """Ask until it is answered, declined or cancelled. The content is as given: keys of choices, numbers as typed. Cancelling takes it down."""
+        """Ask until it is answered, declined or cancelled. The content is as given: keys of choices, numbers as typed.
+
+        Cancelling takes it down. Raises SurfaceRefused for what is no form.
+        """
+        if question.kind in (Kind.RESOURCE, Kind.SAMPLING):
+            raise SurfaceRefused("this terminal asks the person for forms, not for files, nor a model", lasting=True)
         async with self._turn:
             self._write(heading(question, self._ink))
             try:
                 with anyio.CancelScope() as self._asking:
                     content = await self._fill(question)
+                    while problems := review(question, content)[1]:
+                        self._write(self._ink("bad", f"  {'; '.join(problems)}"))
+                        content = await self._fill(question)
                     self.interrupts = 0
                     return Reply(Outcome.ACCEPTED, content)
                 return self._ended(Outcome.CANCELLED)

@@ -6,8 +6,10 @@ answer is reviewed against the app's own schema all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from abp_bridge.core import text
 from abp_bridge.core.capability import Capability, SavedFile
@@ -40,9 +42,9 @@ def decode_capabilities(declared: Json) -> ClientCapabilities:
     )
 
 
-def encode_form(question: Question, session: str, call: str, problem: str = "") -> dict[str, Json]:
-    """The parameters of a form-mode `elicitation/create`, tied to a tool call."""
-    form = mcp.encode_form(question, "2025-11-25", problem=problem)
+def encode_form(question: Question, session: str, call: str, problem: str = "", *, plain: bool = False) -> dict[str, Json]:
+    """The parameters of a form-mode `elicitation/create`, tied to a tool call. `plain` and `problem` as in `mcp.encode_form`."""
+    form = mcp.encode_form(question, "2025-11-25", plain=plain, problem=problem)
     properties = {name: _strict(part) for name, part in form["requestedSchema"]["properties"].items()}
     return {"sessionId": session, "toolCallId": call, **form, "requestedSchema": {**form["requestedSchema"], "properties": properties}}
 
@@ -50,8 +52,9 @@ def encode_form(question: Question, session: str, call: str, problem: str = "") 
 def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:
     """The parameters of `session/request_permission` for one step of a menu. Never "always": some clients remember it."""
     title = f"{question.origin} asks: {step.title}"
+    shown = step.text if question.message in step.text else f"{question.message}\n\n{step.text}"  # titles are short, and may be cut
     options = [{"optionId": option.id, "name": option.label, "kind": "reject_once" if option.rejects else "allow_once"} for option in step.options]
-    tool_call = {"toolCallId": call, "title": title, "kind": "other", "status": "pending", "content": [_shown(step.text or title)]}
+    tool_call = {"toolCallId": call, "title": title, "kind": "other", "status": "pending", "content": [_shown(shown)]}
     return {"sessionId": session, "toolCall": tool_call, "options": options}
 
 
@@ -82,7 +85,7 @@ def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[
 
 
 def encode_asking(call: str, question: Question) -> dict[str, Json]:
-    """The update that goes before a question of no call: clients draw a permission only on a tool call that they know."""
+    """The card of a question, which goes before it: clients draw a permission only on a tool call that they know, and one on each."""
     title = text.label(f"{question.origin} asks: {question.message}")
     return {"sessionUpdate": "tool_call", "toolCallId": call, "title": title, "kind": "other", "status": "pending"}
 
@@ -109,7 +112,7 @@ def encode_ended(call: str, lines: Sequence[str], files: Sequence[SavedFile], *,
     links = [
         {
             "type": "content",
-            "content": {"type": "resource_link", "uri": f"file://{file.path}", "name": file.name, "mimeType": file.mime_type, "size": file.size},
+            "content": {"type": "resource_link", "uri": Path(file.path).as_uri(), "name": file.name, "mimeType": file.mime_type, "size": file.size},
         }
         for file in files
     ]
@@ -146,10 +149,25 @@ def prompt_text(prompt: Json) -> str:
     return "\n".join(block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)).strip()
 
 
+_INT64 = (-(2**63), 2**63 - 1)
+_DOUBLE = (-1.7976931348623157e308, 1.7976931348623157e308)
+_COUNT = (0, 2**32 - 1)
+
+# What strict clients can hold: (type, word) -> the least and the most.
+_HELD: dict[tuple[str, str], tuple[float, float]] = {
+    **{("integer", word): _INT64 for word in ("minimum", "maximum", "default")},
+    **{("number", word): _DOUBLE for word in ("minimum", "maximum", "default")},
+    **{("string", word): _COUNT for word in ("minLength", "maxLength")},
+    **{("array", word): _COUNT for word in ("minItems", "maxItems")},
+}
+_WHOLE: dict[str, Callable[[float], int]] = {"minimum": math.ceil, "maximum": math.floor, "default": int}
+
+
 def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
-    """One property without what strict clients refuse: a fraction as the bound of a whole number."""
-    whole = part.get("type") == "integer"
-    return {word: value for word, value in part.items() if not (whole and word in ("minimum", "maximum") and not isinstance(value, int))}
+    """One property as strict clients read it: the bounds of a whole number are whole, and what their types cannot hold is left to the review."""
+    kind = part["type"]
+    made = {word: _WHOLE[word](value) if kind == "integer" and word in _WHOLE else value for word, value in part.items()}
+    return {word: value for word, value in made.items() if (kind, word) not in _HELD or _HELD[kind, word][0] <= value <= _HELD[kind, word][1]}
 
 
 def _shown(words: str) -> dict[str, Json]:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from abp_bridge.core.errors import LocalProtocolError
 from abp_bridge.core.jsontext import deeper, parse
@@ -158,7 +158,7 @@ class Peer:
 
     def is_open(self, id: Json) -> bool:
         """Whether a request of theirs with this id waits for our answer."""
-        return _is_id(id) and id in self._asking
+        return is_id(id) and id in self._asking
 
     def _answer(self, id: Id) -> None:
         if id not in self._asking:
@@ -193,7 +193,7 @@ class Peer:
             if "id" not in message:
                 return Notification(method, params)
             id = message["id"]
-            if not _is_id(id):
+            if not is_id(id):
                 return self._reject(INVALID_REQUEST, "The id must be a string or a number")
             if id in self._asking:
                 return self._reject(INVALID_REQUEST, f"The id {id!r} is in use by a request that is not answered yet")
@@ -202,7 +202,7 @@ class Peer:
         if "result" not in message and "error" not in message:
             return self._reject(INVALID_REQUEST, "A message needs a method, a result or an error", message)
         id = message.get("id")
-        if not _is_id(id) or id not in self._asked:
+        if not is_id(id) or id not in self._asked:
             return Stray(id)
         self._asked.discard(id)
         error = message.get("error")
@@ -213,7 +213,7 @@ class Peer:
     def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> Rejected:
         """An error reply carries the id only where it can mean nothing else: a request's own, not in use."""
         id = message.get("id") if message is not None and "result" not in message and "error" not in message else None
-        if not _is_id(id) or id in self._asking:
+        if not is_id(id) or id in self._asking:
             id = None
         return Rejected(reason, self._write({"id": id, "error": {"code": code, "message": reason}}))
 
@@ -239,7 +239,8 @@ def dump(message: Json) -> bytes:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _is_id(value: Json) -> bool:
+def is_id(value: Json) -> TypeGuard[Id]:
+    """Whether `value` can be the id of a request."""
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -27,12 +27,13 @@ GRACE = 0.3
 class Child:
     """A running child. `last_words` are the last lines of its stderr."""
 
-    def __init__(self, process: Process, source: Source, sink: Sink) -> None:
+    def __init__(self, process: Process, source: Source, sink: Sink, overhear: Callable[[bytes], None]) -> None:
         self.process = process
         self.source = source
         self.sink = sink
         self.last_words: deque[str] = deque(maxlen=STDERR_LINES)
         self.heard = anyio.Event()  # its stderr has ended
+        self._overhear = overhear
 
     @property
     def farewell(self) -> str:
@@ -46,6 +47,7 @@ class Child:
         assert self.process.stderr is not None
         rest = b""
         async for data in self.process.stderr:
+            self._overhear(data)
             *lines, rest = (rest + data).split(b"\n")
             rest = rest[-4_096:]
             self.last_words.extend(line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip())
@@ -55,8 +57,10 @@ class Child:
 
 
 @asynccontextmanager
-async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> AsyncIterator[Child]:
-    """Run `command` for as long as the block lasts. Raises OSError when it cannot be started.
+async def spawn(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, overhear: Callable[[bytes], None] = lambda data: None
+) -> AsyncIterator[Child]:
+    """Run `command` for as long as the block lasts. Raises OSError when it cannot be started. `overhear` gets what it says on its stderr.
 
     On the way out: its stdin is closed, then its group gets SIGTERM and, after `GRACE` seconds, SIGKILL.
     """
@@ -74,7 +78,7 @@ async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None,
     finally:
         os.close(child_in)
         os.close(child_out)
-    child = Child(process, source, sink)
+    child = Child(process, source, sink, overhear)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(child.listen)
         try:

@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 CHUNK = 256 * 1024
+PIPE_BUF = 4096
 
 
 class Source:
@@ -87,7 +88,48 @@ def whisper(line: str) -> None:
     """A line to stderr if it can be taken at once; a host that does not read its server's stderr must not stop us."""
     with contextlib.suppress(OSError, ValueError):
         if select.select([], [2], [], 0)[1]:
-            os.write(2, f"abp-bridge: {line}\n".encode(errors="backslashreplace")[:4096])
+            os.write(2, f"abp-bridge: {line}\n".encode(errors="backslashreplace")[:PIPE_BUF])
+
+
+class Stderr:
+    """This process's stderr for somebody else's words: they pass as fast as it is read, and never hold up who says them.
+
+    What waits is bounded by `limit` bytes; what is more is counted and said.
+    """
+
+    def __init__(self, limit: int = 2**20) -> None:
+        self._limit = limit
+        self._waiting = bytearray()
+        self._lost = 0
+        self._more = anyio.Event()
+        self._polled = _can_poll(2)
+
+    def say(self, data: bytes) -> None:
+        if len(self._waiting) + len(data) > self._limit:
+            self._lost += len(data)
+            return
+        self._waiting += data
+        self.flush()
+        self._more.set()
+
+    def flush(self) -> None:
+        """Write what can be written at once."""
+        with contextlib.suppress(OSError, ValueError):
+            while self._waiting and (not self._polled or select.select([], [2], [], 0)[1]):
+                # The descriptor may be others' too, so it stays blocking; a pipe that is writable has room for this much.
+                del self._waiting[: os.write(2, self._waiting[:PIPE_BUF])]
+        if self._lost and not self._waiting:
+            self._waiting += f"abp-bridge: {self._lost} bytes of the agent's stderr were not read in time\n".encode()
+            self._lost = 0
+
+    async def run(self) -> None:
+        """Write on as it is read, until cancelled."""
+        while True:
+            while self._waiting and self._polled:
+                await anyio.wait_writable(2)
+                self.flush()
+            self._more = anyio.Event()
+            await self._more.wait()
 
 
 def _can_poll(fd: int) -> bool:

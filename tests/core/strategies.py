@@ -41,14 +41,43 @@ def garbled(words: Sequence[str], values: Sequence[Json]) -> JsonStrategy:
 
 def shaped(members: Sequence[str], inner: JsonStrategy) -> st.SearchStrategy[Mapping[str, Json]]:
     """Objects with some of these members, whatever is in them."""
-    return st.fixed_dictionaries({}, optional={name: inner for name in members})
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(members, inner))
 
 
-SCHEMA_WORDS = """
-    type enum const allOf anyOf oneOf not properties patternProperties additionalProperties required items prefixItems uniqueItems minimum maximum
-    exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems pattern format title description default enumNames sensitive
-    writeOnly $ref
-""".split()
+SCHEMA_WORDS = [
+    "type",
+    "enum",
+    "const",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "required",
+    "items",
+    "prefixItems",
+    "uniqueItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "format",
+    "title",
+    "description",
+    "default",
+    "enumNames",
+    "sensitive",
+    "writeOnly",
+    "$ref",
+]
 
 SCHEMA_VALUES: Sequence[Json] = (
     *("string", "number", "integer", "boolean", "array", "object", "null", "any"),

@@ -78,7 +78,10 @@ OBSTACLES = {
     "free text": (asked("elicitation/input", prompt="Name?", schema={"type": "string"}), "is free text"),
     "a number": (asked("elicitation/input", prompt="Price?", schema={"type": "number"}), "is a number"),
     "a large range": (asked("elicitation/input", prompt="Year?", schema={"type": "integer", "minimum": 1900, "maximum": 2026}), "of any size"),
-    "an empty range": (asked("elicitation/input", prompt="?", schema={"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 5}), "of any size"),
+    "an empty range": (
+        asked("elicitation/input", prompt="?", schema={"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 5}),
+        "of any size",
+    ),
     "nested data": (form({"a": {"type": "object", "properties": {"b": {}}}}), "a is nested data"),
     "a form with text in it": (form({"ok": {"type": "boolean"}, "name": {"type": "string", "title": "Name"}}), "Name is free text"),
     "a secret": (asked("elicitation/input", prompt="Your PIN code?", schema={"enum": [1, 2], "writeOnly": True}), "a secret never passes"),

@@ -27,7 +27,13 @@ INTEGER = one(FieldType.INTEGER, {"type": "integer"})
 BOOLEAN = one(FieldType.BOOLEAN, {"type": "boolean"})
 OBJECT = one(FieldType.JSON, {"type": "object"})
 
-MIXED = (Choice(1, "1", "One"), Choice(True, "true", "Yes"), Choice("1", '"1"', "The text"), Choice(None, "null", "Nothing"), Choice("", "", "(empty)"))
+MIXED = (
+    Choice(1, "1", "One"),
+    Choice(True, "true", "Yes"),
+    Choice("1", '"1"', "The text"),
+    Choice(None, "null", "Nothing"),
+    Choice("", "", "(empty)"),
+)
 CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, choices=MIXED)
 
 TAGS = (Choice("a", "a", "Apples"), Choice("b", "b", "Pears"), Choice("c,d", "c,d", "Cherries, dates"))
@@ -178,7 +184,14 @@ ATTRIBUTED: dict[str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcom
     "a person's yes": (True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.02, True, (Outcome.ACCEPTED, AnsweredBy.PERSON, "")),
     "a host's decline": (False, Outcome.DECLINED, AnsweredBy.PERSON, 0.005, False, (Outcome.DECLINED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
     "a host's harmless yes": (False, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True, (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
-    "a host's no to something final": (True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, False, (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
+    "a host's no to something final": (
+        True,
+        Outcome.ACCEPTED,
+        AnsweredBy.PERSON,
+        0.005,
+        False,
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF),
+    ),
     "a host's yes to something final": (
         *(True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True),
         (

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from core.strategies import JsonStrategy, broken_schemas, json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
-from core.strategies import JsonStrategy, broken_schemas, json_values
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from abp_bridge.core import schema
 from abp_bridge.core.schema import MAX_CHECKS, MAX_DEPTH, MAX_LEVELS, MAX_PROBLEMS
@@ -99,7 +99,15 @@ FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
     "email": ("an e-mail address", {"a@b.c": True, "ann": False, "a b@c": False, "a@b@c": False, "": False}),
     "uri": (
         "a full address with its scheme (https://...)",
-        {"https://a.b/c?d#e": True, "mailto:a@b": True, "a.b": False, "https://a b": False, "https:": False, "http://[": False, "https://a\x01": False},
+        {
+            "https://a.b/c?d#e": True,
+            "mailto:a@b": True,
+            "a.b": False,
+            "https://a b": False,
+            "https:": False,
+            "http://[": False,
+            "https://a\x01": False,
+        },
     ),
     "date": ("a date (YYYY-MM-DD)", {"2026-07-28": True, "2026-02-30": False, "20260728": False, "2026-W30-1": False, "28.07.2026": False}),
     "date-time": (
@@ -207,8 +215,26 @@ def test_the_verdict_is_jsonschemas(rule: Json, value: Json) -> None:
 
 def test_no_keyword_is_left_out_of_the_comparison() -> None:
     compared = {
-        *("type enum const allOf anyOf oneOf not properties patternProperties additionalProperties required items uniqueItems minimum maximum".split()),
-        *("exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems pattern".split()),
+        *(
+            [
+                "type",
+                "enum",
+                "const",
+                "allOf",
+                "anyOf",
+                "oneOf",
+                "not",
+                "properties",
+                "patternProperties",
+                "additionalProperties",
+                "required",
+                "items",
+                "uniqueItems",
+                "minimum",
+                "maximum",
+            ]
+        ),
+        *(["exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "pattern"]),
     }
     annotated = {"$schema": "", "title": "", "description": "", "default": 1, "enumNames": [], "sensitive": True}
     assert schema.unchecked({**dict.fromkeys(compared), **annotated, "format": "date"}) == ()
@@ -279,7 +305,9 @@ def test_a_schema_too_deep_to_check_is_not_passed(value: Json, wrap: Callable[[J
     assert any(f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked" in problem for problem in problems)
 
 
-@pytest.mark.parametrize("wrap", [lambda rule: rule, lambda rule: {"not": {"not": rule}}, lambda rule: {"not": rule}], ids=["plain", "not not", "not"])
+@pytest.mark.parametrize(
+    "wrap", [lambda rule: rule, lambda rule: {"not": {"not": rule}}, lambda rule: {"not": rule}], ids=["plain", "not not", "not"]
+)
 def test_a_value_too_large_to_check_is_not_passed(wrap: Callable[[Json], Json]) -> None:
     many = [0] * (MAX_CHECKS + 1)
     problems = schema.check(many, wrap({"items": {"minimum": 0}}))

@@ -42,13 +42,19 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="The bridge under real hosts, with a scripted model and no network.")
+    parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="The bridge under real hosts, which ask a scripted model.")
     parser.add_argument(
         "--hosts", type=Path, default=install.CACHE, metavar="DIR", help=f"where the hosts are, or are to be installed ({install.CACHE})"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes, transcripts and recorded wires here")
-    parser.add_argument("host", nargs="*", choices=[*HOSTS, []], help=f"which ones: {', '.join(HOSTS)} (all)")
+    parser.add_argument("host", nargs="*", type=_host, help=f"which ones: {', '.join(HOSTS)} (all)")
     return parser.parse_args()
+
+
+def _host(name: str) -> str:
+    if name not in HOSTS:
+        raise argparse.ArgumentTypeError(f"there are {', '.join(HOSTS)}")
+    return name
 
 
 def _passes(check: Check, folder: Path, program: Path) -> bool:

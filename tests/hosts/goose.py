@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from .acp import Editor, editor
-from .stage import DECLINE, Stage, accept, gist
+from .stage import DECLINE, Stage, accept, expect, gist
 
 CONFIG = """\
 GOOSE_PROVIDER: openai
@@ -30,23 +30,23 @@ def goose(stage: Stage) -> AbstractContextManager[Editor]:
 def a_confirm_is_relayed_to_the_editor(stage: Stage) -> None:
     with goose(stage) as agent:
         (shown,), response = agent.ask("elicitation/confirm", accept(confirmed=True), message="Book?")
-    assert (shown["mode"], shown["message"]) == ("form", "demo asks: Book?")
-    assert gist(response) == (True, {"confirmed": True}, "person")
+    expect((shown["mode"], shown["message"]), ("form", "demo asks: Book?"))
+    expect(gist(response), (True, {"confirmed": True}, "person"))
 
 
 def a_person_who_declines_is_not_a_policy(stage: Stage) -> None:
     with goose(stage) as agent:
         _, response = agent.ask("elicitation/confirm", DECLINE, message="Book?")
-    assert gist(response) == (False, None, "person")
+    expect(gist(response), (False, None, "person"))
 
 
 def it_falls_back_to_the_handshake_when_discovery_is_refused(stage: Stage) -> None:
     with goose(stage) as agent:
         agent.ask("elicitation/confirm", accept(confirmed=True), message="Book?")
     wire = stage.record().wire
-    assert wire.lines[0][1]["method"] == "server/discover"
-    assert wire.lines[1][1]["error"]["code"] == -32601
-    assert len(wire.received("initialize")) == 1
+    expect(wire.lines[0][1]["method"], "server/discover")
+    expect(wire.lines[1][1]["error"]["code"], -32601)
+    expect(len(wire.received("initialize")), 1)
 
 
 CHECKS = (

@@ -7,9 +7,9 @@ says DONE. Hosts prefix the names of MCP tools each in its own way: `tool` stand
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -57,8 +57,7 @@ class Model:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self._ids = count(1)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
 
     @property
     def url(self) -> str:
@@ -87,6 +86,16 @@ class Model:
         return Turn(next(self._ids), tool=next(found, Tool(name)), arguments=arguments)
 
 
+class _Server(ThreadingHTTPServer):
+    """Hosts that are interrupted or end just drop their connections."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One HTTP connection of a host."""
 
@@ -110,12 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(b'{"input_tokens": 1}', "application/json")
 
     def _send(self, body: bytes, kind: str) -> None:
-        with contextlib.suppress(ConnectionError):  # a host that is interrupted waits for no answer
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
 
 def _sse(data: Mapping[str, Json]) -> bytes:
@@ -141,7 +149,7 @@ def _read_responses(body: Json) -> Request:
             said.append((item["role"], _words(item["content"])))
         elif item["type"] == "function_call_output":
             said.append(("tool", _words(item["output"])))
-    tools = []
+    tools: list[Tool] = []
     for tool in body["tools"]:
         if tool["type"] == "namespace":
             tools.extend(Tool(each["name"], tool["name"]) for each in tool["tools"])
@@ -209,7 +217,7 @@ def _write_messages(turn: Turn) -> Iterator[bytes]:
         block = {"type": "tool_use", "id": f"call_{turn.id}", "name": turn.tool.name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": turn.arguments}
     stop = {"stop_reason": "end_turn" if turn.tool is None else "tool_use", "stop_sequence": None}
-    message = {"id": f"msg_{turn.id}", "type": "message", "role": "assistant", "model": "mock", "content": [], "stop_reason": None}
+    message: dict[str, Json] = {"id": f"msg_{turn.id}", "type": "message", "role": "assistant", "model": "mock", "content": [], "stop_reason": None}
     yield _sse({"type": "message_start", "message": {**message, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}})
     yield _sse({"type": "content_block_start", "index": 0, "content_block": block})
     yield _sse({"type": "content_block_delta", "index": 0, "delta": delta})

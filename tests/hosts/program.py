@@ -101,7 +101,8 @@ class Program:
     def start(self, method: str, params: Json) -> Future[Json]:
         """Ask the host; the future is its result. Raises HostFailed from there."""
         id = next(self._ids)
-        self._waiting[id] = waiting = Future()
+        waiting: Future[Json] = Future()
+        self._waiting[id] = waiting
         self._send({"id": id, "method": method, "params": params})
         return waiting
 

@@ -3,7 +3,7 @@
     python recorder.py PREFIX COMMAND ARG...
 
 So whoever starts the program has the program itself as child, signals, exit code and all. PREFIX-PID.jsonl gets one object a line: `{"time": SECONDS,
-"from": "host" | "program", "message": ...}`, the message as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "ended": true}`.
+"from": "host" | "program", "message": ...}`, the message as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`.
 Imports little: what it adds to the start is taken from the program's first second.
 """
 
@@ -33,6 +33,7 @@ class Record:
             while line := source.readline():
                 self.add(b'"from": "%s", "message": %s' % (who, line.rstrip(b"\r\n") or b"null"))
                 sink.write(line)
+            self.add(b'"closed": "%s"' % who)
             sink.close()
         except BrokenPipeError:
             source.close()
@@ -67,7 +68,6 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    record.add(b'"ended": true')
     os._exit(0)
 
 

@@ -35,30 +35,37 @@ def recorded(prefix: Path, *command: str | Path) -> list[str]:
 
 @dataclass
 class Record:
-    """What passed one recorder."""
+    """What passed one recorder; `closed` says when either side ended, in seconds."""
 
     path: Path
     wire: Wire = field(default_factory=Wire)
     stderr: list[str] = field(default_factory=list)
-    ended: bool = False
+    closed: dict[str, float] = field(default_factory=dict)
 
     def results(self) -> Iterator[Json]:
         """The results of `tools/call`, in the order in which they came."""
-        called = {message["id"] for message in self.wire.received("tools/call")}
-        return (message["result"] for message in self.wire.sent() if "result" in message and message["id"] in called)
+        return self._results("tools/call")
+
+    def tools(self) -> set[str]:
+        """All that were ever listed."""
+        return {tool["name"] for result in self._results("tools/list") for tool in result["tools"]}
+
+    def _results(self, method: str) -> Iterator[Json]:
+        asked = {message["id"] for message in self.wire.received(method)}
+        return (message["result"] for message in self.wire.sent() if "result" in message and message["id"] in asked)
 
 
 def read(path: Path) -> Record:
     """The record in `path` as far as it is written."""
     record = Record(path)
-    for line in path.read_text().splitlines():
+    for line in path.read_text().split("\n")[:-1]:  # what is still being written comes after the last line end
         entry = json.loads(line)
         if "message" in entry:
             record.wire.lines.append(("host" if entry["from"] == "host" else "bridge", entry["message"]))
         elif "stderr" in entry:
             record.stderr.append(entry["stderr"])
         else:
-            record.ended = True
+            record.closed[entry["closed"]] = entry["time"]
     return record
 
 
@@ -93,6 +100,13 @@ class Stage:
         """What the tool calls gave so far."""
         return [result for record in self.records() for result in record.results()]
 
+    def await_tool(self, name: str) -> None:
+        """Until the host has listed it."""
+        until = time.monotonic() + PATIENCE
+        while not any(tool.endswith(name) for record in self.records() for tool in record.tools()):
+            assert time.monotonic() < until, f"the host never listed {name}"
+            time.sleep(0.05)
+
     def referee(self) -> None:
         """Every bridge spoke by the rules, left nothing on stderr, and ended quietly with its host."""
         records = self.records()
@@ -100,11 +114,13 @@ class Stage:
         for record in records:
             ended = self._ended(record.path)
             ended.wire.check()
+            after = ended.closed["program"] - ended.closed.get("host", ended.closed["program"])
+            assert after < QUIET_END, f"the bridge ended {after:g} s after its host, see {record.path}"
             assert ended.stderr == [], f"the bridge said {ended.stderr}"
 
     def _ended(self, path: Path) -> Record:
         until = time.monotonic() + QUIET_END
-        while not (record := read(path)).ended:
+        while "program" not in (record := read(path)).closed:
             if time.monotonic() > until:
                 os.kill(int(path.stem.rpartition("-")[2]), signal.SIGKILL)
                 raise AssertionError(f"a bridge was still there {QUIET_END:g} s after its host, see {path}")
@@ -113,7 +129,7 @@ class Stage:
 
 
 class Chat:
-    """A conversation with a host, which asks `person` on the way. A host's module says how a turn begins and ends."""
+    """A conversation with a host, which shows questions on the way. A host's module says how a turn begins and ends."""
 
     def __init__(self, stage: Stage, program: Program) -> None:
         self.stage = stage
@@ -175,3 +191,8 @@ CANCEL = {"action": "cancel"}
 def gist(response: Json) -> tuple[Json, Json, Json]:
     """Of an ABP response: whether it is a success, its data, and who answered."""
     return response["success"], response.get("data"), response["metadata"]["answeredBy"]
+
+
+def expect(found: Json, wanted: Json) -> None:
+    """Fail with both when they are not the same: nothing rewrites assertions here."""
+    assert found == wanted, f"found {found!r}, wanted {wanted!r}"

@@ -38,13 +38,13 @@ def web() -> Iterator[Web]:
         def do_GET(self) -> None:
             running.requests.append(self.path)
             parts = urlsplit(self.path)
-            asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            asked = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
             if parts.path == "/redirect":
                 self.answer(302, location=asked["to"])
             elif parts.path == "/loop":
                 self.answer(302, location=f"/loop?n={int(asked.get('n', 0)) + 1}")
-            elif parts.path == "/head":  # a page with any head
-                self.answer(200, asked["html"].encode())
+            elif parts.path == "/head":  # a page with any head, after `pad` spaces
+                self.answer(200, (" " * int(asked.get("pad", 0)) + asked["html"]).encode())
             elif parts.path == "/json":  # any manifest
                 self.answer(200, asked["body"].encode(), "application/json")
             elif parts.path == "/spaces":

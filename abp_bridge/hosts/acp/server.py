@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,6 +34,19 @@ class Refusal(Exception):
         self.code = code
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A prompt that runs."""
+
+    session: AcpSession
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+    def cancel(self) -> None:
+        self.session.cancel()
+        self.scope.cancel()
+
+
 def withdraw(id: Id, reason: str) -> tuple[str, Json]:
     """How a request of ours is taken back in ACP: see `wire.link.Link`."""
     return "$/cancel_request", {"requestId": id}
@@ -47,8 +61,8 @@ class AcpServer:
         self._tasks = tasks
         self._client: Params = {}
         self._sessions: dict[str, AcpSession] = {}
-        self._running: dict[Id, anyio.CancelScope] = {}
-        self._prompting: dict[str, anyio.CancelScope] = {}
+        self._running: dict[Json, _Turn] = {}  # by the prompt's id
+        self._prompting: dict[str, _Turn] = {}  # by the session's
         self._serial = 0
 
     def on_message(self, message: Request | Notification) -> None:
@@ -59,8 +73,8 @@ class AcpServer:
                 note(self, params)
             return
         try:
-            if message.method == "session/prompt":
-                self._prompt(message.id, params)
+            if (later := _LATER.get(message.method)) is not None:
+                later(self, message.id, params)
             elif (answer := _METHODS.get(message.method)) is not None:
                 self.link.respond(message.id, answer(self, params))
                 if message.method == "session/new":
@@ -82,24 +96,33 @@ class AcpServer:
     def _new(self, params: Params) -> Json:
         if len(self._sessions) >= MAX_SESSIONS:
             raise Refusal(INVALID_REQUEST, f"{MAX_SESSIONS} sessions are open: close one first")
+        if not isinstance(params.get("cwd"), str):
+            raise Refusal(INVALID_PARAMS, "session/new needs a cwd")
         self._serial += 1
         id = f"abp-session-{os.getpid()}-{self._serial}"
         self._sessions[id] = self._begin(self.link, id, self._client)
-        self._sessions[id].cwd = str(params.get("cwd", ""))
+        self._sessions[id].cwd = params["cwd"]
         return {"sessionId": id}
 
     def _newest(self) -> AcpSession:
         return self._sessions[next(reversed(self._sessions))]
 
     def _list(self, params: Params) -> Json:
-        return {"sessions": [{"sessionId": id, "cwd": session.cwd} for id, session in self._sessions.items()]}
+        wanted = params.get("cwd")
+        return {"sessions": [{"sessionId": id, "cwd": session.cwd} for id, session in self._sessions.items() if wanted in (None, session.cwd)]}
 
-    def _close(self, params: Params) -> Json:
+    def _close(self, id: Id, params: Params) -> None:
         session = self._session(params)
         self._cancel(params)
         del self._sessions[session.id]
-        self._tasks.start_soon(session.close)
-        return {}
+        self._tasks.start_soon(self._end, id, session)
+
+    async def _end(self, id: Id, session: AcpSession) -> None:
+        """What is told of a session is told before its end is."""
+        if (turn := self._prompting.get(session.id)) is not None:
+            await turn.ended.wait()
+        await session.close()
+        self.link.respond(id, {})
 
     def _session(self, params: Params) -> AcpSession:
         wanted = params.get("sessionId")
@@ -112,39 +135,47 @@ class AcpServer:
         session = self._session(params)
         if session.id in self._prompting:
             raise Refusal(INVALID_REQUEST, "a prompt of this session is running: wait for it, or cancel it with session/cancel")
-        self._running[id] = self._prompting[session.id] = anyio.CancelScope()
-        self._tasks.start_soon(self._run, id, session, params.get("prompt"))
+        if not isinstance(params.get("prompt"), list):
+            raise Refusal(INVALID_PARAMS, "a prompt is a list of content blocks")
+        self._running[id] = self._prompting[session.id] = turn = _Turn(session)
+        self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
-    async def _run(self, id: Id, session: AcpSession, prompt: Json) -> None:
+    async def _run(self, id: Id, prompt: Json, turn: _Turn) -> None:
         stop = "cancelled"
-        with self._running[id]:
+        with turn.scope:
             try:
-                await session.prompt(prompt)
+                await turn.session.prompt(prompt)
                 stop = "end_turn"
             except Exception as problem:
                 whisper(f"bug in session/prompt: {problem!r}")
                 self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
-        del self._running[id], self._prompting[session.id]
+        del self._running[id], self._prompting[turn.session.id]
         if self.link.is_open(id):
             self.link.respond(id, {"stopReason": stop})
+        turn.ended.set()
 
     def _cancel(self, params: Params) -> None:
         wanted = params.get("sessionId")
-        scope = self._prompting.get(wanted) if isinstance(wanted, str) else None
-        if scope is not None:
-            scope.cancel()
+        turn = self._prompting.get(wanted) if isinstance(wanted, str) else None
+        if turn is not None:
+            turn.cancel()
 
     def _cancel_request(self, params: Params) -> None:
         id = params.get("requestId")
-        scope = self._running.get(id) if isinstance(id, (str, int, float)) else None
-        if scope is not None:
-            scope.cancel()
+        turn = self._running.get(id) if self.link.is_open(id) else None
+        if turn is not None:
+            turn.cancel()
 
 
 _METHODS: dict[str, Callable[[AcpServer, Params], Json]] = {
     "initialize": AcpServer._initialize,
     "session/new": AcpServer._new,
     "session/list": AcpServer._list,
+}
+
+# Answered when they are done.
+_LATER: dict[str, Callable[[AcpServer, Id, Params], None]] = {
+    "session/prompt": AcpServer._prompt,
     "session/close": AcpServer._close,
 }
 

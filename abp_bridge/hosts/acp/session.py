@@ -6,18 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import anyio
-
+from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.downgrade import Menu, Walked
 from abp_bridge.core.matrix import Column, Surface
-from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts.contract import Desk, DeskError, Ended, Host, HostGone, Offer, Reply, SurfaceRefused
-from abp_bridge.hosts.profiles import profile
+from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Reply, SurfaceRefused
 from abp_bridge.protocols import acp, mcp
-from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.wire.link import Link, LinkClosed, RemoteError
+from abp_bridge.wire.link import Link
 
 Json = Any
 
@@ -28,17 +25,13 @@ This agent is a bridge to web apps: it has no model of its own. Type a command:
 /disconnect [app]
 and one per capability of a connected app: /name {"its": "parameters"}"""
 
-_OWN = (
-    Capability("connect", "Connect an app, or those this bridge was started for"),
-    Capability("status", "What is connected, asked and told"),
-    Capability("disconnect", "Disconnect an app, or all of them"),
-)
-
-_OUTCOMES = {
-    mcp.Action.ACCEPT: Outcome.ACCEPTED,
-    mcp.Action.DECLINE: Outcome.DECLINED,
-    mcp.Action.CANCEL: Outcome.CANCELLED,
+_OWN = {
+    "connect": Capability("connect", "Connect an app, or those this bridge was started for"),
+    "status": Capability("status", "What is connected, asked and told"),
+    "disconnect": Capability("disconnect", "Disconnect an app, or all of them"),
 }
+
+_ENDINGS = {Outcome.ACCEPTED: "Answered.", Outcome.DECLINED: "Skipped."}
 
 
 class AcpSession:
@@ -47,76 +40,50 @@ class AcpSession:
     def __init__(self, link: Link, id: str, client: Mapping[str, Json], begin: Callable[[Host], Desk]) -> None:
         self.id = id
         self.cwd = ""
-        self._link = link
-        info = client.get("clientInfo")
-        self._info: Mapping[str, Json] = info if isinstance(info, Mapping) else {}
-        self._profile = profile(str(self._info.get("name")))
-        self._capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
-        self._refused: set[Surface] = set()
+        self._surfaces = Surfaces(link, client, id)
         self._prompting = False
+        self._cards = 0
+        self._running: Call | None = None
         self._desk = begin(self)
 
     # --- contract.Host: what the bridge asks of the client ---
 
     @property
     def name(self) -> str:
-        return f"{self._info.get('name', 'an unnamed client')} {self._info.get('version', '')} (ACP {acp.VERSION})"
+        return self._surfaces.name
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The surfaces this client has, best first, less those it turned out not to have. Every client can be asked for a permission."""
-        found = {
-            Column(Surface.ACP_FORM): self._capabilities.form,
-            Column(Surface.ACP_URL): self._capabilities.url,
-            Column(Surface.ACP_PERMISSION, buttons=self._profile.buttons): True,
-        }
-        return [column for column, has in found.items() if has and column.surface not in self._refused]
+        return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
         """See `Host.ask`. Questions are asked inside a running prompt only: clients refuse, or never answer, any other."""
         if not self._prompting:
             raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
-        call = f"abp:{question.call or question.id}"
-        if question.call is None:
-            self._update(acp.encode_asking(call, question))
-        if column.surface is Surface.ACP_PERMISSION:
-            return await self._walk(question, column, call)
-        result = await self._request(column, "elicitation/create", acp.encode_form(question, self.id, call, problem))
-        action, content = mcp.decode_reply(result, question)
-        return Reply(_OUTCOMES[action], content)
+        if column.surface is Surface.ACP_FORM and question.call is not None:
+            return await self._surfaces.ask(question, column, f"abp:{question.call}", problem)
+        return await self._ask_on_a_card(question, column, problem)
 
-    async def _walk(self, question: Question, column: Column, call: str) -> Reply:
-        """A menu, step by step. The slowest step tells whether a person was there."""
-        menu, slowest = Menu(question, column.buttons), 0.0
-        while True:
-            started = anyio.current_time()
-            result = await self._request(column, "session/request_permission", acp.encode_permission(question, menu.step, self.id, call))
-            slowest = max(slowest, anyio.current_time() - started)
-            chosen = acp.decode_outcome(result)
-            if chosen is None:
-                return Reply(Outcome.CANCELLED, slowest=slowest)
-            after = menu.choose(chosen)
-            if isinstance(after, Walked):
-                return Reply(after.outcome, after.content, slowest)
-
-    async def _request(self, column: Column, method: str, params: Json) -> Json:
+    async def _ask_on_a_card(self, question: Question, column: Column, problem: str) -> Reply:
+        """Ask with a tool call of the question's own: clients have one permission at a time on each (Zed drops the one before)."""
+        self._cards += 1
+        card, ending = f"abp:{question.id}.{self._cards}", ""
+        self._surfaces.update(acp.encode_asking(card, question))
         try:
-            return await self._link.request(method, params, reason="the question is no longer open")
-        except LinkClosed:
-            raise HostGone from None
-        except RemoteError as error:
-            lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
-            if lasting and column.surface is not Surface.ACP_PERMISSION:
-                self._refused.add(column.surface)
-            raise SurfaceRefused(f"the client answered: {error}", lasting=lasting) from None
+            reply = await self._surfaces.ask(question, column, card, problem)
+            ending = _ENDINGS.get(reply.outcome, "")
+            return reply
+        finally:
+            self._surfaces.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`. Clients without notices hear it summed up at the end of the call."""
-        if self._capabilities.notices:
-            self._update(acp.encode_notice(notice), key=(self.id, app, notice.name))
+        if self._surfaces.capabilities.notices:
+            field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
+            self._surfaces.update(acp.encode_notice(notice), key=None if field is None else ("state", self.id, app, str(field)))
 
     def capabilities_changed(self) -> None:
-        self._update(acp.encode_commands(list(self._commands().items())), key=(self.id, "commands"))
+        self._surfaces.update(acp.encode_commands(list(self._commands().items())), key=("commands", self.id))
 
     def resources_changed(self) -> None:
         """ACP has no resources: files are linked from the call that made them."""
@@ -130,6 +97,11 @@ class AcpSession:
         """After `session/new` has been answered: what can be typed."""
         self.capabilities_changed()
 
+    def cancel(self) -> None:
+        """The client cancels the turn: the call ends now, and nothing that the same read brings can still answer its questions."""
+        if self._running is not None:
+            self._running.cancel("the client cancelled the turn")
+
     async def prompt(self, prompt: Json) -> None:
         """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's call."""
         words = acp.prompt_text(prompt)
@@ -142,8 +114,7 @@ class AcpSession:
             self._prompting = False
 
     async def _obey(self, words: str) -> str:
-        name, _, rest = words[1:].partition(" ")
-        rest = rest.strip()
+        name, rest = (*words[1:].split(maxsplit=1), "", "")[:2]
         if name == "connect":
             apps = await self._desk.connect(rest or None)
             return "\n".join(self._account(app) for app in apps)
@@ -152,7 +123,7 @@ class AcpSession:
             return f"Disconnected: {', '.join(gone)}." if gone else "No app was connected."
         if name == "status":
             return f"```json\n{json.dumps(self._desk.status(), ensure_ascii=False, indent=1)}\n```"
-        if not self._desk.offers():
+        if name not in self._offers():  # an app named at the start may not be connected yet, or no longer
             await self._desk.connect(None)
         offer = self._offers().get(name)
         if offer is None:
@@ -162,19 +133,21 @@ class AcpSession:
 
     async def _call(self, offer: Offer, params: Mapping[str, Json]) -> str:
         def report(progress: Progress) -> None:
-            self._update(acp.encode_progress(shown, progress), key=("progress", shown))
+            self._surfaces.update(acp.encode_progress(shown, progress), key=("progress", self.id, shown))
 
-        call = await self._desk.start(offer.capability.name, params, app=offer.app, on_progress=report)
+        self._running = call = await self._desk.start(offer.capability.name, params, app=offer.app, on_progress=report)
         shown = f"abp:{call.id}"
-        self._update(acp.encode_call(shown, offer.capability.name, params))
+        self._surfaces.update(acp.encode_call(shown, offer.capability.name, params))
         try:
             ended = await call.wait()
         except BaseException:
-            call.cancel("the client cancelled the turn")
-            self._update(acp.encode_ended(shown, ["Cancelled."], [], failed=True))
+            self.cancel()
+            self._surfaces.update(acp.encode_ended(shown, ["Cancelled."], [], failed=True))
             raise
+        finally:
+            self._running = None
         lines = _lines(ended)
-        self._update(acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None))
+        self._surfaces.update(acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None))
         return "\n\n".join(lines)
 
     def _account(self, app: str) -> str:
@@ -184,22 +157,19 @@ class AcpSession:
         return "\n".join(lines)
 
     def _offers(self) -> dict[str, Offer]:
-        """The command of each capability; a second app's of the same name has the app's id before it."""
+        """The command of each capability. One whose name is taken, by us or by another, has the app's id before it."""
         found: dict[str, Offer] = {}
         for offer in self._desk.offers():
-            name = mcp.tool_name(offer.capability.name, ()).removeprefix("abp_")
-            found[f"{offer.app}_{name}" if name in found else name] = offer
+            name = mcp.tool_name(offer.capability.name).removeprefix("abp_")
+            names = (name, *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))))
+            found[next(each for each in names if each and each not in found and each not in _OWN)] = offer
         return found
 
     def _commands(self) -> dict[str, Capability]:
-        own = {capability.name: capability for capability in _OWN}
-        return own | {name: offer.capability for name, offer in self._offers().items()}
+        return _OWN | {name: offer.capability for name, offer in self._offers().items()}
 
     def _say(self, words: str) -> None:
-        self._update(acp.encode_message(words))
-
-    def _update(self, update: Json, key: Any = None) -> None:
-        self._link.notify("session/update", {"sessionId": self.id, "update": update}, key=key)
+        self._surfaces.update(acp.encode_message(words))
 
 
 def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
@@ -215,8 +185,8 @@ def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
     if not words.startswith("{") and len(texts) == 1:
         return {texts[0]: words}
     try:
-        params = json.loads(words)
-    except (ValueError, RecursionError):
+        params = jsontext.parse(words)
+    except ValueError:
         params = None
     if not isinstance(params, dict):
         raise DeskError("INVALID_PARAMS", f'Give the parameters of {capability.name} as JSON: /command {{"name": "value"}}')

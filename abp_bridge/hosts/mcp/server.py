@@ -19,6 +19,8 @@ from abp_bridge.wire.stdio import whisper
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.core.notice import Progress
+    from abp_bridge.hosts.contract import Call
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.wire.link import Link
 
@@ -61,6 +63,21 @@ def withdraw(id: Id, reason: str) -> tuple[str, Json]:
     return "notifications/cancelled", {"requestId": id, "reason": reason}
 
 
+class Leg:
+    """A host's request while it waits for a call: `report` tells it of progress, `call` is set once there is one."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.report: Callable[[Progress], None] | None = None
+        self.call: Call | None = None
+
+    def cancel(self, reason: str) -> None:
+        """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
+        if self.call is not None:
+            self.call.cancel(reason)
+        self.scope.cancel()
+
+
 class McpServer:
     """One connection. `begin(link, handshake)` makes its session; calls run in `tasks`."""
 
@@ -70,7 +87,7 @@ class McpServer:
         self._begun: McpSession | None = None
         self._tasks = tasks
         self._handshake = Handshake()
-        self._running: dict[Id, anyio.CancelScope] = {}
+        self._running: dict[Id, Leg] = {}
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task of the session."""
@@ -79,7 +96,7 @@ class McpServer:
             if (note := _NOTIFICATIONS.get(message.method)) is not None:
                 note(self, params)
         elif message.method == "tools/call":
-            self._running[message.id] = anyio.CancelScope()
+            self._running[message.id] = Leg()
             self._tasks.start_soon(self._call_tool, message.id, params)
         else:
             self._answer(message.id, message.method, params)
@@ -94,9 +111,10 @@ class McpServer:
 
     async def _call_tool(self, id: Id, params: Params) -> None:
         """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
-        with self._running[id] as scope:
+        leg = self._running[id]
+        with leg.scope:
             try:
-                result = await self._session.call_tool(params)
+                result = await self._session.call_tool(params, leg)
             except Refusal as problem:
                 self.link.fail(id, problem.code, str(problem))
             except Exception as problem:
@@ -105,7 +123,7 @@ class McpServer:
             else:
                 self.link.respond(id, result)
         del self._running[id]
-        if scope.cancelled_caught:
+        if leg.scope.cancelled_caught:
             self.link.drop(id)
 
     @property
@@ -167,9 +185,9 @@ class McpServer:
 
     def _cancelled(self, params: Params) -> None:
         id = params.get("requestId")
-        scope = self._running.get(id) if isinstance(id, (str, int, float)) else None
-        if scope is not None:
-            scope.cancel()
+        leg = self._running.get(id) if isinstance(id, (str, int, float)) else None
+        if leg is not None:
+            leg.cancel("the host cancelled the call")
 
 
 _METHODS: dict[str, Callable[[McpServer, Params], Json]] = {

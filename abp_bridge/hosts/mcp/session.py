@@ -10,7 +10,7 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
-from abp_bridge.hosts.mcp.server import LEVELS, Handshake, Refusal
+from abp_bridge.hosts.mcp.server import LEVELS, Handshake, Leg, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import mcp
@@ -102,7 +102,7 @@ class McpSession:
     def list_tools(self) -> list[Json]:
         return self._toolbox.list()
 
-    async def call_tool(self, params: Mapping[str, Json]) -> Json:
+    async def call_tool(self, params: Mapping[str, Json], leg: Leg) -> Json:
         """`tools/call`. Raises Refusal for a call that is no call; cancelling it cancels the app's call."""
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str):
@@ -110,8 +110,9 @@ class McpSession:
         if arguments is not None and not isinstance(arguments, Mapping):
             raise Refusal(INVALID_PARAMS, "the arguments of a tool must be an object")
         token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        leg.report = self._progress(token)
         try:
-            return await self._toolbox.call(name, arguments or {}, self._progress(token))
+            return await self._toolbox.call(name, arguments or {}, leg)
         except UnknownTool as problem:
             raise Refusal(INVALID_PARAMS, str(problem)) from None
 

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.notice import Progress
 from abp_bridge.hosts.contract import Desk, DeskError
+from abp_bridge.hosts.mcp.server import Leg
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
 from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
 
 Json = Any
-OnProgress = Callable[[Progress], None] | None
 
 
 class UnknownTool(Exception):
@@ -38,32 +37,32 @@ class Toolbox:
                 self._names[app, capability] = tool_name(capability, [*_OWN, *self._names.values()])
         return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
 
-    async def call(self, name: str, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def call(self, name: str, arguments: Mapping[str, Json], leg: Leg) -> Json:
         """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
         try:
             if (own := _OWN.get(name)) is not None:
-                return await own(self, arguments, on_progress)
+                return await own(self, arguments, leg)
             self.list()
             for (app, capability), known in self._names.items():
                 if known == name:
-                    return await self._run(capability, arguments, app=app, timeout=None, on_progress=on_progress)
+                    return await self._run(capability, arguments, leg, app=app)
         except DeskError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect and abp_status list what there is.")
 
-    async def _connect(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def _connect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         target = _text(arguments, "target")
         apps = await self._desk.connect(target)
         return self._account(apps)
 
-    async def _disconnect(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def _disconnect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         apps = await self._desk.disconnect(_text(arguments, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def _status(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         return encode_text(json.dumps(self._desk.status(), ensure_ascii=False, indent=1))
 
-    async def _call(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def _call(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         capability = _text(arguments, "capability")
         if not capability:
             raise DeskError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
@@ -73,21 +72,17 @@ class Toolbox:
         timeout = arguments.get("timeout")
         if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
             raise DeskError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
-        return await self._run(capability, params or {}, app=_text(arguments, "app"), timeout=timeout, on_progress=on_progress)
+        return await self._run(capability, params or {}, leg, app=_text(arguments, "app"), timeout=timeout)
 
-    async def _render(self, arguments: Mapping[str, Json], on_progress: OnProgress) -> Json:
+    async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         from abp_bridge.protocols.mcp import encode_result
 
         file = await self._desk.render_pdf(_text(arguments, "app"))
         return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
 
-    async def _run(self, capability: str, params: Mapping[str, Json], *, app: str | None, timeout: float | None, on_progress: OnProgress) -> Json:
-        call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress)
-        try:
-            ended = await call.wait()
-        except BaseException:
-            call.cancel("the host cancelled the call")
-            raise
+    async def _run(self, capability: str, params: Mapping[str, Json], leg: Leg, *, app: str | None, timeout: float | None = None) -> Json:
+        leg.call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=leg.report)
+        ended = await leg.call.wait()
         return encode_result(ended.result, told=ended.told, files=ended.files)
 
     def _account(self, apps: Sequence[str]) -> Json:
@@ -103,7 +98,7 @@ class Toolbox:
         return encode_text("\n".join(lines))
 
 
-_OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Any], Awaitable[Json]]] = {
+_OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] = {
     "abp_connect": Toolbox._connect,
     "abp_disconnect": Toolbox._disconnect,
     "abp_status": Toolbox._status,

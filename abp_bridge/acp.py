@@ -1,0 +1,98 @@
+"""`abp-bridge acp`: this process's stdio as an editor's connection to an agent of its own, from the first byte to a quiet end."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from abp_bridge.bridge.asking import Asking
+from abp_bridge.hosts.acp.injected import Injected
+from abp_bridge.hosts.acp.proxy import Proxy
+from abp_bridge.serve import watch
+from abp_bridge.settings import Settings
+from abp_bridge.wire.process import Child, spawn
+from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, whisper
+
+if TYPE_CHECKING:
+    from abp_bridge.hosts.contract import Desk, Host
+
+LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
+NO_PROGRAM = 127
+
+
+def run(settings: Settings, command: Sequence[str]) -> int:
+    """Run the agent `command` behind our stdio until either side ends or a signal comes. Returns its exit code where it ended by itself."""
+    source, sink = claim()
+    return anyio.run(_serve, settings, command, source, sink)
+
+
+async def _serve(settings: Settings, command: Sequence[str], source: Source, sink: Sink) -> int:
+    code = 0
+    async with anyio.create_task_group() as signals:
+        serving = anyio.CancelScope()
+        await signals.start(watch, serving)
+        with serving:
+            async with anyio.create_task_group() as tasks:
+                # Side by side, so that the apps and the agent end together.
+                injected = Injected(lambda host, group: _bridge(settings, host, group)) if settings.apps else None
+                if injected is not None:
+                    tasks.start_soon(injected.run)
+                code = await _behind(settings, command, (source, sink), injected, tasks)
+        signals.cancel_scope.cancel()
+    return code
+
+
+async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Source, Sink], injected: Injected | None, tasks: TaskGroup) -> int:
+    """Run the agent and carry the lines. Cancels `tasks` when they have ended."""
+    aloud = Stderr()
+    tasks.start_soon(aloud.run)
+    try:
+        async with spawn(command, overhear=aloud.say) as agent:
+            proxy = Proxy(
+                editor,
+                (agent.source, agent.sink),
+                prefix=f"abp-{secrets.token_hex(4)}-",
+                command=Path(command[0]).name,
+                asking=lambda host: Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor),
+                injected=injected,
+            )
+            ended = await proxy.run()
+            if ended == "agent":
+                await _gone(agent)
+            tasks.cancel_scope.cancel()
+    except OSError as problem:
+        whisper(f"the agent cannot be started: {problem}")
+        tasks.cancel_scope.cancel()
+        return NO_PROGRAM
+    return _exit_code(agent, ended, command)
+
+
+async def _gone(agent: Child) -> None:
+    """It no longer speaks: let it end by itself, and its last words out."""
+    with anyio.move_on_after(1):
+        await agent.process.wait()
+    with anyio.move_on_after(LAST_WORDS):
+        await agent.heard.wait()
+
+
+def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
+    code = agent.process.returncode
+    if code is None:
+        return 0
+    if ended == "agent":
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        whisper(f"the agent {command[0]} ended ({how}) before its editor did")
+        return code if code >= 0 else 128 - code
+    return max(code, 0)
+
+
+def _bridge(settings: Settings, host: Host, tasks: TaskGroup) -> Desk:
+    from abp_bridge.apps.targets import make_app
+    from abp_bridge.bridge import Bridge
+
+    return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings))

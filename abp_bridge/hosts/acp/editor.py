@@ -1,0 +1,138 @@
+"""An editor's session behind the proxy: it can be asked while a prompt of its own runs, and what is asked ends with the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+
+from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.notice import Notice
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.contract import Host, Reply, SurfaceRefused
+from abp_bridge.protocols import acp
+from abp_bridge.wire.jsonrpc import Id
+
+Json = Any
+
+_ENDINGS = {
+    Outcome.ACCEPTED: "Answered.",
+    Outcome.DECLINED: "Declined.",
+    Outcome.CANCELLED: "Dismissed.",
+}
+
+
+class EditorSession:
+    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
+
+    `new_call` makes ids for the tool calls that questions are shown on.
+    """
+
+    def __init__(self, surfaces: Surfaces, new_call: Callable[[], str]) -> None:
+        self._surfaces = surfaces
+        self._new_call = new_call
+        self._prompts: set[Id] = set()
+        self._cancelled = False
+        self._asking: set[anyio.CancelScope] = set()
+        self._quiet = anyio.Event()
+
+    @property
+    def id(self) -> str:
+        """Empty until the agent has said it."""
+        return self._surfaces.session
+
+    @id.setter
+    def id(self, known: str) -> None:
+        self._surfaces.session = known
+
+    # --- what passes by ---
+
+    def prompted(self, prompt: Id) -> None:
+        self._prompts.add(prompt)
+        self._cancelled = False
+
+    def cancelled(self) -> None:
+        """The editor cancelled the turn: what is asked is taken down, and nothing more is asked in it."""
+        self._cancelled = True
+        self._dismiss()
+
+    async def answered(self, prompt: Id) -> None:
+        """The agent ended a prompt. Returns when nothing is asked any more, if it was the last: its response must come after."""
+        self._prompts.discard(prompt)
+        if not self._prompts:
+            self._dismiss()
+            while self._asking:
+                self._quiet = anyio.Event()
+                await self._quiet.wait()
+
+    def _dismiss(self) -> None:
+        for scope in self._asking:
+            scope.cancel()
+
+    # --- asking ---
+
+    @property
+    def name(self) -> str:
+        return self._surfaces.name
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        return self._surfaces.columns
+
+    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+        """See `Host.ask`. Each question has a tool call of its own: what the agent calls its own, only the agent knows."""
+        if not self._prompts:
+            raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
+        if self._cancelled:
+            return Reply(Outcome.CANCELLED)
+        call, reply = self._new_call(), Reply(Outcome.CANCELLED)
+        self._surfaces.update(acp.encode_asking(call, question))
+        ending = "Not answered."
+        scope = anyio.CancelScope()
+        self._asking.add(scope)
+        try:
+            with scope:
+                reply = await self._surfaces.ask(question, column, call, problem)
+                ending = _ENDINGS[reply.outcome]
+        finally:
+            self._surfaces.update(acp.encode_ended(call, [ending], [], failed=ending not in _ENDINGS.values()))
+            self._asking.discard(scope)
+            self._quiet.set()
+        return reply
+
+
+class Between:
+    """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to tell, of the agent's own questions."""
+
+    def __init__(self, editor: EditorSession, agent: Host | None = None) -> None:
+        self._editor = editor
+        self._agent = agent
+
+    @property
+    def name(self) -> str:
+        return self._editor.name if self._agent is None else f"{self._editor.name}, with the agent {self._agent.name}"
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The editor's surfaces for its person; the agent's model, where it lends it."""
+        models = [] if self._agent is None else [column for column in self._agent.columns if column.surface is Surface.MCP_SAMPLING]
+        return [*self._editor.columns, *models]
+
+    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+        if column.surface is Surface.MCP_SAMPLING and self._agent is not None:
+            return await self._agent.ask(question, column, problem)
+        return await self._editor.ask(question, column, problem)
+
+    def told(self, app: str, origin: str, notice: Notice) -> None:
+        if self._agent is not None:
+            self._agent.told(app, origin, notice)
+
+    def capabilities_changed(self) -> None:
+        if self._agent is not None:
+            self._agent.capabilities_changed()
+
+    def resources_changed(self) -> None:
+        if self._agent is not None:
+            self._agent.resources_changed()

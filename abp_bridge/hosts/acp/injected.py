@@ -1,0 +1,126 @@
+"""The MCP server that a proxied agent is given: it launches `relay.py`, whose other end is here.
+
+Each session has a token of its own, so that whoever connects is known. An agent may launch its server several times, also only to look: each
+connection is a host of its own, and what it does not use is never made. Neither socket nor folder is there before the first session.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from abp_bridge.hosts.acp import relay
+from abp_bridge.hosts.mcp.server import Handshake, McpServer, withdraw
+from abp_bridge.wire.jsonrpc import Peer
+from abp_bridge.wire.link import Link
+from abp_bridge.wire.stdio import Sink, Source, whisper
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.hosts.acp.editor import EditorSession
+    from abp_bridge.hosts.contract import Desk, Host
+    from abp_bridge.hosts.mcp.session import McpSession
+
+Json = Any
+
+NAME = "abp"
+ADMISSION = 5.0  # seconds to say who one is
+LONGEST_PATH = 100  # of a socket; some systems take 103 bytes
+
+
+class Injected:
+    """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`."""
+
+    def __init__(self, begin: Callable[[Host, TaskGroup], Desk]) -> None:
+        self._begin = begin
+        self._sessions: dict[str, EditorSession] = {}
+        self._folder = ""
+        self._socket: socket.socket | None = None
+        self._opened = anyio.Event()
+
+    def invite(self, session: EditorSession, taken: Collection[Json]) -> Json:
+        """An entry for `mcpServers` whose connections belong to `session`. `taken` are the names of the other entries."""
+        token = secrets.token_hex(16)
+        self._sessions[token] = session
+        name, number = NAME, 2
+        while name in taken:
+            name, number = f"{NAME}-{number}", number + 1
+        # Alone and isolated: it starts in half the time, whatever the agent's environment is.
+        args = ["-I", "-S", relay.__file__, self._address()]
+        return {"name": name, "command": sys.executable, "args": args, "env": [{"name": relay.TOKEN, "value": token}]}
+
+    def _address(self) -> str:
+        if self._socket is None:
+            self._folder = tempfile.mkdtemp(prefix="abp-")  # for its owner only
+            if len(os.fsencode(self._folder)) > LONGEST_PATH:
+                shutil.rmtree(self._folder)
+                self._folder = tempfile.mkdtemp(prefix="abp-", dir="/tmp")
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.setblocking(False)
+            self._socket.bind(f"{self._folder}/s")
+            self._socket.listen()
+            self._opened.set()
+        return f"{self._folder}/s"
+
+    async def run(self) -> None:
+        """Take connections until cancelled. Then every app is told, and the socket is gone."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._opened.wait()
+                assert self._socket is not None
+                while True:
+                    await anyio.wait_readable(self._socket)
+                    connection, _ = self._socket.accept()
+                    tasks.start_soon(self._admit, connection.detach())
+        finally:
+            if self._socket is not None:
+                self._socket.close()
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _admit(self, fd: int) -> None:
+        source, sink = Source(os.dup(fd)), Sink(fd)
+        try:
+            token = b""
+            with anyio.move_on_after(ADMISSION):
+                while not token.endswith(b"\n") and (data := await source.receive()):
+                    token += data
+            session = self._sessions.get(token.decode(errors="replace").strip())
+            if session is not None and sink.offer(relay.WELCOME):
+                await self._serve(session, source, sink)
+        except Exception as problem:  # of one connection: the others, and the lines that pass, have nothing to do with it
+            whisper(f"bug in the injected MCP server: {problem!r}")
+        finally:
+            source.close()
+            sink.close()
+
+    async def _serve(self, session: EditorSession, source: Source, sink: Sink) -> None:
+        desks: list[Desk] = []
+
+        def begin(link: Link, handshake: Handshake) -> McpSession:
+            from abp_bridge.hosts.acp.editor import Between
+            from abp_bridge.hosts.mcp.session import McpSession
+
+            def settle(agent: Host) -> Desk:
+                desks.append(self._begin(Between(session, agent), tasks))
+                return desks[-1]
+
+            return McpSession(link, handshake, settle)
+
+        async with anyio.create_task_group() as tasks:
+            server = McpServer(begin, tasks)
+            server.link = Link(Peer(), source, sink, on_message=server.on_message, withdraw=withdraw)
+            try:
+                await server.link.run()
+            finally:
+                for desk in desks:
+                    await desk.close("the agent ended the connection")
+            tasks.cancel_scope.cancel()

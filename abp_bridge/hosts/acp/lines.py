@@ -1,0 +1,136 @@
+"""Lines as bytes: cut out of a stream, and changed in one place without touching the rest. Nothing here knows a protocol.
+
+A line that is read as JSON and written again is another line: duplicate members go, long numbers change, escapes move. So a member is put into the
+text where it belongs, and every other byte stays what it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Json = Any
+
+LONGEST = 64 * 2**20
+
+_WHITE = " \t\r\n\ufeff"
+_DECODER = json.JSONDecoder()
+_CODE = ("utf-8", "surrogatepass")  # as `json` reads bytes
+
+
+class Cutter:
+    """Cuts a stream into blocks of whole lines. What is longer than `longest` bytes passes in parts, so that memory stays bounded."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._held: list[bytes] = []  # the beginning of a line
+        self._size = 0
+        self._passing = False  # inside a line that is too long to be held
+
+    def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
+        """The next bytes of the stream -> (block, whole): whole lines, or the next part of a line that is too long to be looked at."""
+        if self._passing:
+            end = data.find(b"\n") + 1 or len(data)
+            self._passing = not data.endswith(b"\n", 0, end)
+            yield data[:end], False
+            data = data[end:]
+        if end := data.rfind(b"\n") + 1:
+            yield (b"".join([*self._held, data[:end]]) if self._held else data[:end]), True
+            self._held, self._size = [], 0
+            data = data[end:]
+        if data:
+            self._held.append(data)
+            self._size += len(data)
+        if self._size > self._longest:
+            yield self.rest(), False
+            self._passing = True
+
+    def rest(self) -> bytes:
+        """At the end of the stream: what came after the last line."""
+        rest = b"".join(self._held)
+        self._held, self._size = [], 0
+        return rest
+
+
+def read(line: bytes) -> Json:
+    """What a line says, read generously: None for what is no JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def put(line: bytes, path: Sequence[str], value: Json) -> bytes:
+    """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
+
+    Objects that are missing on the way are made, also where there is a `null`. Something else on the way: the line stays as it is.
+    """
+    text = _text(line)
+    start, end, made = _place(text, _skip(text, 0), path, value)
+    return (text[:start] + made + text[end:]).encode(*_CODE)
+
+
+def add(line: bytes, path: Sequence[str], value: Json) -> bytes:
+    """`line` with `value` as the last item of the list at `path`, which is made as in `put`. Something else there stays as it is."""
+    text = _text(line)
+    start = _find(text, path)
+    if start is None or text.startswith("null", start):
+        return put(line, path, [value])
+    if not text.startswith("[", start):
+        return line
+    _, end = _DECODER.raw_decode(text, start)
+    empty = text[start + 1 : end - 1].strip(_WHITE) == ""
+    return (text[: end - 1] + ("" if empty else ",") + _dump(value) + text[end - 1 :]).encode(*_CODE)
+
+
+def _find(text: str, path: Sequence[str]) -> int | None:
+    """Where the value at `path` begins."""
+    at: int | None = _skip(text, 0)
+    for name in path:
+        at = _members(text, at).get(name) if at is not None and text.startswith("{", at) else None
+    return at
+
+
+def _place(text: str, at: int, path: Sequence[str], value: Json) -> tuple[int, int, str]:
+    """(start, end, what to write between them) for `value` at `path` below the value at `at`."""
+    if not path or text.startswith("null", at):
+        for name in reversed(path):
+            value = {name: value}
+        return at, _DECODER.raw_decode(text, at)[1], _dump(value)
+    if not text.startswith("{", at):
+        return at, at, ""
+    members = _members(text, at)
+    if (member := members.get(path[0])) is not None:
+        return _place(text, member, path[1:], value)
+    for name in reversed(path):
+        value = {name: value}
+    last = _DECODER.raw_decode(text, at)[1] - 1
+    return last, last, ("," if members else "") + _dump(value)[1:-1]
+
+
+def _members(text: str, at: int) -> dict[str, int]:
+    """The members of the object at `at`: where the value of each begins. Of two with one name the last counts, as everywhere."""
+    found: dict[str, int] = {}
+    at = _skip(text, at + 1)
+    while not text.startswith("}", at):
+        name, at = _DECODER.raw_decode(text, at)
+        found[name] = at = _skip(text, _skip(text, at) + 1)
+        at = _skip(text, _DECODER.raw_decode(text, at)[1])
+        if text.startswith(",", at):
+            at = _skip(text, at + 1)
+    return found
+
+
+def _text(line: bytes) -> str:
+    return line.decode(*_CODE)
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in _WHITE:
+        at += 1
+    return at
+
+
+def _dump(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,541 @@
+"""Between an editor and its agent: every line passes byte for byte, in order, and no faster than its reader reads.
+
+The proxy looks only at the lines it has business with, and decides that from their bytes: which prompts run, for it asks the editor's person only
+inside of one; the sessions that are given the apps' tools; and, for an editor that shows no forms, the agent's own questions, which it answers itself
+after asking by buttons. Its own requests have ids with a prefix that is its secret: what answers them goes no further, however late it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from abp_bridge.core import text
+from abp_bridge.core.downgrade import obstacle
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.hosts.acp import lines
+from abp_bridge.hosts.acp.aside import Aside, Outlet
+from abp_bridge.hosts.acp.editor import Between, EditorSession
+from abp_bridge.hosts.acp.server import PROTOCOL, withdraw
+from abp_bridge.hosts.acp.surfaces import REQUEST_CANCELLED, Surfaces
+from abp_bridge.protocols import acp, mcp
+from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Id, Notification, Peer, Request, is_id
+from abp_bridge.wire.stdio import whisper
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.hosts.contract import Host
+    from abp_bridge.wire.link import ByteSink, ByteSource
+
+Json = Any
+Params = Mapping[str, Json]
+
+DRAIN = 1.0  # seconds an agent may go on speaking when its stdin is closed
+
+ELICIT = "elicitation/create"
+WITHDRAW = "$/cancel_request"
+
+
+class Asks(Protocol):
+    """Who puts questions to a host, and answers each exactly once."""
+
+    async def ask(self, question: Question) -> Answer: ...
+
+
+class Inviting(Protocol):
+    """Who makes the MCP servers that sessions are given."""
+
+    def invite(self, session: EditorSession, taken: list[Json]) -> Json: ...
+
+
+class Proxy:
+    """One editor and one agent, each as (what it says, what it hears).
+
+    `asking(host)` makes who asks the agent's own questions of one session. `injected` is None without apps. `command` names the agent until it does
+    so itself.
+    """
+
+    def __init__(
+        self,
+        editor: tuple[ByteSource, ByteSink],
+        agent: tuple[ByteSource, ByteSink],
+        *,
+        prefix: str,
+        command: str,
+        asking: Callable[[Host], Asks],
+        injected: Inviting | None,
+    ) -> None:
+        self._from_editor, to_editor = editor
+        self._from_agent, to_agent = agent
+        self._editor_outlet, self._agent_outlet = Outlet(to_editor), Outlet(to_agent)
+        self._editor = Aside(Peer(prefix), self._editor_outlet, on_message=lambda message: None, withdraw=withdraw)
+        self._agent = Aside(Peer(prefix), self._agent_outlet, on_message=self._asked)
+        self._prefix = prefix
+        self._agent_name = command
+        self._asking = asking
+        self._injected = injected
+        self._tasks: TaskGroup
+        self._draining = anyio.CancelScope()
+        self._ended = ""
+        self._serial = 0
+        self._client: Params = {}
+        self._downgrades = False  # the agent's own forms are ours to ask
+        self._shows_urls = False
+        self._sessions: dict[str, EditorSession] = {}
+        self._asks: dict[str, Asks] = {}
+        self._prompts: dict[Id, EditorSession] = {}
+        self._awaited: dict[Id, Callable[[Params], Awaitable[None]]] = {}  # requests of the editor whose response we look at
+        self._own: dict[Id, anyio.CancelScope] = {}  # the agent's own questions that are ours to ask
+        self._editor_marks: tuple[bytes, ...] = (b'"initialize"',)
+
+    async def run(self) -> str:
+        """Carry lines until one side ends: "editor" or "agent", whichever was first. What the agent still says after the editor is passed on."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._editor.link.run)
+            tasks.start_soon(self._agent.link.run)
+            tasks.start_soon(self._carry_to_agent)
+            with self._draining:
+                await self._carry_to_editor()
+            self._ended = self._ended or "agent"
+            tasks.cancel_scope.cancel()
+        return self._ended
+
+    # --- the two directions ---
+
+    async def _carry_to_agent(self) -> None:
+        try:
+            await _carry(self._from_editor, self._agent_outlet, self._concerns_editor, self._look_at_editor)
+            self._ended = self._ended or "editor"
+        except OSError:
+            self._ended = self._ended or "agent"
+        self._editor.close()
+        self._agent_outlet.end()
+        self._draining.deadline = anyio.current_time() + DRAIN
+
+    async def _carry_to_editor(self) -> None:
+        try:
+            await _carry(self._from_agent, self._editor_outlet, self._concerns_agent, self._look_at_agent, self._take_down)
+        except OSError:
+            self._ended = self._ended or "editor"
+
+    async def _take_down(self) -> None:
+        """The agent has gone: what is still asked goes too."""
+        self._ended = self._ended or "agent"
+        for prompt, session in list(self._prompts.items()):
+            await session.answered(prompt)
+
+    # --- lines from the editor ---
+
+    def _concerns_editor(self, data: bytes) -> bool:
+        return any(mark in data for mark in self._editor_marks)
+
+    async def _look_at_editor(self, line: bytes) -> bytes:
+        """A line that may concern us -> what goes to the agent."""
+        message = lines.read(line)
+        if not isinstance(message, dict):
+            return line
+        method, id = message.get("method"), message.get("id")
+        if method is None and isinstance(id, str) and id.startswith(self._prefix):
+            self._editor.take(line)
+            return b""
+        look = _EDITOR.get(method) if isinstance(method, str) else None
+        return line if look is None else look(self, line, id, _object(message.get("params")))
+
+    def _initialize(self, line: bytes, id: Json, params: Params) -> bytes:
+        self._client = params
+        capabilities = acp.decode_capabilities(params.get("clientCapabilities"))
+        self._downgrades = not capabilities.form and params.get("protocolVersion") == PROTOCOL
+        self._shows_urls = capabilities.url
+        self._await(id, self._initialized)
+        if self._injected is None and not self._downgrades:
+            self._editor_marks = ()  # nothing of ours is to be found in what passes
+            return line
+        self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', self._prefix.encode())
+        return lines.put(line, ("params", "clientCapabilities", "elicitation", "form"), {}) if self._downgrades else line
+
+    async def _initialized(self, result: Params) -> None:
+        name = _object(result.get("agentInfo")).get("name")
+        self._agent_name = text.label(name) if isinstance(name, str) and name else self._agent_name
+        if (version := result.get("protocolVersion", PROTOCOL)) != PROTOCOL:
+            whisper(f"the editor and the agent speak version {text.label(version, 20)} of ACP: their lines pass, and nothing else is done")
+            self._editor_marks, self._injected, self._downgrades = (), None, False
+
+    def _new(self, line: bytes, id: Json, params: Params) -> bytes:
+        """`session/new` and `session/fork`: the agent says later which session it is."""
+        session = self._new_session()
+
+        async def opened(result: Params) -> None:
+            if isinstance(name := result.get("sessionId"), str):
+                session.id = name
+                self._sessions[name] = session
+
+        self._await(id, opened)
+        return self._inject(line, params, session)
+
+    def _reopen(self, line: bytes, id: Json, params: Params) -> bytes:
+        """`session/load` and `session/resume`."""
+        session = self._session(params.get("sessionId"))
+        return line if session is None else self._inject(line, params, session)
+
+    def _inject(self, line: bytes, params: Params, session: EditorSession) -> bytes:
+        """The session is given the apps' tools."""
+        if self._injected is None:
+            return line
+        servers = params.get("mcpServers")
+        taken = [server.get("name") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
+        return lines.add(line, ("params", "mcpServers"), self._injected.invite(session, taken))
+
+    def _prompt(self, line: bytes, id: Json, params: Params) -> bytes:
+        session = self._session(params.get("sessionId"))
+        if session is None or not is_id(id):
+            return line
+        session.prompted(id)
+        self._prompts[id] = session
+
+        async def answered(result: Params) -> None:
+            del self._prompts[id]
+            await session.answered(id)
+
+        self._await(id, answered)
+        return line
+
+    def _cancel(self, line: bytes, id: Json, params: Params) -> bytes:
+        if (session := self._session(params.get("sessionId"))) is not None:
+            session.cancelled()
+        return line
+
+    def _await(self, id: Json, then: Callable[[Params], Awaitable[None]]) -> None:
+        """Run `then` on the result of this request, before it passes on; an error has an empty one."""
+        if is_id(id):
+            self._awaited[id] = then
+
+    # --- lines from the agent ---
+
+    def _concerns_agent(self, data: bytes) -> bool:
+        if self._downgrades and (b'"elicitation' in data or (self._own and b"cancel_request" in data)):
+            return True
+        return bool(self._awaited) and (b'"result"' in data or b'"error"' in data)
+
+    async def _look_at_agent(self, line: bytes) -> bytes:
+        """A line that may concern us -> what goes to the editor."""
+        message = lines.read(line)
+        if not isinstance(message, dict):
+            return line
+        method, id, params = message.get("method"), message.get("id"), _object(message.get("params"))
+        if method is None:
+            if is_id(id) and (then := self._awaited.pop(id, None)) is not None:
+                await then(_object(message.get("result")))
+            return line
+        if method == ELICIT and is_id(id) and self._is_ours(params):
+            self._own[id] = anyio.CancelScope()
+        elif method != WITHDRAW or "id" in message or not is_id(own := params.get("requestId")) or own not in self._own:
+            return line
+        self._agent.take(line)
+        return b""
+
+    def _is_ours(self, params: Params) -> bool:
+        """Whether the editor cannot show this itself. Modes that nobody here knows are for the editor to refuse."""
+        return self._downgrades and (params.get("mode", "form") == "form" or (params.get("mode") == "url" and not self._shows_urls))
+
+    # --- the agent's own questions ---
+
+    def _asked(self, message: Request | Notification) -> None:
+        params = _object(message.params)
+        if isinstance(message, Request):
+            self._tasks.start_soon(self._answer, message.id, params)
+        else:
+            self._own[params["requestId"]].cancel()
+
+    async def _answer(self, id: Id, params: Params) -> None:
+        link = self._agent.link
+        with self._own[id] as scope:
+            try:
+                result = await self._ask(params)
+            except RemoteProtocolError as problem:
+                link.fail(id, INVALID_PARAMS, str(problem))
+            except Exception as problem:
+                whisper(f"bug in {ELICIT}: {problem!r}")
+                link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+            else:
+                link.respond(id, result)
+        del self._own[id]
+        if scope.cancelled_caught:
+            link.fail(id, REQUEST_CANCELLED, "the question was cancelled")
+
+    async def _ask(self, params: Params) -> Json:
+        """Ask what the agent asks, by buttons: the result it gets. What is no answer is no accept, and says why."""
+        if params.get("mode") == "url":
+            return _cancel("the editor shows no addresses")
+        session = self._session_of(params)
+        if session is None:
+            return _cancel("it belongs to no session, and without one the editor cannot be asked")
+        self._serial += 1
+        question, left_out = _with_buttons(mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name))
+        if session.id not in self._asks:
+            self._asks[session.id] = self._asking(Between(session))
+        answer = await self._asks[session.id].ask(question)
+        account = {"answeredBy": answer.answered_by.value, "route": answer.route, "reason": answer.reason, "notAsked": left_out}
+        meta = {"_meta": {"abp": {word: said for word, said in account.items() if said}}}
+        return mcp.encode_reply(answer.outcome, answer.content) | meta
+
+    # --- sessions ---
+
+    def _session_of(self, params: Params) -> EditorSession | None:
+        """The session an elicitation belongs to: by name, or by the prompt it came from."""
+        if "sessionId" in params:
+            return self._session(params["sessionId"])
+        request = params.get("requestId")
+        return self._prompts.get(request) if is_id(request) else None
+
+    def _session(self, name: Json) -> EditorSession | None:
+        if not isinstance(name, str):
+            return None
+        if name not in self._sessions:
+            self._sessions[name] = self._new_session()
+            self._sessions[name].id = name
+        return self._sessions[name]
+
+    def _new_session(self) -> EditorSession:
+        return EditorSession(Surfaces(self._editor.link, self._client, ""), self._new_call)
+
+    def _new_call(self) -> str:
+        self._serial += 1
+        return f"{self._prefix}call-{self._serial}"
+
+
+_EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {
+    "initialize": Proxy._initialize,
+    "session/new": Proxy._new,
+    "session/load": Proxy._reopen,
+    "session/resume": Proxy._reopen,
+    "session/fork": Proxy._new,
+    "session/prompt": Proxy._prompt,
+    "session/cancel": Proxy._cancel,
+}
+
+
+async def _nothing() -> None:
+    """Nothing is to be done before the last line."""
+
+
+async def _carry(
+    source: ByteSource,
+    outlet: Outlet,
+    concerns: Callable[[bytes], bool],
+    look: Callable[[bytes], Awaitable[bytes]],
+    at_end: Callable[[], Awaitable[None]] = _nothing,
+) -> None:
+    """Pass on what `source` says until it ends. Blocks of lines that concern nobody pass as they came; in others each line is looked at.
+
+    `at_end` runs before what is left of a last line passes. Raises OSError when nobody reads any more.
+    """
+    cutter = lines.Cutter()
+    while data := await source.receive():
+        for block, whole in cutter.cut(data):
+            if not whole or not concerns(block):
+                await outlet.forward(block)
+                continue
+            for line in block.split(b"\n")[:-1]:
+                await _pass(line + b"\n", outlet, concerns, look)
+    await at_end()
+    if rest := cutter.rest():
+        await _pass(rest, outlet, concerns, look)
+
+
+async def _pass(line: bytes, outlet: Outlet, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
+    if concerns(line):
+        try:
+            line = await look(line)
+        except Exception as problem:  # whatever it is, the line is not ours to keep
+            whisper(f"bug in the proxy: {problem!r}")
+    if line:
+        await outlet.forward(line)
+
+
+def _with_buttons(question: Question) -> tuple[Question, list[str]]:
+    """A question without the fields that may stay empty and that buttons cannot fill: (what is asked, the names of what is not)."""
+    left_out = [field for field in question.fields if not field.required and obstacle(replace(question, fields=(field,)))]
+    kept = tuple(field for field in question.fields if field not in left_out)
+    if not kept or not left_out:
+        return question, []
+    titles = ", ".join(dict.fromkeys(field.title or text.label(field.name) for field in left_out))
+    first = replace(kept[0], description=f"{kept[0].description}\n(Here there are only buttons. What stays empty: {titles})".strip())
+    return replace(question, fields=(first, *kept[1:])), [field.name for field in left_out]
+
+
+def _cancel(self, line: bytes, id: Json, params: Params) -> bytes:
+        if (session := self._session(params.get("sessionId"))) is not None:
+            session.cancelled()
+        return line
+
+    def _await(self, id: Json, then: Callable[[Params], Awaitable[None]]) -> None:
+        """Run `then` on the result of this request, before it passes on; an error has an empty one."""
+        if is_id(id):
+            self._awaited[id] = then
+
+    # --- lines from the agent ---
+
+    def _concerns_agent(self, data: bytes) -> bool:
+        if self._downgrades and (b'"elicitation' in data or (self._own and b"cancel_request" in data)):
+            return True
+        return bool(self._awaited) and (b'"result"' in data or b'"error"' in data)
+
+    async def _look_at_agent(self, line: bytes) -> bytes:
+        """A line that may concern us -> what goes to the editor."""
+        message = lines.read(line)
+        if not isinstance(message, dict):
+            return line
+        method, id, params = message.get("method"), message.get("id"), _object(message.get("params"))
+        if method is None:
+            if is_id(id) and (then := self._awaited.pop(id, None)) is not None:
+                await then(_object(message.get("result")))
+            return line
+        if method == ELICIT and is_id(id) and self._is_ours(params):
+            self._own[id] = anyio.CancelScope()
+        elif method != WITHDRAW or "id" in message or not is_id(own := params.get("requestId")) or own not in self._own:
+            return line
+        self._agent.take(line)
+        return b""
+
+    def _is_ours(self, params: Params) -> bool:
+        """Whether the editor cannot show this itself. Modes that nobody here knows are for the editor to refuse."""
+        return self._downgrades and (params.get("mode", "form") == "form" or (params.get("mode") == "url" and not self._shows_urls))
+
+    # --- the agent's own questions ---
+
+    def _asked(self, message: Request | Notification) -> None:
+        params = _object(message.params)
+        if isinstance(message, Request):
+            self._tasks.start_soon(self._answer, message.id, params)
+        else:
+            self._own[params["requestId"]].cancel()
+
+    async def _answer(self, id: Id, params: Params) -> None:
+        link = self._agent.link
+        with self._own[id] as scope:
+            try:
+                result = await self._ask(params)
+            except RemoteProtocolError as problem:
+                link.fail(id, INVALID_PARAMS, str(problem))
+            except Exception as problem:
+                whisper(f"bug in {ELICIT}: {problem!r}")
+                link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+            else:
+                link.respond(id, result)
+        del self._own[id]
+        if scope.cancelled_caught:
+            link.fail(id, REQUEST_CANCELLED, "the question was cancelled")
+
+    async def _ask(self, params: Params) -> Json:
+        """Ask what the agent asks, by buttons: the result it gets. What is no answer is no accept, and says why."""
+        if params.get("mode") == "url":
+            return _cancel("the editor shows no addresses")
+        session = self._session_of(params)
+        if session is None:
+            return _cancel("it belongs to no session, and without one the editor cannot be asked")
+        self._serial += 1
+        question, left_out = _with_buttons(mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name))
+        if session.id not in self._asks:
+            self._asks[session.id] = self._asking(Between(session))
+        answer = await self._asks[session.id].ask(question)
+        account = {"answeredBy": answer.answered_by.value, "route": answer.route, "reason": answer.reason, "notAsked": left_out}
+        meta = {"_meta": {"abp": {word: said for word, said in account.items() if said}}}
+        return mcp.encode_reply(answer.outcome, answer.content) | meta
+
+    # --- sessions ---
+
+    def _session_of(self, params: Params) -> EditorSession | None:
+        """The session an elicitation belongs to: by name, or by the prompt it came from."""
+        if "sessionId" in params:
+            return self._session(params["sessionId"])
+        request = params.get("requestId")
+        return self._prompts.get(request) if is_id(request) else None
+
+    def _session(self, name: Json) -> EditorSession | None:
+        if not isinstance(name, str):
+            return None
+        if name not in self._sessions:
+            self._sessions[name] = self._new_session()
+            self._sessions[name].id = name
+        return self._sessions[name]
+
+    def _new_session(self) -> EditorSession:
+        return EditorSession(Surfaces(self._editor.link, self._client, ""), self._new_call)
+
+    def _new_call(self) -> str:
+        self._serial += 1
+        return f"{self._prefix}call-{self._serial}"
+
+
+_EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {
+    "initialize": Proxy._initialize,
+    "session/new": Proxy._new,
+    "session/load": Proxy._reopen,
+    "session/resume": Proxy._reopen,
+    "session/fork": Proxy._new,
+    "session/prompt": Proxy._prompt,
+    "session/cancel": Proxy._cancel,
+}
+
+
+async def _nothing() -> None:
+    """Nothing is to be done before the last line."""
+
+
+async def _carry(
+    source: ByteSource,
+    outlet: Outlet,
+    concerns: Callable[[bytes], bool],
+    look: Callable[[bytes], Awaitable[bytes]],
+    at_end: Callable[[], Awaitable[None]] = _nothing,
+) -> None:
+    """Pass on what `source` says until it ends. Blocks of lines that concern nobody pass as they came; in others each line is looked at.
+
+    `at_end` runs before what is left of a last line passes. Raises OSError when nobody reads any more.
+    """
+    cutter = lines.Cutter()
+    while data := await source.receive():
+        for block, whole in cutter.cut(data):
+            if not whole or not concerns(block):
+                await outlet.forward(block)
+                continue
+            for line in block.split(b"\n")[:-1]:
+                await _pass(line + b"\n", outlet, concerns, look)
+    await at_end()
+    if rest := cutter.rest():
+        await _pass(rest, outlet, concerns, look)
+
+
+async def _pass(line: bytes, outlet: Outlet, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
+    if concerns(line):
+        try:
+            line = await look(line)
+        except Exception as problem:  # whatever it is, the line is not ours to keep
+            whisper(f"bug in the proxy: {problem!r}")
+    if line:
+        await outlet.forward(line)
+
+
+def _with_buttons(question: Question) -> tuple[Question, list[str]]:
+    """A question without the fields that may stay empty and that buttons cannot fill: (what is asked, the names of what is not)."""
+    left_out = [field for field in question.fields if not field.required and obstacle(replace(question, fields=(field,)))]
+    kept = tuple(field for field in question.fields if field not in left_out)
+    if not kept or not left_out:
+        return question, []
+    titles = ", ".join(field.title or text.label(field.name) for field in left_out)
+    message = f"{question.message}\n\n(Here there are only buttons; this stays empty: {titles})"
+    return replace(question, fields=kept, message=message), [field.name for field in left_out]
+
+
+def _cancel(reason: str) -> dict[str, Json]:
+    return {"action": "cancel", "_meta": {"abp": {"reason": reason}}}
+
+
+def _object(value: Json) -> Params:
+    return value if isinstance(value, dict) else {}

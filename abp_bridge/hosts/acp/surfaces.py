@@ -1,0 +1,97 @@
+"""The surfaces of an ACP client: a question as its form, or as a walk of permissions. The same for an agent's own session and for a proxied one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from abp_bridge.core.downgrade import Menu, Walked
+from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.hosts.contract import HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.profiles import profile
+from abp_bridge.protocols import acp, mcp
+from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from abp_bridge.wire.link import Link, LinkClosed, RemoteError
+
+Json = Any
+
+REQUEST_CANCELLED = -32800
+
+_OUTCOMES = {
+    mcp.Action.ACCEPT: Outcome.ACCEPTED,
+    mcp.Action.DECLINE: Outcome.DECLINED,
+    mcp.Action.CANCEL: Outcome.CANCELLED,
+}
+
+
+class Surfaces:
+    """How one session of one client can be asked, through `link`. `client` is the parameters of its `initialize`."""
+
+    def __init__(self, link: Link, client: Mapping[str, Json], session: str) -> None:
+        self.session = session
+        self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
+        self._link = link
+        info = client.get("clientInfo")
+        self._info: Mapping[str, Json] = info if isinstance(info, Mapping) else {}
+        self._profile = profile(str(self._info.get("name")))
+        self._refused: set[Surface] = set()
+
+    @property
+    def name(self) -> str:
+        """The client as it calls itself."""
+        return f"{self._info.get('name', 'an unnamed client')} {self._info.get('version', '')} (ACP {acp.VERSION})"
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The surfaces this client has, best first, less those it turned out not to have. Every client can be asked for a permission."""
+        found = {
+            Column(Surface.ACP_FORM): self.capabilities.form,
+            Column(Surface.ACP_URL): self.capabilities.url,
+            Column(Surface.ACP_PERMISSION, buttons=self._profile.buttons): True,
+        }
+        return [column for column, has in found.items() if has and column.surface not in self._refused]
+
+    async def ask(self, question: Question, column: Column, call: str, problem: str = "") -> Reply:
+        """See `Host.ask`. `call` is the tool call it is tied to, which the client has been told of."""
+        try:
+            return await self._show(question, column, call, problem)
+        except RemoteError as error:
+            if error.code == REQUEST_CANCELLED:  # the client took it down
+                return Reply(Outcome.CANCELLED)
+            lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+            if lasting and column.surface is not Surface.ACP_PERMISSION:
+                self._refused.add(column.surface)
+            raise SurfaceRefused(f"the client answered: {error}", lasting=lasting) from None
+        except LinkClosed:
+            raise HostGone from None
+
+    async def _show(self, question: Question, column: Column, call: str, problem: str) -> Reply:
+        if column.surface is Surface.ACP_PERMISSION:
+            return await self._walk(question, column, call)
+        form = acp.encode_form(question, self.session, call, problem, plain=column.plain)
+        action, content = mcp.decode_reply(await self._request("elicitation/create", form), question)
+        return Reply(_OUTCOMES[action], content)
+
+    async def _walk(self, question: Question, column: Column, call: str) -> Reply:
+        """A menu, step by step. The slowest step tells whether a person was there."""
+        menu, slowest = Menu(question, column.buttons), 0.0
+        while True:
+            started = anyio.current_time()
+            result = await self._request("session/request_permission", acp.encode_permission(question, menu.step, self.session, call))
+            slowest = max(slowest, anyio.current_time() - started)
+            chosen = acp.decode_outcome(result)
+            if chosen is None:
+                return Reply(Outcome.CANCELLED, slowest=slowest)
+            after = menu.choose(chosen)
+            if isinstance(after, Walked):
+                return Reply(after.outcome, after.content, slowest)
+
+    async def _request(self, method: str, params: Json) -> Json:
+        return await self._link.request(method, params, reason="the question is no longer open")
+
+    def update(self, update: Json, key: Any = None) -> None:
+        """Tell the client a `session/update`. Those with the same `key` that still wait become the newest of them."""
+        self._link.notify("session/update", {"sessionId": self.session, "update": update}, key=key)

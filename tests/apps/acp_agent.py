@@ -1,0 +1,149 @@
+"""An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what came of each. For tests of the proxy.
+
+Steps: {"elicit": params}, {"call": tool, "arguments": {}}, {"withdraw": params}, {"say": words}, {"murmur": bytes on stderr}, {"wait": true} until the
+turn is cancelled, {"die": code}. What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from itertools import count
+from typing import Any
+
+Json = Any
+
+PATIENCE = 30
+
+
+class Connection:
+    """JSON-RPC over a pair of streams, a line a message."""
+
+    def __init__(self, reader: Any, writer: Any) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.waiting: dict[Json, Future[Json]] = {}
+        self.ids = count(0)
+        self.lock = threading.Lock()
+
+    def send(self, **message: Json) -> None:
+        with self.lock:
+            self.writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self.writer.flush()
+
+    def ask(self, method: str, params: Json) -> tuple[Json, Future[Json]]:
+        id = next(self.ids)
+        self.waiting[id] = Future()
+        self.send(id=id, method=method, params=params)
+        return id, self.waiting[id]
+
+    def request(self, method: str, params: Json) -> Json:
+        """The whole response."""
+        return self.ask(method, params)[1].result(PATIENCE)
+
+    def answered(self, message: Json) -> None:
+        if (future := self.waiting.pop(message.get("id"), None)) is not None:
+            future.set_result(message)
+        else:
+            sys.stderr.write(f"agent: nobody asked for {json.dumps(message)}\n")
+            sys.stderr.flush()
+
+
+class Tools(Connection):
+    """The MCP server of a session, launched as its entry says."""
+
+    def __init__(self, entry: Json) -> None:
+        env = {"PATH": os.environ["PATH"], **{each["name"]: each["value"] for each in entry["env"]}}
+        self.process = subprocess.Popen([entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        super().__init__(self.process.stdout, self.process.stdin)
+        self.told: list[str] = []
+        threading.Thread(target=self.read, daemon=True).start()
+        client = {"name": "acp_agent", "version": "1"}
+        self.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
+        self.send(method="notifications/initialized")
+
+    def read(self) -> None:
+        for line in self.reader:
+            message = json.loads(line)
+            if "method" in message:
+                self.told.append(message["method"])
+            else:
+                self.answered(message)
+
+    def call(self, tool: str, arguments: Json) -> Json:
+        return self.request("tools/call", {"name": tool, "arguments": arguments})["result"]
+
+
+class Agent(Connection):
+    def __init__(self) -> None:
+        super().__init__(sys.stdin.buffer, sys.stdout.buffer)
+        self.servers: dict[str, Json] = {}
+        self.tools: dict[str, Tools] = {}
+        self.cancelled: dict[str, threading.Event] = {}
+
+    def run(self) -> None:
+        for line in self.reader:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
+            match message.get("method") if isinstance(message, dict) else "":
+                case "initialize":
+                    meta = {"line": line.decode()}
+                    self.send(id=message["id"], result={"protocolVersion": 1, "agentInfo": {"name": "fake", "version": "1"}, "_meta": meta})
+                case "session/new":
+                    name = f"s{len(self.servers) + 1}"
+                    self.servers[name] = message["params"]["mcpServers"]
+                    self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line.decode()}})
+                case "session/prompt":
+                    self.cancelled[message["params"]["sessionId"]] = threading.Event()
+                    threading.Thread(target=self.prompt, args=(message["id"], message["params"]), daemon=True).start()
+                case "session/cancel":
+                    self.cancelled[message["params"]["sessionId"]].set()
+                case None:
+                    self.answered(message)
+        for tools in self.tools.values():
+            tools.writer.close()
+            tools.process.wait(PATIENCE)
+
+    def prompt(self, id: Json, params: Json) -> None:
+        session = params["sessionId"]
+        for step in json.loads(params["prompt"][0]["text"]):
+            self.say(session, json.dumps(self.play(session, step)))
+        stop = "cancelled" if self.cancelled[session].is_set() else "end_turn"
+        self.send(id=id, result={"stopReason": stop})
+
+    def play(self, session: str, step: Json) -> Json:
+        if "elicit" in step:
+            response = self.request("elicitation/create", {"sessionId": session, **step["elicit"]})
+            return response.get("result") or response["error"]
+        if "withdraw" in step:
+            id, future = self.ask("elicitation/create", {"sessionId": session, **step["withdraw"]})
+            self.send(method="$/cancel_request", params={"requestId": id})
+            return future.result(PATIENCE).get("error")
+        if "call" in step:
+            if session not in self.tools:
+                (entry,) = (each for each in self.servers[session] if each["name"].startswith("abp"))
+                self.tools[session] = Tools(entry)
+            result = self.tools[session].call(step["call"], step.get("arguments", {}))
+            return {"text": result["content"][0]["text"], "told": self.tools[session].told}
+        if "murmur" in step:
+            sys.stderr.write("m" * step["murmur"] + "\n")
+            sys.stderr.flush()
+        if "wait" in step:
+            self.cancelled[session].wait(PATIENCE)
+        if "die" in step:
+            os._exit(step["die"])
+        return step.get("say")
+
+    def say(self, session: str, words: str) -> None:
+        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
+        self.send(method="session/update", params={"sessionId": session, "update": update})
+
+
+if __name__ == "__main__":
+    Agent().run()

@@ -1,0 +1,195 @@
+"""Each question ends exactly once, whatever order things happen in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from abp_bridge.core.errors import LocalProtocolError
+from abp_bridge.core.ledger import REMEMBERED, TRANSITIONS, Effect, Event, Ledger, State
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+
+
+def question(id: str = "q1", message: str = "Which?") -> Question:
+    return Question(id, Kind.INPUT, message, (), "https://app.example")
+
+
+OUTCOMES = {
+    Event.ANSWER: Outcome.ACCEPTED,
+    Event.REFUSE: Outcome.UNSUPPORTED,
+    Event.DEADLINE: Outcome.TIMED_OUT,
+    Event.WITHDRAW: Outcome.WITHDRAWN,
+}
+
+
+def ending(event: Event, said: str = "") -> Answer | None:
+    outcome = OUTCOMES.get(event)
+    return None if outcome is None else Answer(outcome, AnsweredBy.PERSON, {"value": said}, route="mcp-form", latency=1.5, reason=event.value)
+
+
+# --- every state and event ---
+
+ROWS: dict[tuple[State, Event], tuple[State, Effect] | None] = {
+    (State.WAITING, Event.ASK): (State.ASKED, Effect.NONE),
+    (State.WAITING, Event.ANSWER): None,  # nobody was asked
+    (State.WAITING, Event.REFUSE): (State.ENDED, Effect.DELIVER),
+    (State.WAITING, Event.DEADLINE): (State.ENDED, Effect.DELIVER),
+    (State.WAITING, Event.WITHDRAW): (State.ENDED, Effect.DELIVER),
+    (State.ASKED, Event.ASK): (State.ASKED, Effect.NONE),
+    (State.ASKED, Event.ANSWER): (State.ENDED, Effect.DELIVER),
+    (State.ASKED, Event.REFUSE): (State.ENDED, Effect.DELIVER),
+    (State.ASKED, Event.DEADLINE): (State.ENDED, Effect.TAKE_DOWN),
+    (State.ASKED, Event.WITHDRAW): (State.ENDED, Effect.TAKE_DOWN),
+    (State.ENDED, Event.ASK): (State.ENDED, Effect.RECORD),
+    (State.ENDED, Event.ANSWER): (State.ENDED, Effect.RECORD),
+    (State.ENDED, Event.REFUSE): (State.ENDED, Effect.RECORD),
+    (State.ENDED, Event.DEADLINE): (State.ENDED, Effect.RECORD),
+    (State.ENDED, Event.WITHDRAW): (State.ENDED, Effect.RECORD),
+}
+
+
+def test_every_state_and_event_has_a_row_here() -> None:
+    assert set(ROWS) == {(state, event) for state in State for event in Event}
+    assert {key for key, row in ROWS.items() if row} == set(TRANSITIONS)
+
+
+def _in(state: State) -> Ledger:
+    ledger = Ledger()
+    ledger.add(question(), 10.0)
+    if state is State.ASKED:
+        ledger.apply("q1", Event.ASK, route="mcp-form")
+    if state is State.ENDED:
+        ledger.apply("q1", Event.WITHDRAW, answer=ending(Event.WITHDRAW))
+    return ledger
+
+
+@pytest.mark.parametrize(("key", "row"), ROWS.items(), ids=[f"{state.value}, {event.value}" for state, event in ROWS])
+def test_what_an_event_does(key: tuple[State, Event], row: tuple[State, Effect] | None) -> None:
+    state, event = key
+    ledger = _in(state)
+    if row is None:
+        with pytest.raises(LocalProtocolError, match="question q1 is waiting: it cannot take 'answer'"):
+            ledger.apply("q1", event, answer=ending(event))
+        assert ledger.entry("q1") is not None
+        return
+    after, effect = row
+    assert ledger.apply("q1", event, answer=ending(event), route="mcp-form") is effect
+    entry = ledger.entry("q1")
+    assert (State.ENDED if entry is None else entry.state) is after
+
+
+def test_a_question_that_is_open_cannot_be_opened_again() -> None:
+    ledger = _in(State.WAITING)
+    with pytest.raises(LocalProtocolError, match="q1 is open already"):
+        ledger.add(question(), 11.0)
+
+
+@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: event.value)
+def test_nothing_ends_without_an_answer(event: Event) -> None:
+    ledger = _in(State.ASKED)
+    with pytest.raises(LocalProtocolError, match="it needs the answer it ends with"):
+        ledger.apply("q1", event)
+    assert [entry.state for entry in ledger.open] == [State.ASKED]
+    assert ledger.ended_count == 0
+
+
+def test_the_last_surface_that_asked_is_its_route() -> None:
+    ledger = _in(State.WAITING)
+    for route in ("mcp-form", "mcp-form (as text)"):
+        ledger.apply("q1", Event.ASK, route=route)
+    entry = ledger.entry("q1")
+    assert entry is not None
+    assert (entry.route, entry.since) == ("mcp-form (as text)", 10.0)
+
+
+def test_what_a_person_said_is_not_remembered() -> None:
+    ledger = _in(State.ASKED)
+    ledger.apply("q1", Event.ANSWER, answer=ending(Event.ANSWER, "my secret plan"))
+    (ended,) = ledger.ended
+    assert (ended.id, ended.kind, ended.message, ended.origin) == ("q1", "elicitation/input", "Which?", "https://app.example")
+    assert (ended.outcome, ended.answered_by, ended.route, ended.latency) == (Outcome.ACCEPTED, AnsweredBy.PERSON, "mcp-form", 1.5)
+    assert "my secret plan" not in repr(ended)
+
+
+def test_many_questions_leave_a_short_trace() -> None:
+    ledger = Ledger()
+    for number in range(REMEMBERED + 36):
+        ledger.add(question(f"q{number}"), 0.0)
+        ledger.apply(f"q{number}", Event.REFUSE, answer=ending(Event.REFUSE))
+    assert (ledger.ended_count, len(ledger.ended), len(ledger.open)) == (100, REMEMBERED, 0)
+    assert ledger.ended[-1].id == "q99"
+
+
+# --- any order ---
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Questions come, and anything happens to any of them at any time, late and twice too."""
+
+    questions = Bundle("questions")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.asked: dict[str, bool] = {}
+        self.ended: dict[str, Answer] = {}
+        self.delivered: dict[str, int] = {}
+        self.serial = 0
+        self.late = 0
+
+    @rule(target=questions)
+    def add(self) -> object:
+        self.serial += 1
+        id = f"q{self.serial}"
+        self.ledger.add(question(id), float(self.serial))
+        self.asked[id] = False
+        return id
+
+    @rule(target=questions, ids=st.lists(questions, max_size=3))
+    def add_again(self, ids: list[str]) -> object:
+        for id in ids:
+            if id not in self.ended:
+                with pytest.raises(LocalProtocolError):
+                    self.ledger.add(question(id), 0.0)
+        return multiple()
+
+    @rule(id=questions, event=st.sampled_from(list(Event)), said=st.sampled_from(["yes", "no"]))
+    def happen(self, id: str, event: Event, said: str) -> None:
+        answer = ending(event, said)
+        if id in self.ended:
+            assert self.ledger.apply(id, event, answer=answer) is Effect.RECORD
+            self.late += event is Event.ANSWER
+        elif event is Event.ASK:
+            assert self.ledger.apply(id, event, route="mcp-form") is Effect.NONE
+            self.asked[id] = True
+        elif event is Event.ANSWER and not self.asked[id]:
+            with pytest.raises(LocalProtocolError):
+                self.ledger.apply(id, event, answer=answer)
+        else:
+            entry = self.ledger.entry(id)
+            assert entry is not None
+            assert answer is not None
+            effect = self.ledger.apply(id, event, answer=answer)
+            assert effect in (Effect.DELIVER, Effect.TAKE_DOWN)
+            assert (effect is Effect.TAKE_DOWN) is (self.asked[id] and event in (Event.DEADLINE, Event.WITHDRAW)), "a card that is up comes down"
+            assert entry.answer is answer
+            self.ended[id] = answer
+            self.delivered[id] = self.delivered.get(id, 0) + 1
+
+    @invariant()
+    def open_is_what_nothing_ended(self) -> None:
+        assert [entry.question.id for entry in self.ledger.open] == [id for id in self.asked if id not in self.ended]
+
+    @invariant()
+    def each_ended_once(self) -> None:
+        assert set(self.delivered.values()) <= {1}
+        assert self.ledger.ended_count == len(self.ended)
+        assert [(each.id, each.outcome) for each in self.ledger.ended] == [(id, answer.outcome) for id, answer in self.ended.items()][-REMEMBERED:]
+
+    @invariant()
+    def late_answers_are_counted(self) -> None:
+        assert self.ledger.late_count == self.late
+
+
+TestAnyOrder = LedgerMachine.TestCase

@@ -1,0 +1,185 @@
+"""What each surface does with each question: every cell, and the ladder that is built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, refusals, route, shape
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
+
+Json = Any
+
+# --- every cell ---
+#
+# `native`, what a downgrade does, or `no:` and why.
+
+OUT = "no: a form passes through the host and the model: secrets never do"
+NO_MODEL = "no: a form asks the person, not a model"
+NO_FILES = "no: MCP forms carry no files"
+
+FORM: dict[Shape, str] = {
+    Shape.TEXT: "native",
+    Shape.FORMATTED_TEXT: "native",
+    Shape.NUMBER: "native",
+    Shape.BOOLEAN: "native",
+    Shape.CONFIRM: "native",
+    Shape.CONFIRM_DESTRUCTIVE: "native",
+    Shape.SELECT_FEW: "native",
+    Shape.SELECT_MANY: "native",
+    Shape.MULTI_SELECT: "native",
+    Shape.FIELDS: "native",
+    Shape.NESTED: "as JSON text",
+    Shape.SECRET: OUT,
+    Shape.FILE: NO_FILES,
+    Shape.SAMPLING: NO_MODEL,
+}
+
+BUTTONS: dict[Shape, str] = {
+    Shape.TEXT: "no: buttons carry no free text",
+    Shape.FORMATTED_TEXT: "no: buttons carry no free text",
+    Shape.NUMBER: "small ranges as options",
+    Shape.BOOLEAN: "as options",
+    Shape.CONFIRM: "as options",
+    Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
+    Shape.SELECT_FEW: "as options",
+    Shape.SELECT_MANY: "by pages",
+    Shape.MULTI_SELECT: "as toggles",
+    Shape.FIELDS: "one field after the other",
+    Shape.NESTED: "no: buttons carry no nested data",
+    Shape.SECRET: "no: a permission passes through the host: secrets never do",
+    Shape.FILE: "no: buttons carry no files",
+    Shape.SAMPLING: "no: buttons ask the person, not a model",
+}
+
+NO_PAGE = dict.fromkeys(Shape, "no: there is no page of the bridge's own to point to")
+
+CELLS: dict[Column, Mapping[Shape, str]] = {
+    Column(Surface.MCP_FORM, "2025-11-25"): FORM,
+    Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
+    Column(Surface.MCP_FORM, "2025-06-18"): FORM | {Shape.MULTI_SELECT: "a yes or no per option"},
+    Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
+    Column(Surface.MCP_URL): NO_PAGE,
+    Column(Surface.MCP_SAMPLING): dict.fromkeys(Shape, "no: this surface asks a model, not the person") | {Shape.SAMPLING: "native"},
+    Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
+    Column(Surface.ACP_URL): NO_PAGE,
+    Column(Surface.ACP_PERMISSION): BUTTONS,
+}
+CELL_ROWS = [(column, asked, words) for column, row in CELLS.items() for asked, words in row.items()]
+
+
+def _in_words(column: Column, asked: Shape) -> str:
+    cell = route(asked, column)
+    if cell.treatment is Treatment.NATIVE:
+        return "native"
+    return cell.how if cell.asks else f"no: {cell.how}"
+
+
+def _named(column: Column) -> str:
+    return " ".join(filter(None, (column.surface.value, column.version, "plain" if column.plain else "")))
+
+
+@pytest.mark.parametrize(("column", "asked", "words"), CELL_ROWS, ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS])
+def test_a_cell(column: Column, asked: Shape, words: str) -> None:
+    assert _in_words(column, asked) == words
+
+
+def test_every_column_of_the_matrix_has_its_rows_here() -> None:
+    assert {(column.surface, column.version) for column in CELLS} == set(MATRIX)
+    assert all(set(row) == set(Shape) for row in CELLS.values())
+
+
+def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
+    assert _in_words(Column(Surface.MCP_FORM, "2024-11-05"), Shape.TEXT) == "no: mcp-form 2024-11-05 is not known here"
+
+
+# --- which row a question stands in ---
+
+TEXT = Field("name", FieldType.TEXT, {"type": "string"})
+NUMBER = Field("age", FieldType.NUMBER, {"type": "number"})
+YES = Field("news", FieldType.BOOLEAN, {"type": "boolean"})
+NESTED = Field("extra", FieldType.JSON, {"type": "object"})
+SECRET = replace(TEXT, secret=True)
+
+
+def options(count: int, kind: FieldType = FieldType.CHOICE) -> Field:
+    values = [f"o{number}" for number in range(count)]
+    schema: Mapping[str, Json] = {"enum": values} if kind is FieldType.CHOICE else {"type": "array", "items": {"enum": values}}
+    return Field("pick", kind, schema, choices=tuple(Choice(value, value, value) for value in values))
+
+
+TAGS = options(3, FieldType.CHOICES)
+
+
+def asked(*fields: Field, kind: Kind = Kind.INPUT, destructive: bool = False) -> Question:
+    return Question("q1", kind, "Which?", fields, "https://app.example", destructive=destructive)
+
+
+SHAPES: dict[str, tuple[Question, Shape]] = {
+    "text": (asked(TEXT), Shape.TEXT),
+    "text in a format": (asked(replace(TEXT, schema={"format": "email"})), Shape.FORMATTED_TEXT),
+    "text with a pattern": (asked(replace(TEXT, schema={"pattern": "^a"})), Shape.FORMATTED_TEXT),
+    "a number": (asked(NUMBER), Shape.NUMBER),
+    "a whole number": (asked(replace(NUMBER, type=FieldType.INTEGER)), Shape.NUMBER),
+    "yes or no": (asked(YES), Shape.BOOLEAN),
+    "a confirm": (asked(YES, kind=Kind.CONFIRM), Shape.CONFIRM),
+    "a destructive confirm": (asked(YES, kind=Kind.CONFIRM, destructive=True), Shape.CONFIRM_DESTRUCTIVE),
+    "one of four": (asked(options(4)), Shape.SELECT_FEW),
+    "one of five": (asked(options(5)), Shape.SELECT_MANY),
+    "any of three": (asked(TAGS), Shape.MULTI_SELECT),
+    "several fields": (asked(TEXT, NUMBER), Shape.FIELDS),
+    "nested data": (asked(NESTED), Shape.NESTED),
+    "a secret": (asked(SECRET), Shape.SECRET),
+    "a secret among others": (asked(YES, SECRET), Shape.SECRET),
+    "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), Shape.SECRET),
+    "a file": (asked(kind=Kind.RESOURCE), Shape.FILE),
+    "a task for a model": (asked(kind=Kind.SAMPLING), Shape.SAMPLING),
+}
+
+
+@pytest.mark.parametrize(("question", "row"), SHAPES.values(), ids=SHAPES)
+def test_the_row_of_a_question(question: Question, row: Shape) -> None:
+    assert shape(question) is row
+
+
+def test_every_row_has_a_question() -> None:
+    assert {row for _, row in SHAPES.values()} == set(Shape)
+
+
+# --- the ladder ---
+
+NEW, OLD, PLAIN = Column(Surface.MCP_FORM, "2025-11-25"), Column(Surface.MCP_FORM, "2025-06-18"), Column(Surface.MCP_FORM, "2025-11-25", plain=True)
+MODEL, PERMISSION = Column(Surface.MCP_SAMPLING), Column(Surface.ACP_PERMISSION)
+
+LADDERS: dict[str, tuple[Question, Sequence[Column], Sequence[str]]] = {
+    "the host's order, without what is refused": (asked(TEXT), [MODEL, NEW, OLD], ["mcp-form", "mcp-form"]),
+    "a downgrade is named": (asked(NUMBER), [PLAIN, NEW], ["mcp-form (as text)", "mcp-form"]),
+    "several fields go no better than the hardest": (asked(TEXT, TAGS), [NEW, OLD], ["mcp-form", "mcp-form (a yes or no per option)"]),
+    "every downgrade of several fields is named once": (
+        asked(NUMBER, TAGS, replace(NUMBER, name="size"), NESTED),
+        [PLAIN],
+        ["mcp-form (as text, a yes or no per option, as JSON text)"],
+    ),
+    "a task goes to the model": (asked(kind=Kind.SAMPLING), [NEW, MODEL], ["mcp-sampling"]),
+    "a secret goes nowhere": (asked(SECRET), [NEW, MODEL, PERMISSION], []),
+    "buttons for what buttons can say": (asked(YES, options(9)), [PERMISSION], ["acp-permission (one field after the other, as options, by pages)"]),
+    "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
+    "no surfaces": (asked(TEXT), [], []),
+}
+
+
+@pytest.mark.parametrize(("question", "columns", "names"), LADDERS.values(), ids=LADDERS)
+def test_the_ladder_of_a_question(question: Question, columns: Sequence[Column], names: Sequence[str]) -> None:
+    assert [rung.name for rung in ladder(question, columns)] == names
+
+
+def test_when_no_rung_is_left_each_surface_says_why() -> None:
+    assert refusals(asked(SECRET), [NEW, MODEL]) == (
+        "mcp-form: a form passes through the host and the model: secrets never do; mcp-sampling: this surface asks a model, not the person"
+    )
+    assert refusals(asked(YES, TEXT), [PERMISSION]) == "acp-permission: name is free text, and buttons cannot say that"
+    assert refusals(asked(TEXT), []) == "the host offers no way to ask its user"
+    assert refusals(asked(TEXT), [NEW]) == "the host offers no way to ask its user"

@@ -1,0 +1,224 @@
+"""ABP's session and calls, as apps really answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.capability import CallResult, Capability, Failure
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.protocols.abp import call_params, decode_capabilities, decode_opened, decode_result, initialize_params, merge_capabilities
+from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES
+
+Json = Any
+
+APP = {"id": "shop", "name": "The shop", "version": "2"}
+
+
+def test_what_we_say_first() -> None:
+    assert initialize_params("1.2.3") == {
+        "agent": {"name": "abp-bridge", "version": "1.2.3"},  # X14
+        "protocolVersion": "0.1",
+        "features": {"notifications": True, "progress": True, "elicitation": True},
+    }
+
+
+def test_a_call_carries_its_id_as_its_progress_token() -> None:
+    assert call_params("export.pdf", {"page": 1}, "call-7") == {
+        "capability": "export.pdf",
+        "params": {"page": 1},
+        "options": {"callId": "call-7", "progressToken": "call-7"},
+    }
+
+
+# --- initialize ---
+
+
+def test_an_app_introduces_itself() -> None:
+    opened = decode_opened({"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]})
+    assert (opened.id, opened.name, opened.session, opened.version) == ("shop", "The shop", "s1", "0.1")
+    assert (opened.capabilities, opened.warnings) == ((Capability("a"),), ())
+
+
+INTRODUCTIONS: dict[str, tuple[Json, tuple[str, str, str]]] = {
+    "wrapped": ({"success": True, "data": {"app": APP}}, ("shop", "The shop", "0.1")),
+    "only a name": ({"app": {"name": "Shop"}}, ("Shop", "Shop", "0.1")),
+    "only an id": ({"app": {"id": "shop"}}, ("shop", "shop", "0.1")),
+    "no app": ({}, ("app", "an unnamed app", "0.1")),
+    "an app that is a name": ({"app": "shop"}, ("app", "an unnamed app", "0.1")),
+    "X16 version 1.0": ({"protocolVersion": "1.0"}, ("app", "an unnamed app", "1.0")),
+    "X16 version 1.0 as a number": ({"protocolVersion": 1.0}, ("app", "an unnamed app", "1.0")),
+    "a name that repaints": ({"app": {"name": "Sh\u202eop\n"}}, ("Shop", "Shop", "0.1")),
+}
+
+
+@pytest.mark.parametrize(("raw", "expected"), INTRODUCTIONS.values(), ids=INTRODUCTIONS)
+def test_an_introduction_is_read_as_it_comes(raw: Json, expected: tuple[str, str, str]) -> None:
+    opened = decode_opened(raw)
+    assert (opened.id, opened.name, opened.version) == expected
+    assert opened.warnings == ()
+
+
+WARNINGS: dict[str, tuple[Json, str]] = {
+    "X16 a version to come": ({"protocolVersion": "2.0"}, "the app speaks ABP 2.0; this bridge knows 0.x and 1.x"),
+    "capabilities without a name": (
+        {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
+        "1 of the 3 capabilities that the app lists can be used",
+    ),
+    "too many": (
+        {"capabilities": [f"c{number}" for number in range(600)]},
+        f"{MAX_CAPABILITIES} of the 600 capabilities that the app lists can be used",
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "words"), WARNINGS.values(), ids=WARNINGS)
+def test_what_is_odd_about_an_app_is_said(raw: Json, words: str) -> None:
+    (warning,) = decode_opened(raw).warnings
+    assert warning.startswith(words)
+
+
+REFUSALS: dict[str, tuple[Json, str, str]] = {
+    "nothing": (None, "SESSION_INVALID", "initialize() answered null, where ABP has an object with sessionId and app"),
+    "a word": ("ok", "SESSION_INVALID", 'initialize() answered "ok", where ABP has an object with sessionId and app'),
+    "nothing, wrapped": ({"success": True}, "SESSION_INVALID", 'initialize() answered {"success": true}, where'),
+    "a refusal": (
+        {"success": False, "error": {"code": "PERMISSION_DENIED", "message": "Log in first."}},
+        "PERMISSION_DENIED",
+        "the app refused: PERMISSION_DENIED: Log in first.",
+    ),
+    "a refusal without words": ({"success": False}, "OPERATION_FAILED", "the app refused: OPERATION_FAILED: The app gave no reason."),
+}
+
+
+@pytest.mark.parametrize(("raw", "code", "words"), REFUSALS.values(), ids=REFUSALS)
+def test_an_app_that_does_not_open_says_why(raw: Json, code: str, words: str) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_opened(raw)
+    assert caught.value.code == code
+    assert words in str(caught.value)
+
+
+# --- capabilities ---
+
+LISTS: dict[str, tuple[Json, Sequence[str]]] = {
+    "bare": ([{"name": "a"}, {"name": "b"}], ["a", "b"]),
+    "X12 wrapped": ({"success": True, "data": [{"name": "a"}]}, ["a"]),
+    "X12 in an object": ({"capabilities": [{"name": "a"}]}, ["a"]),
+    "X12 both": ({"success": True, "data": {"capabilities": [{"name": "a"}]}}, ["a"]),
+    "X12 empty": ([], []),
+    "X12 nothing": (None, []),
+    "X13 names only": (["a", "b"], ["a", "b"]),
+    "without names": ([{}, {"name": ""}, {"name": 5}, None, 7], []),
+    "no list": ("a", []),
+    "the same twice": ([{"name": "a"}, {"name": "a"}], ["a"]),
+}
+
+
+@pytest.mark.parametrize(("raw", "names"), LISTS.values(), ids=LISTS)
+def test_capabilities_are_read_as_they_come(raw: Json, names: Sequence[str]) -> None:
+    assert [each.name for each in decode_capabilities(raw)] == names
+
+
+def test_a_whole_capability() -> None:
+    raw = {"name": "a", "description": "Does\u202e it", "inputSchema": {"type": "object"}, "available": False, "experimental": True}
+    assert decode_capabilities([raw]) == (Capability("a", "Does it", {"type": "object"}, available=False, experimental=True),)
+
+
+CAPABILITIES: dict[str, tuple[Json, Capability]] = {
+    "deprecated": ({"deprecated": True}, Capability("a", deprecated="deprecated")),
+    "deprecated, use this": ({"deprecated": True, "deprecationMessage": "Use b."}, Capability("a", deprecated="Use b.")),
+    "a message that is none": ({"deprecated": True, "deprecationMessage": 5}, Capability("a", deprecated="deprecated")),
+    "fields of the wrong type": ({"description": 5, "inputSchema": [], "available": "no", "experimental": 1}, Capability("a")),
+}
+
+
+@pytest.mark.parametrize(("members", "capability"), CAPABILITIES.values(), ids=CAPABILITIES)
+def test_what_a_capability_says_of_itself(members: Json, capability: Capability) -> None:
+    assert decode_capabilities([{"name": "a", **members}]) == (capability,)
+
+
+def test_a_list_that_is_refused_is_an_error() -> None:
+    with pytest.raises(RemoteProtocolError, match="the app refused: NOT_SUPPORTED"):
+        decode_capabilities({"success": False, "error": {"code": "NOT_SUPPORTED"}})
+
+
+A = Capability("a", "From the manifest", {"type": "object"})
+MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] = {
+    "X13 the richest description, the newest availability": (
+        [[A], [Capability("a", available=False)]],
+        [Capability("a", "From the manifest", {"type": "object"}, available=False)],
+    ),
+    "X13 a newer description wins": ([[A], [Capability("a", "Newer", {"a": 1})]], [Capability("a", "Newer", {"a": 1})]),
+    "X12 an empty list wipes nothing": ([[A], []], [A]),
+    "a list that names any names them all": ([[A, Capability("b")], [Capability("c")]], [Capability("c")]),
+    "nothing": ([], []),
+}
+
+
+@pytest.mark.parametrize(("sources", "merged"), MERGED.values(), ids=MERGED)
+def test_capabilities_from_several_places_are_one_list(sources: Sequence[Sequence[Capability]], merged: Sequence[Capability]) -> None:
+    assert list(merge_capabilities(*sources)) == merged
+
+
+# --- results ---
+
+RESULTS: dict[str, tuple[Json, CallResult]] = {
+    "data": ({"success": True, "data": {"a": 1}, "metadata": {"duration": 5}}, CallResult({"a": 1}, metadata={"duration": 5})),
+    "nothing to return": ({"success": True}, CallResult(None)),
+    "metadata that is none": ({"success": True, "data": 1, "metadata": "x"}, CallResult(1)),
+    "X27 undefined": (None, CallResult(failure=Failure("INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"))),
+    "no ABP answer": (
+        {"success": "yes", "n": 1},
+        CallResult({"success": "yes", "n": 1}, metadata={"note": "the app's answer had no 'success' member; it is passed on as it came"}),
+    ),
+    "a bare value": ("done", CallResult("done", metadata={"note": "the app's answer had no 'success' member; it is passed on as it came"})),
+    "X8 cancelled, without an error": (
+        {"success": False, "cancelled": True},
+        CallResult(failure=Failure("CANCELLED", "The call was cancelled."), cancelled=True),
+    ),
+    "X8 code CANCELLED": (
+        {"success": False, "error": {"code": "CANCELLED", "message": "Stopped."}},
+        CallResult(failure=Failure("CANCELLED", "Stopped."), cancelled=True),
+    ),
+    "X8 code USER_CANCELLED": (
+        {"success": False, "error": {"code": "USER_CANCELLED", "message": "No."}},
+        CallResult(failure=Failure("USER_CANCELLED", "No."), cancelled=True),
+    ),
+    "X8 cancelled, and an error without a code": (
+        {"success": False, "cancelled": True, "error": {"message": "No."}},
+        CallResult(failure=Failure("CANCELLED", "No."), cancelled=True),
+    ),
+    "X8 timeout": (
+        {"success": False, "error": {"code": "TIMEOUT", "message": "Late."}},
+        CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)),
+    ),
+    "failed without a reason": ({"success": False}, CallResult(failure=Failure("OPERATION_FAILED", "The app gave no reason."))),
+    "failed in a word": ({"success": False, "error": "No font"}, CallResult(failure=Failure("OPERATION_FAILED", "No font"))),
+    "failed with data": ({"success": False, "data": [1]}, CallResult([1], Failure("OPERATION_FAILED", "The app gave no reason."))),
+    "an error in full": (
+        {
+            "success": False,
+            "error": {"code": "X", "message": "m", "details": {"d": 1}, "retryable": True, "retryAfter": 1500, "alternatives": ["b", 5]},
+        },
+        CallResult(failure=Failure("X", "m", True, 1.5, {"d": 1}, ("b",))),
+    ),
+    "a known code that says it is not retryable": (
+        {"success": False, "error": {"code": "TIMEOUT", "message": "m", "retryable": False}},
+        CallResult(failure=Failure("TIMEOUT", "m")),
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "result"), RESULTS.values(), ids=RESULTS)
+def test_a_result_is_read_as_it_comes(raw: Json, result: CallResult) -> None:
+    assert decode_result(raw) == result
+
+
+@pytest.mark.parametrize("after", [0, -5, True, "1000", 10**400], ids=lambda after: str(after)[:8])
+def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
+    failure = decode_result({"success": False, "error": {"code": "RATE_LIMITED", "retryAfter": after, "alternatives": "b"}}).failure
+    assert failure is not None
+    assert (failure.retryable, failure.retry_after, failure.alternatives) == (True, None, ())

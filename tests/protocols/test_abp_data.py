@@ -1,0 +1,112 @@
+"""Binary data, wherever an app puts it (X17); and nothing that only looks like it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+from core.strategies import garbled
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abp_bridge.protocols.abp import Blob, Reference, extract, fill
+
+Json = Any
+
+PDF = b"%PDF-1.7 " + bytes(range(256))
+TEXT = base64.b64encode(PDF).decode()
+LINES = base64.encodebytes(PDF).decode().replace("\n", "\r\n")
+SAVED = {"savedTo": "/tmp/a.pdf"}
+
+FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
+    # what the app returned, what is in it, and the result with a file in its place
+    "X17 BinaryData": ({"content": TEXT, "mimeType": "application/pdf", "encoding": "base64"}, [Blob(PDF, "application/pdf")], SAVED),
+    "X17 BinaryData, the type says it": ({"content": TEXT, "mimeType": "application/pdf"}, [Blob(PDF, "application/pdf")], SAVED),
+    "X17 in lines": ({"content": LINES, "mimeType": "application/pdf"}, [Blob(PDF, "application/pdf")], SAVED),
+    "X17 text, encoded": ({"content": "aGk=", "mimeType": "text/plain", "encoding": "base64"}, [Blob(b"hi", "text/plain")], SAVED),
+    "X17 under a key": (
+        {"file": {"content": TEXT, "mimeType": "application/pdf", "filename": "a.pdf"}, "pages": 3},
+        [Blob(PDF, "application/pdf", "a.pdf")],
+        {"file": {"filename": "a.pdf", "mimeType": "application/pdf", **SAVED}, "pages": 3},
+    ),
+    "X17 in a list": ([1, {"content": TEXT, "mimeType": "image/png"}], [Blob(PDF, "image/png")], [1, {"mimeType": "image/png", **SAVED}]),
+    "X17 flat": (
+        {"pdf": TEXT, "mimeType": "application/pdf", "fileName": "b.pdf"},
+        [Blob(PDF, "application/pdf", "b.pdf")],
+        {"pdf": SAVED, "mimeType": "application/pdf", "fileName": "b.pdf"},
+    ),
+    "X17 a data URL": (f"data:image/png;base64,{TEXT}", [Blob(PDF, "image/png")], SAVED),
+    "X17 a data URL under a key": ({"imageDataUrl": f"DATA:image/png;name=a.png;base64,{TEXT}"}, [Blob(PDF, "image/png")], {"imageDataUrl": SAVED}),
+    "X17 a data URL without a type": ({"image": "data:;base64,aGk="}, [Blob(b"hi", "text/plain")], {"image": SAVED}),
+    "a reference": (
+        {"downloadUrl": "https://a/b", "mimeType": "image/png", "size": 5, "filename": "b.png", "auth": {"token": "t"}, "content": "A picture"},
+        [Reference("https://a/b", "image/png", "b.png", 5)],
+        {"mimeType": "image/png", "size": 5, "filename": "b.png", "content": "A picture", **SAVED},
+    ),
+    "a reference of no size": ({"downloadUrl": "u", "mimeType": "m", "size": -1}, [Reference("u", "m")], {"mimeType": "m", "size": -1, **SAVED}),
+    "a reference of a size that is none": (
+        {"downloadUrl": "u", "mimeType": "m", "size": True},
+        [Reference("u", "m")],
+        {"mimeType": "m", "size": True, **SAVED},
+    ),
+    "two of them": (
+        {"a": "data:image/png;base64,aGk=", "b": {"downloadUrl": "u", "mimeType": "m"}},
+        [Blob(b"hi", "image/png"), Reference("u", "m")],
+        {"a": SAVED, "b": {"mimeType": "m", **SAVED}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "found", "filled"), FOUND.values(), ids=FOUND)
+def test_binary_data_is_taken_out_and_the_rest_stays(data: Json, found: list[Blob | Reference], filled: Json) -> None:
+    rest, taken = extract(data)
+    assert taken == found
+    put = fill(rest, [SAVED for _ in taken])
+    beside = (
+        {name: value for name, value in data.items() if name not in ("content", "encoding")} if isinstance(data, dict) and filled is SAVED else {}
+    )
+    assert put == {**beside, **SAVED} if filled is SAVED else put == filled
+
+
+DIGEST = hashlib.sha512(b"x").hexdigest()
+PROSE = "a long description of the file with no punctuation at all so that without its spaces it would be base64 by its looks " * 3
+
+KEPT: dict[str, Json] = {
+    "text": {"content": "Hello there", "mimeType": "text/plain"},
+    "text with a type of more words": {"content": "aGk=", "mimeType": "text/html; charset=utf-8"},
+    "no type": {"content": TEXT},
+    "content that is no base64": {"content": "%PDF-1.7", "mimeType": "application/pdf"},
+    "content that is no text": {"content": 5, "mimeType": "application/pdf"},
+    "content with a surrogate": {"content": "\ud800", "mimeType": "application/pdf"},
+    "a digest beside a type": {"sha512": DIGEST, "mimeType": "application/pdf"},
+    "prose beside a type": {"about": PROSE, "mimeType": "application/pdf"},
+    "text beside a textual type": {"pdf": TEXT, "mimeType": "text/plain"},
+    "long text without a type": {"pdf": TEXT},
+    "a type that is long": {"mimeType": "A" * 400},
+    "a data URL in words": "data:text/plain,Hello",
+    "a data URL of garbage": {"image": "data:image/png;base64,a"},
+    "no data URL": "database",
+    "two levels down": {"a": {"b": {"content": TEXT, "mimeType": "image/png"}}},
+    "a number": 5,
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("data", KEPT.values(), ids=KEPT)
+def test_what_only_looks_like_binary_data_stays(data: Json) -> None:
+    assert extract(data) == (data, [])
+
+
+WORDS = ("mimeType", "content", "encoding", "downloadUrl", "size", "filename", "auth", "pdf")
+VALUES = ("image/png", "text/plain", "base64", TEXT, f"data:image/png;base64,{TEXT}", "data:,x", 5, None)
+
+
+@given(garbled(WORDS, VALUES) | st.dictionaries(st.sampled_from(WORDS), st.sampled_from(VALUES)))
+def test_nothing_is_lost_from_any_result(data: Json) -> None:
+    rest, found = extract(data)
+    if not found:
+        assert rest == data
+    fill(rest, [{"n": number} for number in range(len(found))])
+    assert all(isinstance(each, Reference) or each.content is not None for each in found)

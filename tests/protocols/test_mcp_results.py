@@ -1,0 +1,148 @@
+"""Tools, results, progress and logs as MCP has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
+from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.protocols.mcp import LEVELS, encode_log, encode_progress, encode_result, encode_text, encode_tool, tool_name
+
+Json = Any
+
+NAMES: dict[str, tuple[str, Sequence[str], str]] = {
+    "dots": ("export.pdf", (), "abp_export_pdf"),
+    "spaces and slashes": ("my app/do it!", (), "abp_my_app_do_it"),
+    "letters a model provider refuses": ("экспорт", (), "abp_"),
+    "taken": ("export.pdf", ("abp_export_pdf",), "abp_export_pdf_2"),
+    "taken twice": ("export.pdf", ("abp_export_pdf", "abp_export_pdf_2"), "abp_export_pdf_3"),
+    "long": ("x" * 100, (), "abp_" + "x" * 60),
+    "long and taken": ("x" * 100, ("abp_" + "x" * 60,), "abp_" + "x" * 58 + "_2"),
+}
+
+
+@pytest.mark.parametrize(("capability", "taken", "name"), NAMES.values(), ids=NAMES)
+def test_a_capabilitys_tool_is_named_after_it(capability: str, taken: Sequence[str], name: str) -> None:
+    assert tool_name(capability, taken) == name
+
+
+@given(st.lists(st.text(max_size=80), max_size=20))
+def test_any_capabilities_have_names_of_their_own_that_every_provider_takes(capabilities: list[str]) -> None:
+    names: list[str] = []
+    for capability in capabilities:
+        names.append(tool_name(capability, names))
+    assert len(set(names)) == len(names)
+    assert all(0 < len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum() for name in names)
+
+
+TOOLS: dict[str, tuple[Capability, str, Json]] = {
+    "in full": (
+        Capability("a.b", "Does it.", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+        "Does it. (Capability a.b of the app https://app.example.)",
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    ),
+    "without words": (
+        Capability("a.b"),
+        "The capability a.b. (Capability a.b of the app https://app.example.)",
+        {"type": "object", "properties": {}},
+    ),
+    "with warnings": (
+        Capability("a", "Does it.", deprecated="Use b", experimental=True, available=False),
+        "Does it. (Capability a of the app https://app.example.) Deprecated: Use b. Experimental. The app says that it is not available now.",
+        {"type": "object", "properties": {}},
+    ),
+    "what providers refuse at the root is said": (
+        Capability("a", "Does it.", {"type": "object", "oneOf": [{"required": ["é"]}], "additionalProperties": False}),
+        'Does it. (Capability a of the app https://app.example.) The arguments must also fit {"oneOf": [{"required": ["é"]}]}.',
+        {"type": "object", "properties": {}, "additionalProperties": False},
+    ),
+    "what would make a host refuse the whole list is left out": (
+        Capability("a\u202e", "Does it.", {"$schema": 5, "type": "array", "properties": {"n": 5, "m": True, "o": {}}, "required": "n"}),
+        "Does it. (Capability a of the app https://app.example.)",
+        {"type": "object", "properties": {"n": {}, "m": True, "o": {}}},
+    ),
+    "names that are none are not required": (
+        Capability("a", "Does it.", {"$schema": "http://json-schema.org/draft-07/schema#", "properties": [], "required": ["n", 5]}),
+        "Does it. (Capability a of the app https://app.example.)",
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("capability", "description", "schema"), TOOLS.values(), ids=TOOLS)
+def test_a_capability_as_a_tool(capability: Capability, description: str, schema: Json) -> None:
+    before = dict(capability.input_schema)
+    assert encode_tool("abp_a", capability, "https://app.example") == {"name": "abp_a", "description": description, "inputSchema": schema}
+    assert capability.input_schema == before
+
+
+RESULTS: dict[str, tuple[CallResult, str, bool]] = {
+    "text": (CallResult("Hello"), "Hello", False),
+    "JSON": (CallResult({"a": "é"}), '{"a": "é"}', False),
+    "nothing": (CallResult(None), "null", False),
+    "with a note": (CallResult(1, metadata={"note": "it had no 'success' member"}), "1\nNote: it had no 'success' member.", False),
+    "a note that is none": (CallResult(1, metadata={"note": 5}), "1", False),
+    "a failure": (CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)), "TIMEOUT: Late. (retryable)", True),
+    "a failure with all there is": (
+        CallResult([1], Failure("X", "No.", details={"d": 1}, alternatives=("b", "c"))),
+        'X: No.\nDetails: {"d": 1}\nThe app suggests instead: b, c\nData: [1]',
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("result", "said", "error"), RESULTS.values(), ids=RESULTS)
+def test_how_a_call_ended(result: CallResult, said: str, error: bool) -> None:
+    assert encode_result(result) == {"content": [{"type": "text", "text": said}], "isError": error}
+    assert encode_text(said, error=error) == encode_result(result)
+
+
+def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
+    file = SavedFile("abp://shop/results/a.pdf", "/tmp/a.pdf", "a.pdf", "application/pdf", 5)
+    assert encode_result(CallResult("Done"), told=["started a", "completed a"], files=[file])["content"] == [
+        {"type": "text", "text": "Done"},
+        {
+            "type": "resource_link",
+            "uri": "abp://shop/results/a.pdf",
+            "name": "a.pdf",
+            "mimeType": "application/pdf",
+            "size": 5,
+            "description": "Saved to /tmp/a.pdf",
+        },
+        {"type": "text", "text": "While it ran, the app told:\n- started a\n- completed a"},
+    ]
+
+
+PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
+    "a step": (Progress("op", 2.0, 5.0), {"progress": 2, "total": 5}),
+    "a fraction": (Progress("op", 0.25, 1.0, "Sorting"), {"progress": 0.25, "total": 1, "message": "Sorting"}),
+    "no total": (Progress("op", 17.0), {"progress": 17}),
+}
+
+
+@pytest.mark.parametrize(("progress", "params"), PROGRESS.values(), ids=PROGRESS)
+def test_progress(progress: Progress, params: Mapping[str, Json]) -> None:
+    sent = encode_progress("t1", progress)
+    assert sent == {"progressToken": "t1", **params}
+    assert [type(value) for value in sent.values()] == [str, *(type(value) for value in params.values())]
+
+
+LOGS: dict[str, tuple[Notice, str]] = {
+    "a change": (Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"}), "info"),
+    "an error": (Notice(Event.ERROR, "notifications/error", {"field": "a"}), "error"),
+}
+
+
+@pytest.mark.parametrize(("notice", "level"), LOGS.values(), ids=LOGS)
+def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
+    assert encode_log(notice, "https://app.example") == {
+        "level": level,
+        "logger": "https://app.example",
+        "data": {"event": notice.name, "field": "a"},
+    }
+    assert level in LEVELS

@@ -1,0 +1,167 @@
+"""Everything made for MCP, held against what MCP allows: `mcp_types` by version, and a stricter reading of each version's form schema.
+
+`mcp_types` has one shape for all versions up to 2025-11-25 and lets unknown members pass; the strict schemas here do neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from core.strategies import broken_schemas, json_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from mcp_types import methods
+from protocols.strategies import Asked, asked_fields, requests
+from protocols.test_round_trip import questioned
+
+from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.question import Question
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.abp import decode_capabilities, decode_question
+
+Json = Any
+
+VERSIONS = ("2025-06-18", "2025-11-25")
+ROUTES = [(version, plain) for version in VERSIONS for plain in (False, True)]
+
+STRING, NUMBER, COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
+NAMED = {"title": STRING, "description": STRING}
+
+
+def _closed(kind: str | Sequence[str], members: Mapping[str, Json], *needed: str) -> Json:
+    types = [kind] if isinstance(kind, str) else list(kind)
+    properties = {"type": {"enum": types}, **NAMED, **members}
+    return {"type": "object", "properties": properties, "required": ["type", *needed], "additionalProperties": False}
+
+
+TEXTS = {"minLength": COUNT, "maxLength": COUNT, "format": {"enum": ["email", "uri", "date", "date-time"]}}
+OPTIONS = {"type": "array", "items": STRING, "minItems": 1, "uniqueItems": True}
+TITLED = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "object", "properties": {"const": STRING, "title": STRING}, "required": ["const", "title"], "additionalProperties": False},
+}
+MULTI = {"minItems": COUNT, "maxItems": COUNT, "default": {"type": "array", "items": STRING}}
+
+
+def _items(word: str, options: Json) -> Json:
+    return {"type": "object", "properties": {"type": {"const": "string"}, word: options}, "required": [word], "additionalProperties": False}
+
+
+# The `PrimitiveSchemaDefinition` of each revision's schema.ts.
+PRIMITIVES: dict[str, Sequence[Json]] = {
+    "2025-06-18": (
+        _closed("string", TEXTS),
+        _closed(["number", "integer"], {"minimum": NUMBER, "maximum": NUMBER}),
+        _closed("boolean", {"default": {"type": "boolean"}}),
+        _closed("string", {"enum": OPTIONS, "enumNames": {"type": "array", "items": STRING}}, "enum"),
+    ),
+    "2025-11-25": (
+        _closed("string", {**TEXTS, "default": STRING}),
+        _closed(["number", "integer"], {"minimum": NUMBER, "maximum": NUMBER, "default": NUMBER}),
+        _closed("boolean", {"default": {"type": "boolean"}}),
+        _closed("string", {"enum": OPTIONS, "default": STRING}, "enum"),
+        _closed("string", {"oneOf": TITLED, "default": STRING}, "oneOf"),
+        _closed("array", {"items": _items("enum", OPTIONS), **MULTI}, "items"),
+        _closed("array", {"items": _items("anyOf", TITLED), **MULTI}, "items"),
+    ),
+}
+STRICT = {
+    version: Draft202012Validator(
+        {
+            "type": "object",
+            "properties": {
+                "type": {"const": "object"},
+                "properties": {"type": "object", "additionalProperties": {"oneOf": primitives}},
+                "required": {"type": "array", "items": STRING, "minItems": 1, "uniqueItems": True},
+            },
+            "required": ["type", "properties"],
+            "additionalProperties": False,
+        }
+    )
+    for version, primitives in PRIMITIVES.items()
+}
+
+
+def _is_a_form(question: Question, version: str, plain: bool) -> None:
+    form = mcp.encode_form(question, version, plain=plain)
+    methods.parse_server_request("elicitation/create", version, form)
+    schema = form["requestedSchema"]
+    STRICT[version].validate(schema)
+    assert set(schema.get("required", ())) <= set(schema["properties"])
+    for made in schema["properties"].values():
+        assert len(made.get("enumNames", ())) in (0, len(made.get("enum", ())))
+        offered = made.get("enum") or [each["const"] for each in made.get("oneOf", ())]
+        assert "default" not in made or not offered or made["default"] in offered
+        if plain:
+            assert made["type"] in ("string", "boolean")
+
+
+@pytest.mark.parametrize(("version", "plain"), ROUTES, ids=[f"{version}{' plain' if plain else ''}" for version, plain in ROUTES])
+@given(fields=asked_fields)
+def test_a_form_is_one(version: str, plain: bool, fields: list[tuple[str, Asked, bool]]) -> None:
+    _is_a_form(questioned(fields), version, plain)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(request=requests, schema=broken_schemas)
+def test_a_form_made_of_nonsense_is_one(version: str, request: Mapping[str, Json], schema: Mapping[str, Json]) -> None:
+    try:
+        question = decode_question(request, id="q", origin="https://app.example")
+    except RemoteProtocolError:
+        question = decode_question({"method": "elicitation/input", "params": {"schema": schema}}, id="q", origin="https://app.example")
+    _is_a_form(question, version, False)
+    _is_a_form(question, version, True)
+    methods.parse_server_request("sampling/createMessage", version, mcp.encode_sampling(replace(question, request={"context": schema})))
+
+
+def test_the_strict_reading_of_2025_06_18_refuses_what_came_later() -> None:
+    later = ({"type": "string", "default": "a"}, {"type": "string", "oneOf": []}, {"type": "array", "items": {}}, {"type": "string", "pattern": "a"})
+    for made in later:
+        assert not STRICT["2025-06-18"].is_valid({"type": "object", "properties": {"a": made}})
+
+
+def test_a_url_is_one() -> None:
+    question = decode_question({"method": "elicitation/input"}, id="q", origin="https://app.example")
+    methods.parse_server_request("elicitation/create", "2025-11-25", mcp.encode_url(question, "https://a.b/c", "e1"))
+
+
+failures = st.none() | st.builds(Failure, st.text(), st.text(), st.booleans(), st.none() | st.floats(0, 1e6), json_values, st.just(("a", "b")))
+files = st.builds(SavedFile, st.just("abp://a/b"), st.text(), st.text(), st.just("image/png"), st.integers(0))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=json_values, failure=failures, saved=st.lists(files, max_size=2), told=st.lists(st.text(), max_size=2))
+def test_a_result_is_one(version: str, data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]) -> None:
+    methods.validate_server_result("tools/call", version, mcp.encode_result(CallResult(data, failure), told=told, files=saved))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=200)
+@given(
+    name=st.text(min_size=1), schema=broken_schemas, more=st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values})
+)
+def test_a_tool_is_one(version: str, name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
+    capabilities: tuple[Capability, ...] = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
+    tools = [mcp.encode_tool(mcp.tool_name(each.name), each, "https://app.example") for each in capabilities]
+    methods.validate_server_result("tools/list", version, {"tools": tools})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(token=st.text() | st.integers(), value=st.floats(0, 1e15), total=st.none() | st.floats(1, 1e15), status=st.text())
+def test_progress_is_one(version: str, token: str | int, value: float, total: float | None, status: str) -> None:
+    params = mcp.encode_progress(token, Progress("op", value, total, status))
+    methods.parse_server_notification("notifications/progress", version, params)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(event=st.sampled_from(Event), data=st.dictionaries(st.text(), json_values, max_size=3))
+def test_a_log_message_is_one(version: str, event: Event, data: Mapping[str, Json]) -> None:
+    params = mcp.encode_log(Notice(event, "notifications/x", data), "https://app.example")
+    methods.parse_server_notification("notifications/message", version, params)

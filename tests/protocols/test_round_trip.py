@@ -1,0 +1,79 @@
+"""What a person meant is what the app gets, over any form of any question; and what does not fit never gets through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from core.strategies import json_values
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from protocols.strategies import Asked, asked_fields, fill_in
+
+from abp_bridge.core.question import Question, review
+from abp_bridge.core.schema import same
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
+
+Json = Any
+Fields = list[tuple[str, Asked, bool]]
+
+FORMS = {
+    "2025-11-25": ("2025-11-25", False),
+    "2025-11-25, plain": ("2025-11-25", True),
+    "2025-06-18": ("2025-06-18", False),
+    "2025-06-18, plain": ("2025-06-18", True),
+}
+
+
+def questioned(fields: Fields) -> Question:
+    schema = {
+        "type": "object",
+        "properties": {name: asked.schema for name, asked, _ in fields},
+        "required": [name for name, _, required in fields if required],
+    }
+    return decode_question({"method": "elicitation/input", "params": {"prompt": "?", "schema": schema}}, id="q", origin="https://app.example")
+
+
+def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    action, content = decode_reply({"action": "accept", "content": sent}, question)
+    assert action is Action.ACCEPT
+    return review(question, content)
+
+
+@pytest.mark.parametrize(("version", "plain"), FORMS.values(), ids=FORMS)
+@given(fields=asked_fields, in_words=st.booleans(), skipped=st.sets(st.integers(0, 3)))
+def test_an_answer_survives_the_way(version: str, plain: bool, fields: Fields, in_words: bool, skipped: set[int]) -> None:
+    question = questioned(fields)
+    meant = {name: asked.meant for number, (name, asked, required) in enumerate(fields) if required or number not in skipped}
+    form = encode_form(question, version, plain=plain)
+    answer, problems = answered(question, fill_in(question, form, meant, in_words=in_words))
+    assert problems == []
+    assert same(answer, meant), (answer, meant)
+
+
+@given(
+    asked_fields,
+    st.dictionaries(st.sampled_from(["it", "it_1", "it_2", "tags", "tags_1", "value", ""]), json_values),
+    st.lists(json_values, max_size=4),
+)
+def test_what_passes_review_fits_the_apps_schema(fields: Fields, strewn: Mapping[str, Json], placed: list[Json]) -> None:
+    question = questioned(fields)
+    sent = {**strewn, **{name: value for (name, _, _), value in zip(fields, placed, strict=False)}}
+    answer, problems = answered(question, sent)
+    if problems:
+        return
+    asked = {name: (each, required) for name, each, required in fields}
+    assert answer.keys() <= asked.keys(), "nothing that was not asked for"
+    for name, (each, required) in asked.items():
+        assert name in answer or not required
+        assert name not in answer or Draft202012Validator(each.schema).is_valid(answer[name])
+
+
+@given(asked_fields)
+def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -> None:
+    answer, problems = answered(questioned(fields), {})
+    assert answer == {}
+    assert problems == [f"{name} is required" for name, _, required in fields if required]

@@ -1,0 +1,157 @@
+"""Whatever an app or a host sends, decoding ends in a value or in RemoteProtocolError; and a question that was decoded can be asked and answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from core.strategies import SCHEMA_VALUES, SCHEMA_WORDS, broken_schemas, garbled, json_values, shaped
+from hypothesis import given, settings
+from protocols.strategies import requests
+
+from abp_bridge.core import matrix, schema
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.notice import Rising, describe
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, review
+from abp_bridge.protocols import abp, mcp
+
+Json = Any
+
+ABP_WORDS = [
+    "method",
+    "params",
+    "event",
+    "data",
+    "success",
+    "error",
+    "code",
+    "message",
+    "retryable",
+    "retryAfter",
+    "alternatives",
+    "cancelled",
+    "metadata",
+    "app",
+    "id",
+    "name",
+    "version",
+    "protocolVersion",
+    "sessionId",
+    "capabilities",
+    "inputSchema",
+    "description",
+    "deprecated",
+    "deprecationMessage",
+    "available",
+    "added",
+    "removed",
+    "changed",
+    "operationId",
+    "progressToken",
+    "progress",
+    "total",
+    "percentage",
+    "status",
+    "stage",
+    "estimatedRemaining",
+    "field",
+    "newValue",
+    "action",
+    "content",
+    "text",
+]
+ABP_VALUES: Sequence[Json] = (
+    *("notifications/error", "state/changed", "capabilities/list_changed", "TIMEOUT", "accept", "decline"),
+    True,
+    False,
+    None,
+    0,
+    1,
+    50,
+    -1,
+    "1",
+    [],
+    {},
+)
+spoken = garbled(ABP_WORDS, ABP_VALUES)
+anything = json_values | spoken | shaped(ABP_WORDS, spoken)
+
+QUESTION = abp.decode_question(
+    {"method": "elicitation/input", "params": {"schema": {"properties": {"content": {"type": "array", "items": {"enum": ["a", 1]}}, "id": {}}}}},
+    id="q",
+    origin="o",
+)
+
+DECODERS: dict[str, Callable[[Json], object]] = {
+    "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
+    "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
+    "decode_changes": abp.decode_changes,
+    "decode_progress": lambda raw: [Rising().next(progress) for progress in [abp.decode_progress(raw)] if progress is not None],
+    "decode_result": lambda raw: mcp.encode_result(abp.decode_result(raw)),
+    "decode_opened": abp.decode_opened,
+    "decode_capabilities": lambda raw: [mcp.encode_tool(mcp.tool_name(each.name), each, "o") for each in abp.decode_capabilities(raw)],
+    "the host's capabilities": lambda raw: mcp.decode_capabilities(raw, "2025-11-25"),
+    "decode_reply": lambda raw: mcp.decode_reply(raw, QUESTION),
+    "decode_sampled": mcp.decode_sampled,
+    "review": lambda raw: review(QUESTION, raw),
+}
+
+
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
+@given(raw=anything)
+def test_any_json_is_a_value_or_their_error(decode: Callable[[Json], object], raw: Json) -> None:
+    try:
+        decode(raw)
+    except RemoteProtocolError as problem:
+        assert str(problem)
+
+
+COLUMNS = [Column(Surface.MCP_FORM, version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)] + [
+    Column(Surface.MCP_URL),
+    Column(Surface.MCP_SAMPLING),
+]
+
+
+def _all_the_way(question: Question, sent: Json) -> None:
+    """Everything that the bridge does with a question, with an answer that the app did not choose."""
+    for rung in matrix.ladder(question, COLUMNS):
+        assert rung.name
+    assert matrix.refusals(question, COLUMNS)
+    for version in ("2025-06-18", "2025-11-25"):
+        for plain in (False, True):
+            json.dumps(mcp.encode_form(question, version, plain=plain), allow_nan=False)
+    json.dumps(mcp.encode_sampling(question), allow_nan=False)
+    _, content = mcp.decode_reply({"action": "accept", "content": sent}, question)
+    answer, problems = review(question, content)
+    assert all(isinstance(problem, str) for problem in problems)
+    for field in question.fields:
+        schema.unchecked(field.schema)
+    for outcome in Outcome:
+        ended = Answer(outcome, AnsweredBy.PERSON, answer if outcome is Outcome.ACCEPTED else {})
+        json.dumps(abp.encode_answer(question, ended), allow_nan=False)
+
+
+@settings(max_examples=200)
+@given(requests, json_values)
+def test_any_request_of_an_app_is_asked_or_refused(request: Mapping[str, Json], sent: Json) -> None:
+    try:
+        question = abp.decode_question(request, id="q", origin="o")
+    except RemoteProtocolError as problem:
+        json.dumps(abp.encode_problem(problem))
+    else:
+        _all_the_way(question, sent)
+
+
+properties = shaped(["content", "id", "it", "it_1"], broken_schemas | garbled(SCHEMA_WORDS, SCHEMA_VALUES))
+answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
+
+
+@settings(max_examples=200)
+@given(broken_schemas, properties, answers)
+def test_any_schema_of_an_app_is_asked(alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json) -> None:
+    for params in ({"schema": alone}, {"schema": {**alone, "type": "object", "properties": several}}, {"schema": alone, "default": sent}):
+        method = "elicitation/preference" if "default" in params else "elicitation/input"
+        _all_the_way(abp.decode_question({"method": method, "params": params}, id="q", origin="o"), sent)

@@ -1,0 +1,437 @@
+"""A connection in motion: waiting for answers, taking questions back, and an outbox that a stuck reader cannot fill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from abp_bridge.wire import link as link_module
+from abp_bridge.wire.jsonrpc import Notification, Peer, Rejected, Request, Stray
+from abp_bridge.wire.link import MAX_NOTIFICATIONS, Link, LinkClosed, RemoteError
+
+pytestmark = pytest.mark.anyio
+
+Json = Any
+PATIENCE = 10.0
+
+
+class Source:
+    """What the other side wrote."""
+
+    def __init__(self) -> None:
+        self._put, self._got = anyio.create_memory_object_stream[bytes](100)
+        self.closed = False
+        self.asked = 0
+
+    def say(self, **message: Json) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        self._put.send_nowait(data)
+
+    def end(self) -> None:
+        self.write(b"")
+
+    async def receive(self) -> bytes:
+        self.asked += 1
+        return await self._got.receive()
+
+    def close(self) -> None:
+        self.closed = True
+        self._put.close()
+        self._got.close()
+
+
+class Sink:
+    """A reader that takes as much as it has room for. `room` of None is no end of it."""
+
+    def __init__(self, room: int | None = None) -> None:
+        self.written = bytearray()
+        self.broken = False
+        self.closed = False
+        self._room = room
+        self._changed = anyio.Event()
+
+    @property
+    def messages(self) -> list[Json]:
+        """The whole lines so far."""
+        return [json.loads(line) for line in bytes(self.written).split(b"\n")[:-1]]
+
+    @property
+    def methods(self) -> list[Json]:
+        return [message.get("method") for message in self.messages]
+
+    def make_room(self, room: int | None = None) -> None:
+        self._room = room
+        self._changed.set()
+
+    def break_down(self) -> None:
+        self.broken = True
+        self._changed.set()
+
+    def offer(self, data: bytes | memoryview) -> int:
+        if self.broken:
+            raise BrokenPipeError
+        taken = bytes(data) if self._room is None else bytes(data[: self._room])
+        self.written += taken
+        if self._room is not None:
+            self._room -= len(taken)
+        return len(taken)
+
+    async def writable(self) -> None:
+        while self._room == 0 and not self.broken:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def withdraw(id: Json, reason: str) -> tuple[str, Json]:
+    return "notifications/cancelled", {"requestId": id, "reason": reason}
+
+
+class Ends:
+    """A link and the other side of it."""
+
+    def __init__(self, *, room: int | None = None, takes_back: bool = True) -> None:
+        self.source, self.sink = Source(), Sink(room)
+        self.messages: list[Request | Notification] = []
+        self.odd: list[Stray | Rejected] = []
+        self.ended = anyio.Event()
+        self.peer = Peer()
+        self.link = Link(
+            self.peer,
+            self.source,
+            self.sink,
+            on_message=self.messages.append,
+            on_odd=self.odd.append,
+            withdraw=withdraw if takes_back else None,
+        )
+
+    async def run(self) -> None:
+        await self.link.run()
+        self.ended.set()
+
+
+@asynccontextmanager
+async def running(*, room: int | None = None, takes_back: bool = True) -> AsyncIterator[Ends]:
+    """A running link. It must end by itself when the other side ends."""
+    ends = Ends(room=room, takes_back=takes_back)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ends.run)
+            yield ends
+            if not ends.source.closed:
+                ends.source.end()
+            ends.sink.make_room()
+    assert ends.source.closed
+    assert ends.sink.closed
+
+
+async def until(done: Callable[[], object]) -> None:
+    """Let the others work until it is so."""
+    while not done():
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_request_waits_for_its_answer() -> None:
+    async with running() as ends:
+        async with anyio.create_task_group() as tasks:
+            answers: list[Json] = []
+
+            async def ask(n: int) -> None:
+                answers.append(await ends.link.request("a", {"n": n}))
+
+            tasks.start_soon(ask, 1)
+            tasks.start_soon(ask, 2)
+            await until(lambda: len(ends.sink.messages) == 2)
+            ends.source.say(id="abp-2", result="second")
+            ends.source.say(id="abp-1", result="first")
+        assert answers == ["second", "first"]
+        assert ends.sink.messages[0] == {"jsonrpc": "2.0", "id": "abp-1", "method": "a", "params": {"n": 1}}
+
+
+ERRORS: dict[str, tuple[Json, int, str]] = {
+    "in full": ({"code": -32601, "message": "no such thing", "data": {"a": 1}}, -32601, "no such thing (-32601)"),
+    "without a message": ({"code": 5}, 5, "no message (5)"),
+    "with a code that is none": ({"code": "x", "message": "no"}, 0, "no (0)"),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "words"), ERRORS.values(), ids=ERRORS)
+async def test_an_error_is_raised(error: Json, code: int, words: str) -> None:
+    async with running() as ends, anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(RemoteError) as caught:
+                await ends.link.request("a", {})
+            assert (caught.value.code, str(caught.value), caught.value.data) == (code, words, error.get("data"))
+
+        tasks.start_soon(ask)
+        await until(lambda: ends.sink.messages)
+        ends.source.say(id="abp-1", error=error)
+
+
+async def test_what_the_other_side_says_arrives_in_order() -> None:
+    async with running() as ends:
+        ends.source.say(id=1, method="ask")
+        ends.source.write(b"garbage\n")
+        ends.source.say(id=9, result=1)
+        ends.source.say(method="tell")
+        await until(lambda: len(ends.messages) == 2)
+        assert ends.messages == [Request(1, "ask", None), Notification("tell", None)]
+        rejected, stray = ends.odd
+        assert isinstance(rejected, Rejected)
+        assert stray == Stray(9)
+        assert ends.link.is_open(1)
+        ends.link.respond(1, {"ok": True})
+        assert not ends.link.is_open(1)
+        error, answer = ends.sink.messages
+        assert error["error"]["code"] == -32700
+        assert answer == {"jsonrpc": "2.0", "id": 1, "result": {"ok": True}}
+
+
+async def test_a_request_that_was_cancelled_by_them_gets_no_answer() -> None:
+    async with running() as ends:
+        ends.source.say(id=1, method="ask")
+        await until(lambda: ends.messages)
+        ends.link.drop(1)
+        assert not ends.link.is_open(1)
+    assert ends.sink.messages == []
+
+
+async def test_a_wait_that_is_cancelled_takes_the_request_back() -> None:
+    async with running() as ends:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ends.link.request, "ask", {})
+                await until(lambda: ends.sink.messages)
+                scope.cancel()
+        assert ends.sink.messages[1] == {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": "abp-1", "reason": "no longer needed"},
+        }
+        ends.source.say(id="abp-1", result="too late")
+        await until(lambda: ends.odd)
+        assert ends.odd == [Stray("abp-1")]
+
+
+async def test_an_answer_that_came_first_is_not_taken_back() -> None:
+    async with running() as ends:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ends.link.request, "ask", {})
+                await until(lambda: ends.sink.messages)
+                ends.source.say(id="abp-1", result=1)
+                await until(lambda: not ends.peer.waiting)
+                scope.cancel()
+    assert ends.sink.methods == ["ask"]
+
+
+@pytest.mark.parametrize("takes_back", [True, False], ids=["with a word for it", "without"])
+async def test_a_request_that_never_left_is_not_sent_any_more(takes_back: bool) -> None:
+    async with running(room=0, takes_back=takes_back) as ends:
+        ends.link.notify("first")  # the reader is stuck with this one
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ends.link.request, "delete everything", {})
+                await until(lambda: ends.peer.waiting)
+                scope.cancel()
+        ends.sink.make_room()
+        ends.link.notify("last")
+    assert ends.sink.methods == ["first", "last"]
+
+
+async def test_a_request_that_has_begun_to_leave_is_taken_back() -> None:
+    async with running(room=5) as ends:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ends.link.request, "ask", {})
+                await until(lambda: ends.sink.written)
+                scope.cancel()
+    assert ends.sink.methods == ["ask", "notifications/cancelled"]
+
+
+async def test_without_a_word_for_it_nothing_is_taken_back() -> None:
+    async with running(takes_back=False) as ends:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ends.link.request, "ask", {})
+                await until(lambda: ends.sink.messages)
+                scope.cancel()
+    assert ends.sink.methods == ["ask"]
+
+
+async def test_when_the_other_side_ends_every_wait_ends() -> None:
+    async with running() as ends:
+        async with anyio.create_task_group() as tasks:
+            closed: list[str] = []
+
+            async def ask(method: str) -> None:
+                with pytest.raises(LinkClosed, match=method):
+                    await ends.link.request(method, {})
+                closed.append(method)
+
+            for method in ("a", "b"):
+                tasks.start_soon(ask, method)
+            await until(lambda: len(ends.sink.messages) == 2)
+            ends.source.end()
+        assert closed == ["a", "b"]
+        await ends.ended.wait()
+        with pytest.raises(LinkClosed, match="after"):
+            await ends.link.request("after", {})
+        ends.link.notify("nobody hears it")
+        ends.link.close()
+    assert ends.sink.methods == ["a", "b"], "nothing is taken back from somebody who is gone"
+
+
+async def test_what_is_still_to_be_said_is_said_when_the_other_side_stops_talking() -> None:
+    async with running(room=3) as ends:
+        for n in range(5):
+            ends.link.notify("n", {"n": n})
+        ends.source.end()
+        await until(lambda: ends.source.asked == 1 and ends.sink.written)
+        ends.sink.make_room()
+        await ends.ended.wait()
+    assert [message["params"]["n"] for message in ends.sink.messages] == [0, 1, 2, 3, 4]
+
+
+async def test_a_reader_that_is_stuck_at_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "FAREWELL", 0.01)
+    async with running(room=0) as ends:
+        ends.link.notify("n")
+        ends.source.end()
+        await ends.ended.wait()
+    assert ends.sink.messages == []
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["at once", "while it waits"])
+async def test_a_reader_that_is_gone_ends_the_connection(stuck: bool) -> None:
+    async with running(room=0 if stuck else None) as ends:
+        if stuck:
+            ends.link.notify("before")
+            await anyio.lowlevel.checkpoint()
+        ends.sink.break_down()
+        with pytest.raises(LinkClosed):
+            await ends.link.request("ask", {})
+        await ends.ended.wait()
+
+
+async def test_a_mistake_in_taking_a_message_ends_the_connection_and_every_wait() -> None:
+    source, sink = Source(), Sink()
+
+    def refuse(message: object) -> None:
+        raise KeyError("bug")
+
+    link = Link(Peer(), source, sink, on_message=refuse)
+    source.write(b"garbage\n")
+    source.say(method="tell")
+    with anyio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as caught:
+        await link.run()
+    assert isinstance(caught.value.exceptions[0], KeyError)
+    assert source.closed
+    assert sink.closed
+
+
+# --- a reader that does not read ---
+
+
+async def test_of_what_is_said_about_the_same_thing_a_stuck_reader_sees_the_newest() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        for n in range(10_000):
+            ends.link.notify("progress", {"n": n}, key=("progress", 1))
+            ends.link.notify("progress", {"n": -n}, key=("progress", 2))
+        assert ends.link.coalesced == 19_998
+        assert ends.link.dropped == 0
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == 3)
+    assert [message["params"]["n"] for message in ends.sink.messages[1:]] == [9_999, -9_999]
+
+
+async def test_what_has_no_key_is_dropped_beyond_a_bound_and_counted() -> None:
+    async with running(room=0) as ends:
+        for n in range(MAX_NOTIFICATIONS + 51):  # the first is already with the reader
+            ends.link.notify("log", {"n": n})
+        ends.link.notify("state", {"n": "newest"}, key="state")
+        assert (ends.link.dropped, ends.link.coalesced) == (50, 0)
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 2)
+        assert ends.sink.messages[-1]["params"] == {"n": "newest"}
+        ends.link.notify("log", {"n": "again"})
+        await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 3)
+        assert ends.link.dropped == 50
+
+
+async def test_more_keys_than_the_bound_are_dropped_and_counted() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        for n in range(MAX_NOTIFICATIONS + 50):
+            ends.link.notify("state", {"n": n}, key=("state", n))
+        assert ends.link.dropped == 50
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1)
+
+
+async def test_answers_and_requests_are_never_dropped() -> None:
+    async with running(room=0) as ends:
+        for n in range(MAX_NOTIFICATIONS + 50):
+            ends.link.notify("log", {"n": n})
+        for n in range(2_000):
+            ends.source.say(id=n, method="ask")
+            if n % 50 == 0:
+                await until(lambda n=n: len(ends.messages) > n)  # type: ignore[misc]
+        await until(lambda: len(ends.messages) == 2_000)
+        for n in range(2_000):
+            if n % 2:
+                ends.link.respond(n, n)
+            else:
+                ends.link.fail(n, -1, "no")
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1 + 2_000)
+        answered = [message["id"] for message in ends.sink.messages if "id" in message]
+    assert answered == list(range(2_000))
+
+
+async def test_two_answers_under_one_id_are_two_answers() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        for n in (1, 2):  # the second asks again before it has read the first answer
+            ends.source.say(id=7, method="ask")
+            await until(lambda n=n: len(ends.messages) == n)  # type: ignore[misc]
+            ends.link.respond(7, n)
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == 3)
+    assert [message["result"] for message in ends.sink.messages[1:]] == [1, 2]
+
+
+async def test_messages_stay_whole_however_little_is_taken() -> None:
+    async with running(room=0) as ends:
+        sent = [{"n": "é" * n} for n in range(30)]
+        for params in sent:
+            ends.link.notify("n", params)
+        while len(ends.sink.messages) < len(sent):
+            ends.sink.make_room(7)
+            await anyio.lowlevel.checkpoint()
+        assert [message["params"] for message in ends.sink.messages] == sent
+
+
+async def test_nothing_more_is_read_from_somebody_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "MAX_OUTBOX", 200)
+    async with running(room=0) as ends:
+        ends.source.write(b"garbage\n" * 50)
+        ends.source.say(method="tell")
+        await until(lambda: len(ends.odd) == 50)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert (ends.source.asked, ends.messages) == (1, [])
+        ends.sink.make_room()
+        await until(lambda: ends.messages)
+        assert len(ends.sink.messages) == 50, "every line that was no message has its error"

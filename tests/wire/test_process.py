@@ -1,0 +1,199 @@
+"""Children: spoken to over pipes, never in the way, and surely ended with all that they started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+from abp_bridge.wire import process as process_module
+from abp_bridge.wire.process import STDERR_LINES, Child, spawn
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
+
+PATIENCE = 30.0
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+async def line(child: Child) -> str:
+    """Its next line; a bound so that no child can hold the tests."""
+    data = b""
+    with anyio.fail_after(PATIENCE):
+        while not data.endswith(b"\n"):
+            piece = await child.source.receive()
+            assert piece, f"it ended: {child.farewell}"
+            data += piece
+    return data.decode().strip()
+
+
+def alive(pid: int) -> bool:
+    """Runs, and is not only waiting to be reaped by whoever adopted it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def until(done: Callable[[], object]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not done():
+            await anyio.sleep(0.005)  # noqa: ASYNC110 - another process's end makes no event here
+
+
+async def test_a_child_hears_and_answers_and_ends_with_its_stdin() -> None:
+    async with spawn(python("import sys\nfor line in sys.stdin: print(line.strip().upper(), flush=True)\nsys.exit(3)")) as child:
+        assert child.farewell == "still running"
+        for word in ("hello", "again"):
+            assert child.sink.offer(f"{word}\n".encode()) == len(word) + 1
+            assert await line(child) == word.upper()
+    assert child.process.returncode == 3
+    assert child.farewell == "exit code 3"
+
+
+async def test_a_child_gets_its_environment_and_folder(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['WORD'], os.getcwd(), flush=True)"
+    async with spawn(python(code), env={"WORD": "hello"}, cwd=str(tmp_path)) as child:
+        assert await line(child) == f"hello {tmp_path}"
+
+
+DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "GRACE", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_child_that_hears_nothing_is_killed() -> None:
+    async with spawn(python(DEAF)) as child:
+        assert await line(child) == "ready"
+    assert child.process.returncode == -signal.SIGKILL
+    assert child.farewell == "signal 9"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_child_that_only_ignores_the_end_of_its_stdin_is_told_to_end() -> None:
+    code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
+    async with spawn(python(code)) as child:
+        assert await line(child) == "ready"
+    assert child.process.returncode == 5
+
+
+FAMILY = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {DEAF!r}], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.usefixtures("impatient")
+async def test_what_a_child_started_ends_with_it_however_well_it_ends_itself() -> None:
+    async with spawn(python(FAMILY)) as child:
+        grandchild = int(await line(child))
+        assert alive(grandchild)
+    assert child.process.returncode == 0
+    await until(lambda: not alive(grandchild))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists() or shutil.which("setpriv") is None, reason="Linux with setpriv")
+async def test_a_child_does_not_outlive_us_even_when_we_are_killed() -> None:
+    code = f"""
+import anyio
+from abp_bridge.wire.process import spawn
+async def main():
+    async with spawn({python(DEAF)!r}) as child:
+        await child.source.receive()
+        print(child.process.pid, flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+    with subprocess.Popen(python(code), stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        parent.kill()
+    await until(lambda: not alive(child))
+
+
+async def test_where_there_is_no_leash_a_child_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "sys", SimpleNamespace(platform="other"))
+    async with spawn(python("print('hello', flush=True)")) as child:
+        assert await line(child) == "hello"
+
+
+async def test_a_flood_of_complaints_does_not_hold_a_child_and_is_not_kept() -> None:
+    code = "import sys\nfor n in range(1_000): sys.stderr.write(f'{n} ' + 'x' * 10_000 + '\\n')\nprint('done', flush=True)\nsys.stdin.read()"
+    async with spawn(python(code)) as child:
+        assert await line(child) == "done"
+        await until(lambda: child.last_words and child.last_words[-1].startswith("999 "))
+        assert len(child.last_words) == STDERR_LINES
+        assert all(len(words) <= 1_000 for words in child.last_words)
+
+
+LAST_WORDS = {
+    "a line": ("sys.stderr.write('one\\n\\n  No font.\\n')", "No font."),
+    "half a line": ("sys.stderr.write('one\\nNo fo')", "No fo"),
+    "no text": ("sys.stderr.buffer.write(b'\\xff\\n')", "\ufffd"),
+    "no end of a line": ("sys.stderr.write('x' * 1_000_000)", "x" * 1_000),
+}
+
+
+@pytest.mark.parametrize(("said", "kept"), LAST_WORDS.values(), ids=LAST_WORDS)
+async def test_the_last_words_of_a_child_are_kept(said: str, kept: str) -> None:
+    async with spawn(python(f"import sys; {said}; sys.exit(7)")) as child:
+        with anyio.fail_after(PATIENCE):
+            await child.process.wait()
+            await child.heard.wait()
+        assert child.farewell == f"exit code 7; its last words: {kept}"
+
+
+def _open_files() -> set[str]:
+    return set(os.listdir("/dev/fd"))
+
+
+async def test_a_program_that_is_not_there_is_said_at_once() -> None:
+    with pytest.raises(FileNotFoundError, match="there is no program 'no-such-program' on this machine's PATH"):
+        async with spawn(["no-such-program", "-x"]):
+            pytest.fail("it started")
+
+
+async def test_a_child_that_cannot_be_started_leaves_nothing_open(tmp_path: Path) -> None:
+    async with spawn(python("")):
+        pass  # what asyncio opens once for all children is open now
+    before = _open_files()
+    with pytest.raises(FileNotFoundError):
+        async with spawn(python(""), cwd=str(tmp_path / "nowhere")):
+            pytest.fail("it started")
+    assert _open_files() == before
+
+
+async def test_a_child_leaves_nothing_open() -> None:
+    async with spawn(python("")):
+        pass
+    before = _open_files()
+    async with spawn(python("print('hello', flush=True)")) as child:
+        await line(child)
+    assert _open_files() == before
+
+
+async def test_what_goes_wrong_meanwhile_is_raised_and_the_child_ends() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with spawn(python("import sys; sys.stdin.read()")) as child:
+            raise KeyError("bug")
+    assert isinstance(caught.value.exceptions[0], KeyError)
+    assert child.process.returncode == 0

@@ -1,0 +1,229 @@
+"""File descriptors as streams: nothing blocks, nothing else speaks on the wire, and what was shared is left as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from abp_bridge.wire.stdio import Sink, Source
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
+
+PATIENCE = 30.0
+SERVE = [sys.executable, "-m", "abp_bridge", "serve"]
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}},
+}
+
+
+async def everything(source: Source) -> bytes:
+    data = b""
+    with anyio.fail_after(PATIENCE):
+        while piece := await source.receive():
+            data += piece
+    return data
+
+
+async def test_a_pipe_is_read_to_its_end() -> None:
+    reading, writing = os.pipe()
+    source = Source(reading)
+    os.write(writing, b"hello")
+    assert await source.receive() == b"hello"
+    os.close(writing)
+    assert await everything(source) == b""
+    source.close()
+
+
+async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    source = Source(reading)
+    async with anyio.create_task_group() as tasks:
+        read: list[bytes] = []
+
+        async def read_on() -> None:
+            read.append(await everything(source))
+
+        tasks.start_soon(read_on)
+        for word in (b"one ", b"two"):
+            await anyio.lowlevel.checkpoint()
+            os.write(writing, word)
+        os.close(writing)
+    assert read == [b"one two"]
+    source.close()
+
+
+async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    sources = [Source(reading), Source(os.dup(reading))]
+    read: list[bytes] = []
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def read_one(source: Source) -> None:
+                read.append(await source.receive())
+
+            for source in sources:
+                tasks.start_soon(read_one, source)
+            for _ in range(3):
+                await anyio.lowlevel.checkpoint()
+            os.write(writing, b"one")
+            while not read:
+                await anyio.lowlevel.checkpoint()
+            os.close(writing)
+    assert sorted(read) == [b"", b"one"]
+    for source in sources:
+        source.close()
+
+
+async def test_a_terminal_that_hung_up_is_at_its_end() -> None:
+    ours, theirs = os.openpty()
+    source = Source(theirs)
+    os.close(ours)
+    assert await everything(source) == b""
+    source.close()
+
+
+async def test_a_connection_that_broke_is_at_its_end() -> None:
+    ours, theirs = socket.socketpair()
+    source = Source(os.dup(ours.fileno()))
+    ours.send(b"unread")  # closing with something unread resets the connection
+    theirs.close()
+    assert await everything(source) == b""
+    source.close()
+    ours.close()
+
+
+async def test_what_cannot_be_polled_is_read_and_written_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    sink = Sink(os.open(path, os.O_WRONLY | os.O_CREAT))
+    await sink.writable()
+    assert sink.offer(b"x" * 1_000_000) == 1_000_000
+    sink.close()
+    source = Source(os.open(path, os.O_RDONLY))
+    assert len(await everything(source)) == 1_000_000
+    source.close()
+    nothing = Source(os.open(os.devnull, os.O_RDONLY))
+    assert await everything(nothing) == b""
+    nothing.close()
+
+
+async def test_a_full_pipe_takes_nothing_until_somebody_reads() -> None:
+    reading, writing = os.pipe()
+    sink = Sink(writing)
+    taken = 0
+    while part := sink.offer(b"x" * 100_000):
+        taken += part
+    assert sink.offer(memoryview(b"x")) == 0
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sink.writable)
+            await anyio.lowlevel.checkpoint()
+            assert len(os.read(reading, taken)) == taken
+    assert sink.offer(b"y") == 1
+    sink.close()
+    os.close(reading)
+
+
+async def test_a_pipe_that_nobody_reads_is_broken() -> None:
+    reading, writing = os.pipe()
+    sink = Sink(writing)
+    os.close(reading)
+    with pytest.raises(BrokenPipeError):
+        sink.offer(b"x")
+    sink.close()
+
+
+async def test_what_others_share_blocks_again_afterwards() -> None:
+    reading, writing = os.pipe()
+    sink = Sink(os.dup(writing))
+    assert not os.get_blocking(writing)
+    sink.close()
+    assert os.get_blocking(writing)
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("end", [Source, Sink])
+async def test_closing_twice_closes_nothing_of_others(end: type[Source] | type[Sink]) -> None:
+    reading, writing = os.pipe()
+    stream = end(reading if end is Source else writing)
+    stream.close()
+    other = os.open(os.devnull, os.O_RDONLY)  # gets the number that was given back
+    stream.close()
+    os.fstat(other)
+    for fd in {other, reading, writing} - {reading if end is Source else writing} | {other}:
+        os.close(fd)
+
+
+# --- this process's own stdio, in a process of its own ---
+
+
+def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, text=True, timeout=PATIENCE, check=True)
+
+
+def test_after_the_claim_nothing_else_speaks_or_listens_on_the_wire() -> None:
+    code = """
+import os, sys
+from abp_bridge.wire.stdio import claim
+source, sink = claim()
+print("a stray print", flush=True)
+os.system("echo a stray child")
+assert sys.stdin.read() == ""
+sink.offer(os.read(source._fd, 100))
+"""
+    ended = run(code, "for the wire")
+    assert ended.stdout == "for the wire"
+    assert ended.stderr == "a stray print\na stray child\n"
+
+
+def test_a_whisper_is_heard_when_somebody_listens() -> None:
+    ended = run("from abp_bridge.wire.stdio import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)")
+    assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
+    assert len(ended.stderr) < 5_000
+
+
+def test_a_whisper_never_waits() -> None:
+    code = """
+import os
+from abp_bridge.wire.stdio import whisper
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+try:
+    while os.write(writing, b"x" * 65536): pass
+except BlockingIOError:
+    os.set_blocking(writing, True)
+os.dup2(writing, 2)
+whisper("nobody reads this")
+os.close(2)
+whisper("nor this")
+print("done")
+"""
+    assert run(code).stdout == "done\n"
+
+
+def test_a_host_that_offers_nothing_to_read_is_served_and_done() -> None:
+    ended = subprocess.run(SERVE, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_a_file_can_be_the_host(tmp_path: Path) -> None:
+    said, answered = tmp_path / "said", tmp_path / "answered"
+    said.write_text(f"{json.dumps(HELLO)}\n")
+    with said.open() as stdin, answered.open("w") as stdout:
+        ended = subprocess.run(SERVE, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    (answer,) = [json.loads(line) for line in answered.read_text().splitlines()]
+    assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")
