@@ -15,7 +15,7 @@ import acp
 import acp.schema as types
 import anyio
 import pytest
-from acp_harness import CANCELLED, FORM, Client, Failed, Handler, accepting, client, labels, never, pressing, selected
+from acp_harness import CANCELLED, FORM, Client, Failed, Handler, accepting, client, never, pressing, selected
 from anyio.from_thread import start_blocking_portal
 from harness import PATIENCE, SERVE, environment
 
@@ -88,7 +88,11 @@ class SdkClient:
     async def create_elicitation(self, message: str, mode: Any, **more: Any) -> Any:
         schema = mode.requested_schema.model_dump(by_alias=True, exclude_none=True)
         result = await self._answer("elicitation/create", {"message": message, "requestedSchema": schema})
-        kinds = {"accept": types.AcceptElicitationResponse, "decline": types.DeclineElicitationResponse, "cancel": types.CancelElicitationResponse}
+        kinds: dict[str, Any] = {
+            "accept": types.AcceptElicitationResponse,
+            "decline": types.DeclineElicitationResponse,
+            "cancel": types.CancelElicitationResponse,
+        }
         return kinds[result["action"]].model_validate(result)
 
     async def _answer(self, method: str, params: Json) -> Json:
@@ -233,7 +237,7 @@ TRIP = {
     "properties": {
         "train": {"type": "boolean", "title": "Train"},
         "class": {"enum": [1, 2]},
-        "bags": {"type": "integer", "minimum": 0, "maximum": 3},
+        "bags": {"type": "integer", "minimum": 0, "maximum": 2},
     },
     "required": ["train", "class"],
 }
@@ -584,9 +588,11 @@ class App:
         await self._stream.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     async def open(self, *capabilities: str, id: str = "puppet") -> None:
-        """Answer `initialize`."""
+        """Answer `initialize` and the listing that follows it."""
         asked = await self.next("initialize")
-        await self.send(id=asked["id"], result={"sessionId": "s", "app": {"id": id, "name": id}, "capabilities": list(capabilities)})
+        await self.send(id=asked["id"], result={"sessionId": "s", "app": {"id": id, "name": id}, "capabilities": []})
+        asked = await self.next("capabilities/list")
+        await self.send(id=asked["id"], result=list(capabilities))
 
 
 class Puppets:
@@ -650,6 +656,20 @@ async def test_a_cancelled_turn_withdraws_the_question_and_tells_the_app(tmp_pat
         ends = {update["toolCallId"]: update["status"] for update in person.wire.updates("tool_call_update")}
         assert set(ends.values()) == {"failed"}
         assert set(ends) == {update["toolCallId"] for update in person.wire.updates("tool_call")}
+
+
+@pytest.mark.parametrize("way", CANCELS)
+async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path, way: str) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        app, turn, asked = await open_question(person, id, made)
+        method, params = CANCELS[way](id, turn)
+        answer = {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        lines = [{"jsonrpc": "2.0", **message} for message in ({"method": method, "params": params}, answer)]
+        await person.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert (await person.response(turn))["result"] == {"stopReason": "cancelled"}
+        while (message := await app.next()).get("id") != "q":
+            pass
+        assert (message["result"]["success"], message["result"].get("data")) == (False, None)
 
 
 async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path: Path) -> None:
@@ -842,7 +862,7 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
 
     sink = Stuck()
     link = Link(Peer(), Silent(), sink, on_message=lambda message: None)
-    declared = {"clientCapabilities": {"session": {"notices": {}}}}
+    declared: Json = {"clientCapabilities": {"session": {"notices": {}}}}
     one, other = (AcpSession(link, id, declared, lambda host: None) for id in ("one", "other"))  # type: ignore[arg-type, return-value]
     link.notify("first", {})  # what has begun to leave is not replaced
     for made, field, value in ((one, "a", 1), (one, "a", 2), (one, "b", 3), (other, "a", 4)):
@@ -915,9 +935,12 @@ async def test_names_that_are_taken_get_the_apps_before_them(tmp_path: Path) -> 
         app = await made.app()
         await app.open("status", "a.b", "a_b", "a b", "…")
         await person.response(turn)
-        commands = {each["name"]: each["description"] for each in person.wire.updates("available_commands_update")[-1]["availableCommands"]}
-        assert list(commands) == ["connect", "status", "disconnect", "puppet_status", "a_b", "puppet_a_b", "puppet_a_b2", "puppet_"]
-        assert commands["status"] == "What is connected, asked and told", "an app does not speak for the bridge"
+        words = person.wire.updates("agent_message_chunk")[0]["content"]["text"]
+        commands = [line.split()[1].rstrip(":") for line in words.splitlines()[1:]]
+        assert commands == ["/puppet_status", "/a_b", "/puppet_a_b", "/puppet_a_b2", "/puppet_"]
+        told = person.wire.updates("available_commands_update")[-1]["availableCommands"]
+        (status,) = (each["description"] for each in told if each["name"] == "status")
+        assert status == "What is connected, asked and told", "an app does not speak for the bridge"
         for command, capability in (("puppet_status", "status"), ("puppet_a_b", "a_b"), ("puppet_a_b2", "a b")):
             turn = await person.start(id, f"/{command}")
             call = await app.next("capabilities/call")
@@ -1053,5 +1076,4 @@ async def test_a_whole_trip_is_asked_by_forms_and_by_buttons() -> None:
         async with session(handler=answer, capabilities=capabilities) as (person, id):
             stop, words = await person.prompt(id, "/demo_trip")
             assert (stop, "While it ran, the app told" in words) == ("end_turn", True)
-            assert labels({"options": []}) == []
             assert person.wire.sent("elicitation/create" if capabilities else "session/request_permission")

@@ -392,9 +392,16 @@ async def test_a_failure_keeps_the_apps_own_code_and_hints() -> None:
 
 @pytest.mark.anyio
 async def test_a_call_that_the_host_cancels_is_cancelled_in_the_app_and_its_question_taken_down() -> None:
-    async with hosted("--app", "demo", answer=lambda params: None) as host:
-        with anyio.move_on_after(0.3):
-            await host.ask("elicitation/confirm", message="Still there?")
+    shown = anyio.Event()
+
+    def never(params: Any) -> None:
+        shown.set()
+
+    async with hosted("--app", "demo", answer=never) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: host.ask("elicitation/confirm", message="Still there?"))
+            await shown.wait()
+            tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE):
             while (await host.status())["questions"]["open"]:
                 pass

@@ -1,7 +1,7 @@
 // What runs in an app's page, before any script of the app's own.
 //
-// In the main frame it gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text (X18, X27, X29),
-// and keeps the desk that page.py works on. Who may ask is not decided here, where the page could change it, but in page.py.
+// In the main frame it gives the app every name that ABP's documents use for asking and telling (X1, X2, X4), spells whatever crosses as JSON text
+// (X18, X27, X29), and keeps the desk that page.py works on. Who may ask is not decided here, where the page could change it, but in page.py.
 (() => {
   'use strict';
 

@@ -1,7 +1,9 @@
 """An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what came of each. For tests of the proxy.
 
-Steps: {"elicit": params}, {"call": tool, "arguments": {}}, {"withdraw": params}, {"say": words}, {"murmur": bytes on stderr}, {"wait": true} until the
-turn is cancelled, {"die": code}. What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
+Steps: {"elicit": params}, {"call": tool, "arguments": {}} ("and": "leave", without waiting; "of" another session), {"withdraw": params} (a question
+that is taken back at once), {"say": words}, {"murmur": how many bytes on stderr}, {"wait": true} until the turn is cancelled or `_go` comes,
+{"strays": true} what came that nobody asked for, {"die": code}.
+What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ class Connection:
         self.waiting: dict[Json, Future[Json]] = {}
         self.ids = count(0)
         self.lock = threading.Lock()
+        self.strays: list[Json] = []
 
     def send(self, **message: Json) -> None:
         with self.lock:
@@ -49,8 +52,7 @@ class Connection:
         if (future := self.waiting.pop(message.get("id"), None)) is not None:
             future.set_result(message)
         else:
-            sys.stderr.write(f"agent: nobody asked for {json.dumps(message)}\n")
-            sys.stderr.flush()
+            self.strays.append(message)
 
 
 class Tools(Connection):
@@ -84,6 +86,7 @@ class Agent(Connection):
         self.servers: dict[str, Json] = {}
         self.tools: dict[str, Tools] = {}
         self.cancelled: dict[str, threading.Event] = {}
+        self.going: dict[str, threading.Event] = {}
 
     def run(self) -> None:
         for line in self.reader:
@@ -94,16 +97,27 @@ class Agent(Connection):
             match message.get("method") if isinstance(message, dict) else "":
                 case "initialize":
                     meta = {"line": line.decode()}
-                    self.send(id=message["id"], result={"protocolVersion": 1, "agentInfo": {"name": "fake", "version": "1"}, "_meta": meta})
+                    self.send(
+                        id=message["id"],
+                        result={
+                            "protocolVersion": message["params"]["protocolVersion"],
+                            "agentInfo": {"name": "fake", "version": "1"},
+                            "_meta": meta,
+                        },
+                    )
                 case "session/new":
                     name = f"s{len(self.servers) + 1}"
                     self.servers[name] = message["params"]["mcpServers"]
                     self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line.decode()}})
                 case "session/prompt":
                     self.cancelled[message["params"]["sessionId"]] = threading.Event()
+                    self.going[message["params"]["sessionId"]] = threading.Event()
                     threading.Thread(target=self.prompt, args=(message["id"], message["params"]), daemon=True).start()
                 case "session/cancel":
                     self.cancelled[message["params"]["sessionId"]].set()
+                    self.going[message["params"]["sessionId"]].set()
+                case "_go":
+                    self.going[message["params"]["sessionId"]].set()
                 case None:
                     self.answered(message)
         for tools in self.tools.values():
@@ -126,16 +140,22 @@ class Agent(Connection):
             self.send(method="$/cancel_request", params={"requestId": id})
             return future.result(PATIENCE).get("error")
         if "call" in step:
+            session = step.get("of", session)
             if session not in self.tools:
                 (entry,) = (each for each in self.servers[session] if each["name"].startswith("abp"))
                 self.tools[session] = Tools(entry)
+            if "and" in step:
+                self.tools[session].ask("tools/call", {"name": step["call"], "arguments": step["arguments"]})
+                return None
             result = self.tools[session].call(step["call"], step.get("arguments", {}))
             return {"text": result["content"][0]["text"], "told": self.tools[session].told}
         if "murmur" in step:
             sys.stderr.write("m" * step["murmur"] + "\n")
             sys.stderr.flush()
         if "wait" in step:
-            self.cancelled[session].wait(PATIENCE)
+            self.going[session].wait(PATIENCE)
+        if "strays" in step:
+            return self.strays
         if "die" in step:
             os._exit(step["die"])
         return step.get("say")

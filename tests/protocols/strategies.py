@@ -93,7 +93,9 @@ def _choice(draw: st.DrawFn) -> Asked:
 def _choices(draw: st.DrawFn) -> Asked:
     listed, values = draw(_options())
     meant = [value for value in values if draw(st.booleans())]
-    limits = draw(st.sampled_from([{}, {"minItems": len(meant)}, {"maxItems": len(meant), "uniqueItems": True}, {"default": values[:1]}]))
+    limits: dict[str, Json] = draw(
+        st.sampled_from([{}, {"minItems": len(meant)}, {"maxItems": len(meant), "uniqueItems": True}, {"default": values[:1]}])
+    )
     return Asked({"type": "array", "items": listed, **limits}, meant)
 
 

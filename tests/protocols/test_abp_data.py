@@ -71,7 +71,7 @@ def test_binary_data_is_taken_out_and_the_rest_stays(data: Json, found: list[Blo
 
 
 DIGEST = hashlib.sha512(b"x").hexdigest()
-PROSE = "a long description of the file with no punctuation at all so that without its spaces it would be base64 by its looks " * 3
+PROSE = "a long description of the file with no punctuation at all so that without its spaces it would be base64 by its looks " * 4
 
 KEPT: dict[str, Json] = {
     "text": {"content": "Hello there", "mimeType": "text/plain"},

@@ -183,17 +183,17 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
         _each("1", "true", default=["true"]),
     ),
     "nested data": (
-        {"type": "object", "additionalProperties": {"type": "string"}, "default": {"a": "é"}},
+        {"type": "object", "required": ["a"], "default": {"a": "é"}},
         {
             "it": {
                 "type": "string",
-                "description": '(JSON that fits {"type": "object", "additionalProperties": {"type": "string"}, "default": {"a": "é"}}) (default: {"a": "é"})',
+                "description": '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}}) (default: {"a": "é"})',
             }
         },
         {
             "it": {
                 "type": "string",
-                "description": '(JSON that fits {"type": "object", "additionalProperties": {"type": "string"}, "default": {"a": "é"}})',
+                "description": '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}})',
                 "default": '{"a": "é"}',
             }
         },

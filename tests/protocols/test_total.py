@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -103,10 +104,8 @@ DECODERS: dict[str, Callable[[Json], object]] = {
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
 @given(raw=anything)
 def test_any_json_is_a_value_or_their_error(decode: Callable[[Json], object], raw: Json) -> None:
-    try:
+    with contextlib.suppress(RemoteProtocolError):
         decode(raw)
-    except RemoteProtocolError as problem:
-        assert str(problem)
 
 
 COLUMNS = [Column(Surface.MCP_FORM, version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)] + [

@@ -248,6 +248,7 @@ OVER = b'"' + b"x" * TINY + b'"'
 
 TOO_LONG: dict[str, tuple[bytes, Json]] = {
     "an id at the front": (b'{"jsonrpc":"2.0","id":7,"method":' + OVER, 7),
+    "an id that comes late": (b"{" + b" " * TINY + b'"id":7,"method":' + OVER, 7),
     "an id first of all": (b' {"id": "abc" , "method":' + OVER, "abc"),
     "an id behind": (b'{"jsonrpc":"2.0","method":' + OVER + b',"id":7}', None),
     "an id with leading zeros": (b'{"id":007,"method":' + OVER, None),

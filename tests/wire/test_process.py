@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,18 +36,11 @@ async def line(child: Child) -> str:
     return data.decode().strip()
 
 
-def alive(pid: int) -> bool:
-    """Runs, and is not only waiting to be reaped by whoever adopted it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-async def until(done: Callable[[], object]) -> None:
+async def ends(watched: int) -> None:
+    """Wait until a process that `os.pidfd_open` watches has ended, whoever is to reap it."""
     with anyio.fail_after(PATIENCE):
-        while not done():
-            await anyio.sleep(0.005)  # noqa: ASYNC110 - another process's end makes no event here
+        await anyio.wait_readable(watched)
+    os.close(watched)
 
 
 async def test_a_child_hears_and_answers_and_ends_with_its_stdin() -> None:
@@ -100,17 +92,16 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
 @pytest.mark.usefixtures("impatient")
 async def test_what_a_child_started_ends_with_it_however_well_it_ends_itself() -> None:
     async with spawn(python(FAMILY)) as child:
-        grandchild = int(await line(child))
-        assert alive(grandchild)
+        grandchild = os.pidfd_open(int(await line(child)))
     assert child.process.returncode == 0
-    await until(lambda: not alive(grandchild))
+    await ends(grandchild)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists() or shutil.which("setpriv") is None, reason="Linux with setpriv")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open") or shutil.which("setpriv") is None, reason="Linux with setpriv")
 async def test_a_child_does_not_outlive_us_even_when_we_are_killed() -> None:
     code = f"""
 import anyio
@@ -122,12 +113,11 @@ async def main():
         await anyio.sleep_forever()
 anyio.run(main)
 """
-    with subprocess.Popen(python(code), stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(python(code), stdout=subprocess.PIPE) as parent:  # noqa: ASYNC220
         assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        assert alive(child)
+        child = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
-    await until(lambda: not alive(child))
+    await ends(child)
 
 
 async def test_where_there_is_no_leash_a_child_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,11 +127,13 @@ async def test_where_there_is_no_leash_a_child_runs_all_the_same(monkeypatch: py
 
 
 async def test_a_flood_of_complaints_does_not_hold_a_child_and_is_not_kept() -> None:
-    code = "import sys\nfor n in range(1_000): sys.stderr.write(f'{n} ' + 'x' * 10_000 + '\\n')\nprint('done', flush=True)\nsys.stdin.read()"
+    code = "import sys\nfor n in range(1_000): sys.stderr.write(f'{n} ' + 'x' * 10_000 + '\\n')\nprint('done', flush=True)"
     async with spawn(python(code)) as child:
         assert await line(child) == "done"
-        await until(lambda: child.last_words and child.last_words[-1].startswith("999 "))
+        with anyio.fail_after(PATIENCE):
+            await child.heard.wait()
         assert len(child.last_words) == STDERR_LINES
+        assert child.last_words[-1].startswith("999 ")
         assert all(len(words) <= 1_000 for words in child.last_words)
 
 

@@ -87,10 +87,11 @@ async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
         source.close()
 
 
-async def test_a_terminal_that_hung_up_is_at_its_end() -> None:
-    ours, theirs = os.openpty()
-    source = Source(theirs)
-    os.close(ours)
+@pytest.mark.parametrize("place", [0, 1], ids=["the program is gone", "the terminal is gone"])
+async def test_a_terminal_that_hung_up_is_at_its_end(place: int) -> None:
+    ends = os.openpty()
+    source = Source(ends[place])
+    os.close(ends[1 - place])
     assert await everything(source) == b""
     source.close()
 
@@ -157,14 +158,15 @@ async def test_what_others_share_blocks_again_afterwards() -> None:
 
 @pytest.mark.parametrize("end", [Source, Sink])
 async def test_closing_twice_closes_nothing_of_others(end: type[Source] | type[Sink]) -> None:
-    reading, writing = os.pipe()
-    stream = end(reading if end is Source else writing)
+    kept, given = os.pipe() if end is Sink else reversed(os.pipe())
+    stream = end(given)
     stream.close()
-    other = os.open(os.devnull, os.O_RDONLY)  # gets the number that was given back
+    other = os.open(os.devnull, os.O_RDONLY)
+    assert other == given, "the number that was given back is another's now"
     stream.close()
     os.fstat(other)
-    for fd in {other, reading, writing} - {reading if end is Source else writing} | {other}:
-        os.close(fd)
+    os.close(other)
+    os.close(kept)
 
 
 # --- this process's own stdio, in a process of its own ---
