@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.bridge.asking import Asking
-from abp_bridge.hosts.acp.injected import Injected
 from abp_bridge.hosts.acp.proxy import Proxy
 from abp_bridge.serve import watch
 from abp_bridge.settings import Settings
@@ -19,6 +16,8 @@ from abp_bridge.wire.process import Child, spawn
 from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, whisper
 
 if TYPE_CHECKING:
+    from abp_bridge.bridge.asking import Asking
+    from abp_bridge.hosts.acp.injected import Injected
     from abp_bridge.hosts.contract import Desk, Host
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
@@ -39,7 +38,7 @@ async def _serve(settings: Settings, command: Sequence[str], source: Source, sin
         with serving:
             async with anyio.create_task_group() as tasks:
                 # Side by side, so that the apps and the agent end together.
-                injected = Injected(lambda host, group: _bridge(settings, host, group)) if settings.apps else None
+                injected = _injected(settings) if settings.apps else None
                 if injected is not None:
                     tasks.start_soon(injected.run)
                 code = await _behind(settings, command, (source, sink), injected, tasks)
@@ -56,9 +55,9 @@ async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Sour
             proxy = Proxy(
                 editor,
                 (agent.source, agent.sink),
-                prefix=f"abp-{secrets.token_hex(4)}-",
-                command=Path(command[0]).name,
-                asking=lambda host: Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor),
+                prefix=f"abp-{os.urandom(4).hex()}-",
+                command=os.path.basename(command[0]),
+                asking=lambda host: _asking(settings, host),
                 injected=injected,
             )
             ended = await proxy.run()
@@ -89,6 +88,21 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
         whisper(f"the agent {command[0]} ended ({how}) before its editor did")
         return code if code >= 0 else 128 - code
     return max(code, 0)
+
+
+# What is heavy loads when it is first needed.
+
+
+def _asking(settings: Settings, host: Host) -> Asking:
+    from abp_bridge.bridge.asking import Asking
+
+    return Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
+
+
+def _injected(settings: Settings) -> Injected:
+    from abp_bridge.hosts.acp.injected import Injected
+
+    return Injected(lambda host, tasks: _bridge(settings, host, tasks))
 
 
 def _bridge(settings: Settings, host: Host, tasks: TaskGroup) -> Desk:

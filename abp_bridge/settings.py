@@ -23,7 +23,6 @@ class Settings:
     chrome_sandbox: bool = True
     browser_timeout: float = 30.0
     call_timeout: float = 60.0
-    download_timeout: float = 30.0
     question_timeout: float = 600.0
     person_floor: float = 0.15  # an answer faster than this is not a person's
 
@@ -65,7 +64,6 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "chrome_sandbox": ("ABP_CHROME_SANDBOX", _yes_or_no),
     "browser_timeout": ("ABP_BROWSER_TIMEOUT", _milliseconds),
     "call_timeout": ("ABP_CALL_TIMEOUT", _milliseconds),
-    "download_timeout": ("ABP_DOWNLOAD_TIMEOUT", _milliseconds),
     "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
     "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
 }

@@ -23,6 +23,7 @@ Json = Any
 PATIENCE = 60.0
 GRACE = 2.0
 CHUNK = 256 * 1024
+CPU_OF_PROCESS = 2  # Linux: a process's CPU clock has its number in it (MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED)
 
 ANSWER = {"action": "accept", "content": {"confirmed": True}}
 PROTOCOL = "2025-11-25"
@@ -164,12 +165,8 @@ class Client:
         raise self._broken("ended")  # what is left of a process that ended has no memory
 
     def cpu(self) -> float:
-        """Seconds on a CPU, all its threads together."""
-        spent = 0
-        for task in os.listdir(f"/proc/{self._child.pid}/task"):
-            with open(f"/proc/{self._child.pid}/task/{task}/schedstat") as schedule:
-                spent += int(schedule.read().split()[0])
-        return spent / 1e9
+        """Seconds on a CPU, all its threads together, also those that have ended."""
+        return time.clock_gettime((~self._child.pid << 3) | CPU_OF_PROCESS)
 
     def _ready(self, poll: select.poll, limit: float, silence: str) -> None:
         if not poll.poll(max(0.0, limit - time.perf_counter()) * 1000):

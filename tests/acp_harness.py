@@ -5,6 +5,7 @@ The agent is any command that speaks ACP on its stdio. Nothing here knows how th
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -175,7 +176,8 @@ class Client:
 
     async def write(self, line: bytes) -> None:
         assert self.process.stdin is not None
-        await self.process.stdin.send(line)
+        with anyio.fail_after(PATIENCE):
+            await self.process.stdin.send(line)
 
     async def send(self, message: Json) -> None:
         message = {"jsonrpc": "2.0", **message}
@@ -302,11 +304,12 @@ async def client(
         try:
             opened = Client(process, handler, tasks)
             tasks.start_soon(opened.read)
-            with anyio.fail_after(PATIENCE * 2):
-                yield opened
-            assert await opened.leave() == 0
+            yield opened
+            code = await opened.leave()
+            assert code == 0, f"it exited with {code}"
         except BaseException:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             raise
         tasks.cancel_scope.cancel()
     opened.wire.check()

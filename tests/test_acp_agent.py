@@ -103,7 +103,8 @@ class SdkClient:
     async def ask(self, request: Json) -> Json:
         self.words.clear()
         blocks = [types.TextContentBlock(type="text", text=asking(request))]
-        response = await self.connection.prompt(prompt=blocks, session_id=self.session)
+        with anyio.fail_after(PATIENCE):
+            response = await self.connection.prompt(prompt=blocks, session_id=self.session)
         assert response.stop_reason == "end_turn"
         return json.loads("".join(self.words))
 
@@ -112,24 +113,24 @@ class SdkClient:
 async def sdk_client(capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
     opened = SdkClient()
     command, *arguments = SERVE
-    with anyio.fail_after(PATIENCE * 2):
-        async with acp.spawn_agent_process(
-            opened,  # type: ignore[arg-type]
-            command,
-            *arguments,
-            "--app",
-            "demo",
-            env=environment(),
-            use_unstable_protocol=True,
-            transport_kwargs={"stderr": None},
-        ) as (opened.connection, _):
+    async with acp.spawn_agent_process(
+        opened,  # type: ignore[arg-type]
+        command,
+        *arguments,
+        "--app",
+        "demo",
+        env=environment(),
+        use_unstable_protocol=True,
+        transport_kwargs={"stderr": None},
+    ) as (opened.connection, _):
+        with anyio.fail_after(PATIENCE):
             await opened.connection.initialize(
                 protocol_version=acp.PROTOCOL_VERSION,
                 client_capabilities=types.ClientCapabilities.model_validate(capabilities or {}),
                 client_info=types.Implementation(name=name, version="1"),
             )
             opened.session = (await opened.connection.new_session(cwd="/", mcp_servers=[])).session_id
-            yield opened
+        yield opened
 
 
 @asynccontextmanager
@@ -344,15 +345,6 @@ def test_a_secret_is_never_shown_to_the_client(scene: Scene) -> None:
     assert "secrets never do" in response["error"]["message"]
 
 
-def test_a_form_that_does_not_fit_is_asked_again(scene: Scene) -> None:
-    if scene.asked_by != "form":
-        pytest.skip("buttons always fit")
-    answers = iter([{}, {"confirmed": "maybe"}, {"confirmed": True}])
-    response, seen = scene.ask(CONFIRM, lambda method, params: {"action": "accept", "content": next(answers)})
-    assert response["data"] == {"confirmed": True}
-    assert ["Please answer again" in shown["message"] for shown in seen] == [False, True, True]
-
-
 # --- how a permission looks -------------------------------------------------------------------------------------------------------------------
 
 
@@ -398,6 +390,15 @@ async def test_a_form_is_tied_to_the_call_that_asks() -> None:
         await ask(person, id, NAME)
         (form,), (call,) = person.wire.sent("elicitation/create"), person.wire.updates("tool_call")
     assert (form["toolCallId"], form["sessionId"]) == (call["toolCallId"], id)
+
+
+async def test_a_form_that_does_not_fit_is_asked_again_and_says_why() -> None:
+    answers = iter([{}, {"confirmed": "maybe"}, {"confirmed": True}])
+    async with session(handler=lambda method, params: {"action": "accept", "content": next(answers)}, capabilities=FORM) as (person, id):
+        response = await ask(person, id, CONFIRM)
+        seen = person.wire.sent("elicitation/create")
+    assert response["data"] == {"confirmed": True}
+    assert ["Please answer again" in shown["message"] for shown in seen] == [False, True, True]
 
 
 # --- clients that answer badly ----------------------------------------------------------------------------------------------------------------

@@ -193,15 +193,15 @@ class Bridge:
         self._serial += 1
         return f"{kind}-{self._serial}"
 
-    def admit(self, connection: Connection, wanted: str) -> str:
+    def admit(self, connection: Connection, wanted: str) -> None:
         """Give a connection that has opened its id, made of the app's own, and tell the host what it can do."""
         stem = "-".join("".join(letter if letter.isascii() and letter.isalnum() else " " for letter in wanted.lower()).split())[:32] or "app"
         id, number = stem, 2
         while id in self._apps:
             id, number = f"{stem}-{number}", number + 1
+        connection.id = id
         self._apps[id] = connection
         self.host.capabilities_changed()
-        return id
 
     def dismiss(self, connection: Connection) -> None:
         """The connection is no longer to be used. Idempotent: another may have its id by now."""

@@ -19,7 +19,8 @@ from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Ou
 from abp_bridge.core.schema import Json
 
 MAX_RANGE = 20  # whole numbers that are still buttons
-MIN_STEPS = 200  # a walk ends after this many steps and some per option, however buttons are pressed
+TITLE_LIMIT = 300
+MIN_STEPS = 60  # a walk ends after this many steps and some per option, however buttons are pressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Menu:
     def _shown(self, page: _Page) -> Step:
         self._page = page
         options = tuple(Option(f"s{self._taken}-{number}", item.label, item.rejects) for number, item in enumerate(page.items))
-        return Step(text.label(page.title, 300), page.text, options)
+        return Step(text.label(page.title, TITLE_LIMIT) + page.asked, page.text, options)
 
 
 # --- walks ------------------------------------------------------------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class _Page:
     title: str
     text: str
     items: Sequence[_Item]
+    asked: str = ""  # ends the title, and is never what is shortened
 
 
 class _Way(enum.Enum):
@@ -184,7 +186,7 @@ def _field(asked: Field, title: str, k: int) -> _Walk:
     choices = _choices(asked)
     items = [_Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)]
     # The way out comes last, and is not there when the options fill the step exactly: dismissing it is the way out then.
-    return (yield from _one_of(title, _explained(asked, choices), items if len(items) == k > 2 else [*items, leave], k))
+    return (yield from _one_of(title, _explained(asked, choices), items if asked.required and len(items) == k > 2 else [*items, leave], k))
 
 
 def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
@@ -238,7 +240,7 @@ def _yes_or_no(title: str, about: str, items: Sequence[_Item], start: int) -> Ge
     at = start % len(items)
     while True:
         item = items[at]
-        if (yield _Page(f"{title} — {item.label}?", about, [_Item("Yes", True), _Item("No", False, rejects=True)])):
+        if (yield _Page(title, about, [_Item("Yes", True), _Item("No", False, rejects=True)], f" — {item.label}?")):
             return item.value, at + 1
         at = (at + 1) % len(items)
 

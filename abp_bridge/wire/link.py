@@ -158,9 +158,9 @@ class Link:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Response):
-            if (waiter := self._waiting.get(event.id)) is not None:
-                waiter.response = event
-                waiter.done.set()
+            waiter = self._waiting[event.id]  # the peer makes a stray of what nobody waits for
+            waiter.response = event
+            waiter.done.set()
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)
         else:

@@ -114,10 +114,12 @@ class Stderr:
 
     def flush(self) -> None:
         """Write what can be written at once."""
-        with contextlib.suppress(OSError, ValueError):
+        try:
             while self._waiting and (not self._polled or select.select([], [2], [], 0)[1]):
                 # The descriptor may be others' too, so it stays blocking; a pipe that is writable has room for this much.
                 del self._waiting[: os.write(2, self._waiting[:PIPE_BUF])]
+        except OSError:
+            self._waiting.clear()  # nobody will ever read it
         if self._lost and not self._waiting:
             self._waiting += f"abp-bridge: {self._lost} bytes of the agent's stderr were not read in time\n".encode()
             self._lost = 0

@@ -40,9 +40,9 @@ class Connection:
 
     def ask(self, method: str, params: Json) -> tuple[Json, Future[Json]]:
         id = next(self.ids)
-        self.waiting[id] = Future()
+        future = self.waiting[id] = Future()
         self.send(id=id, method=method, params=params)
-        return id, self.waiting[id]
+        return id, future
 
     def request(self, method: str, params: Json) -> Json:
         """The whole response."""

@@ -227,6 +227,18 @@ def test_values_that_read_like_buttons_are_values() -> None:
     assert press(menu, "skip") == Walked(Outcome.ACCEPTED, {"selected": "skip"})
 
 
+def test_a_long_question_never_hides_what_a_yes_would_mean() -> None:
+    menu = Menu(asked("elicitation/select", prompt="Which? " + "word " * 200, options=["left", "right"]), 2)
+    assert menu.step.title.endswith(" — left?")
+
+
+def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None:
+    menu = Menu(form({"bags": {"type": "integer", "minimum": 0, "maximum": 3}, "ok": {"type": "boolean"}}))
+    press(menu, "Leave empty")
+    press(menu, "Yes")
+    assert press(menu, "Send") == Walked(Outcome.ACCEPTED, {"ok": True})
+
+
 def test_a_host_that_always_denies_ends_all_the_same() -> None:
     menu, step = Menu(select(57), 2), Menu(select(57), 2).step
     end: Step | Walked = step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
@@ -193,3 +194,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestAnyOrder = LedgerMachine.TestCase
+TestAnyOrder.settings = settings(max_examples=40)

@@ -206,7 +206,7 @@ def _ruled(inner: JsonStrategy) -> JsonStrategy:
 rules: JsonStrategy = st.recursive(st.booleans() | _ruled(st.booleans()), _ruled, max_leaves=4)
 
 
-@settings(max_examples=600)
+@settings(max_examples=250)
 @given(rules, values)
 def test_the_verdict_is_jsonschemas(rule: Json, value: Json) -> None:
     Draft202012Validator.check_schema(rule)
@@ -244,6 +244,7 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
 # --- any schema, any value: an answer, and an end ---
 
 
+@settings(max_examples=50)
 @given(broken_schemas, json_values)
 def test_a_broken_schema_is_no_reason_to_fall(rule: Mapping[str, Json], value: Json) -> None:
     problems = schema.check(value, rule)
@@ -317,6 +318,11 @@ def test_a_value_too_large_to_check_is_not_passed(wrap: Callable[[Json], Json]) 
 
 def test_a_pattern_that_would_take_others_for_ever_takes_no_time() -> None:
     assert schema.check("a" * 50_000 + "!", {"pattern": "^(a+)+$"}) == ['the answer must match the pattern "^(a+)+$"']
+
+
+def test_of_very_many_problems_only_the_first_are_told() -> None:
+    problems = schema.check(["x"] * 1_000, {"items": {"type": "integer"}})
+    assert problems == [f'[{number}] must be a whole number, not "x"' for number in range(MAX_PROBLEMS)]
 
 
 SAME: dict[str, tuple[Json, Json, bool]] = {

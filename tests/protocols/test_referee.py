@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from core.strategies import broken_schemas, json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from mcp_types import methods
 from protocols.strategies import Asked, asked_fields, requests
 from protocols.test_round_trip import questioned
 
-from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
+from abp_bridge.core.capability import CallResult, Failure, SavedFile
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Question
@@ -28,7 +27,6 @@ from abp_bridge.protocols.abp import decode_capabilities, decode_question
 Json = Any
 
 VERSIONS = ("2025-06-18", "2025-11-25")
-ROUTES = [(version, plain) for version in VERSIONS for plain in (False, True)]
 
 STRING, NUMBER, COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
 NAMED = {"title": STRING, "description": STRING}
@@ -89,8 +87,13 @@ STRICT = {
 }
 
 
-def _is_a_form(question: Question, version: str, plain: bool) -> None:
-    form = mcp.encode_form(question, version, plain=plain)
+def _is_a_form(question: Question) -> None:
+    for version in VERSIONS:
+        for plain in (False, True):
+            _holds(mcp.encode_form(question, version, plain=plain), version, plain)
+
+
+def _holds(form: Mapping[str, Json], version: str, plain: bool) -> None:
     methods.parse_server_request("elicitation/create", version, form)
     schema = form["requestedSchema"]
     STRICT[version].validate(schema)
@@ -103,22 +106,21 @@ def _is_a_form(question: Question, version: str, plain: bool) -> None:
             assert made["type"] in ("string", "boolean")
 
 
-@pytest.mark.parametrize(("version", "plain"), ROUTES, ids=[f"{version}{' plain' if plain else ''}" for version, plain in ROUTES])
-@given(fields=asked_fields)
-def test_a_form_is_one(version: str, plain: bool, fields: list[tuple[str, Asked, bool]]) -> None:
-    _is_a_form(questioned(fields), version, plain)
+@given(asked_fields)
+def test_a_form_is_one(fields: list[tuple[str, Asked, bool]]) -> None:
+    _is_a_form(questioned(fields))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(request=requests, schema=broken_schemas)
-def test_a_form_made_of_nonsense_is_one(version: str, request: Mapping[str, Json], schema: Mapping[str, Json]) -> None:
+@settings(max_examples=60)
+@given(requests, broken_schemas)
+def test_a_form_made_of_nonsense_is_one(request: Mapping[str, Json], schema: Mapping[str, Json]) -> None:
     try:
         question = decode_question(request, id="q", origin="https://app.example")
     except RemoteProtocolError:
         question = decode_question({"method": "elicitation/input", "params": {"schema": schema}}, id="q", origin="https://app.example")
-    _is_a_form(question, version, False)
-    _is_a_form(question, version, True)
-    methods.parse_server_request("sampling/createMessage", version, mcp.encode_sampling(replace(question, request={"context": schema})))
+    _is_a_form(question)
+    for version in VERSIONS:
+        methods.parse_server_request("sampling/createMessage", version, mcp.encode_sampling(replace(question, request={"context": schema})))
 
 
 def test_the_strict_reading_of_2025_06_18_refuses_what_came_later() -> None:
@@ -136,32 +138,31 @@ failures = st.none() | st.builds(Failure, st.text(), st.text(), st.booleans(), s
 files = st.builds(SavedFile, st.just("abp://a/b"), st.text(), st.text(), st.just("image/png"), st.integers(0))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(data=json_values, failure=failures, saved=st.lists(files, max_size=2), told=st.lists(st.text(), max_size=2))
-def test_a_result_is_one(version: str, data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]) -> None:
-    methods.validate_server_result("tools/call", version, mcp.encode_result(CallResult(data, failure), told=told, files=saved))
+@given(json_values, failures, st.lists(files, max_size=2), st.lists(st.text(), max_size=2))
+def test_a_result_is_one(data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]) -> None:
+    result = mcp.encode_result(CallResult(data, failure), told=told, files=saved)
+    for version in VERSIONS:
+        methods.validate_server_result("tools/call", version, result)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=200)
-@given(
-    name=st.text(min_size=1), schema=broken_schemas, more=st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values})
-)
-def test_a_tool_is_one(version: str, name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
-    capabilities: tuple[Capability, ...] = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
+@settings(max_examples=60)
+@given(st.text(min_size=1), broken_schemas, st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values}))
+def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
+    capabilities = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
     tools = [mcp.encode_tool(mcp.tool_name(each.name), each, "https://app.example") for each in capabilities]
-    methods.validate_server_result("tools/list", version, {"tools": tools})
+    for version in VERSIONS:
+        methods.validate_server_result("tools/list", version, {"tools": tools})
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(token=st.text() | st.integers(), value=st.floats(0, 1e15), total=st.none() | st.floats(1, 1e15), status=st.text())
-def test_progress_is_one(version: str, token: str | int, value: float, total: float | None, status: str) -> None:
+@given(st.text() | st.integers(), st.floats(0, 1e15), st.none() | st.floats(1, 1e15), st.text())
+def test_progress_is_one(token: str | int, value: float, total: float | None, status: str) -> None:
     params = mcp.encode_progress(token, Progress("op", value, total, status))
-    methods.parse_server_notification("notifications/progress", version, params)
+    for version in VERSIONS:
+        methods.parse_server_notification("notifications/progress", version, params)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@given(event=st.sampled_from(Event), data=st.dictionaries(st.text(), json_values, max_size=3))
-def test_a_log_message_is_one(version: str, event: Event, data: Mapping[str, Json]) -> None:
+@given(st.sampled_from(Event), st.dictionaries(st.text(), json_values, max_size=3))
+def test_a_log_message_is_one(event: Event, data: Mapping[str, Json]) -> None:
     params = mcp.encode_log(Notice(event, "notifications/x", data), "https://app.example")
-    methods.parse_server_notification("notifications/message", version, params)
+    for version in VERSIONS:
+        methods.parse_server_notification("notifications/message", version, params)

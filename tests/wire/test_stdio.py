@@ -216,6 +216,70 @@ print("done")
     assert run(code).stdout == "done\n"
 
 
+ALOUD = """
+import os, sys, anyio
+from abp_bridge.wire.stdio import Stderr
+reading, writing = os.pipe()
+os.dup2(writing, 2)
+os.close(writing)
+"""
+
+
+def test_words_of_others_pass_as_fast_as_they_are_read_and_what_is_lost_is_said() -> None:
+    code = """
+async def main():
+    aloud = Stderr(limit=200_000)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        for _ in range(10):
+            aloud.say(b"x" * 50_000)
+        heard = b""
+        while not heard.endswith(b"in time\\n"):
+            await anyio.wait_readable(reading)
+            heard += os.read(reading, 65536)
+        words, _, lost = heard.partition(b"abp-bridge: ")
+        assert 200_000 <= len(words) < 500_000, len(words)
+        assert len(words) + int(lost.split()[0]) == 500_000, lost
+        aloud.say(b"again")
+        await anyio.wait_readable(reading)
+        assert os.read(reading, 100) == b"again"
+        tasks.cancel_scope.cancel()
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
+def test_words_that_nobody_will_ever_read_keep_nobody_busy() -> None:
+    code = """
+os.close(reading)
+class Counted(Stderr):
+    flushes = 0
+    def flush(self):
+        self.flushes += 1
+        super().flush()
+async def main():
+    aloud = Counted()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        aloud.say(b"hello")
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert aloud.flushes < 10, aloud.flushes
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
+def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        code = "from abp_bridge.wire.stdio import Stderr; Stderr().say(b'hello')"
+        subprocess.run([sys.executable, "-c", code], stderr=log, timeout=PATIENCE, check=True)
+    assert (tmp_path / "log").read_bytes() == b"hello"
+
+
 def test_a_host_that_offers_nothing_to_read_is_served_and_done() -> None:
     ended = subprocess.run(SERVE, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")

@@ -7,7 +7,6 @@ connection is a host of its own, and what it does not use is never made. Neither
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -49,7 +48,7 @@ class Injected:
 
     def invite(self, session: EditorSession, taken: Collection[Json]) -> Json:
         """An entry for `mcpServers` whose connections belong to `session`. `taken` are the names of the other entries."""
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         self._sessions[token] = session
         name, number = NAME, 2
         while name in taken:
