@@ -40,8 +40,9 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
         door.link = Link(Peer(), source, sink, on_message=door.on_message, withdraw=door.take_back)
         with serving:
             await door.link.run()
-        for bridge in door.bridges:
-            await bridge.close("the host ended the session")
+        async with anyio.create_task_group() as closing:
+            for bridge in door.bridges:
+                closing.start_soon(bridge.close, "the host ended the session")
         tasks.cancel_scope.cancel()
         signals.cancel_scope.cancel()
 

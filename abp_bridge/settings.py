@@ -37,7 +37,15 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
             except ValueError as problem:
                 raise SettingsError(f"{variable}={environ[variable]!r} cannot be used: {problem}") from None
     found.update({name: value for name, value in flags.items() if value is not None})
-    return Settings(**found)  # type: ignore[arg-type]
+    settings = Settings(**found)  # type: ignore[arg-type]
+    for target in settings.apps:
+        if target not in ("demo", "demo:page") and not target.lower().startswith(("http://", "https://", "stdio:")):
+            hint = f" Did you mean https://{target}?" if "." in target and "/" not in target and ":" not in target else ""
+            raise SettingsError(f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND, demo or demo:page.{hint}")
+    for host in settings.allowed_hosts:
+        if "/" in host or "*" in host:
+            raise SettingsError(f"--allow {host!r} is no host: it must be a name or an address, with a port if only that is allowed (localhost:3000)")
+    return settings
 
 
 def _milliseconds(text: str) -> float:

@@ -33,6 +33,8 @@ PARAMS: dict[str, Any] = {
     "initialize": types.InitializeRequest,
     "session/new": types.NewSessionRequest,
     "session/load": types.LoadSessionRequest,
+    "session/resume": types.ResumeSessionRequest,
+    "session/fork": types.ForkSessionRequest,
     "session/prompt": types.PromptRequest,
     "session/cancel": types.CancelNotification,
 }
@@ -40,6 +42,9 @@ RESULTS: dict[str, Any] = {
     "initialize": types.InitializeResponse,
     "session/new": types.NewSessionResponse,
     "session/prompt": types.PromptResponse,
+    "session/load": types.LoadSessionResponse,
+    "session/resume": types.ResumeSessionResponse,
+    "session/fork": types.ForkSessionResponse,
     "session/list": types.ListSessionsResponse,
     "session/close": types.CloseSessionResponse,
     "session/request_permission": types.RequestPermissionResponse,

@@ -20,6 +20,8 @@ import anyio
 import pytest
 from acp_harness import CANCELLED, FORM, Client, Failed, accepting, check_params, client, labels, never, pressing, selected
 from harness import PATIENCE, environment
+from hypothesis import given
+from hypothesis import strategies as st
 
 from abp_bridge.hosts.acp import lines
 from abp_bridge.hosts.acp.aside import Outlet
@@ -95,6 +97,19 @@ def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
     assert cutter.rest() == b"la"
 
 
+@given(st.lists(st.binary(min_size=1, max_size=12).map(lambda data: data.replace(b"x", b"\n"))))
+def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> None:
+    cutter = lines.Cutter(longest=10)
+    blocks = [block for chunk in chunks for block in cutter.cut(chunk)]
+    rest = cutter.rest()
+    assert b"".join(block for block, _ in blocks) + rest == b"".join(chunks)
+    for block, whole in blocks:
+        assert block
+        assert block.endswith(b"\n") or not whole
+    assert b"\n" not in rest
+    assert len(rest) <= 10
+
+
 @pytest.mark.anyio
 async def test_two_writers_never_mix_their_lines() -> None:
     """The sink takes a few bytes at a time; whoever began a line ends it."""
@@ -140,6 +155,14 @@ class Narrow:
     def close(self) -> None: ...
 
 
+json_objects = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
+    ),
+)
+
+
 # --- what is changed --------------------------------------------------------------------------------------------------------------------------
 
 GRAFTS = [
@@ -161,6 +184,16 @@ GRAFTS = [
 @pytest.mark.parametrize(("line", "grafted"), GRAFTS)
 def test_a_member_is_put_where_it_belongs_and_nothing_else_changes(line: str, grafted: str) -> None:
     assert lines.put(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
+
+
+@given(json_objects, st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
+def test_a_member_is_put_anywhere(value: Json, path: list[str]) -> None:
+    line = json.dumps({"a": {}, **value}, indent=1).encode()
+    grafted = json.loads(lines.put(line, path, "new"))
+    inner = grafted
+    for name in path:
+        inner = inner[name] if isinstance(inner, dict) else "nowhere"
+    assert inner == "new" or (inner == "nowhere" and grafted == json.loads(line))
 
 
 ADDITIONS = [
@@ -290,6 +323,17 @@ async def test_each_session_has_apps_of_its_own_and_is_asked_itself() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
+async def test_a_session_of_before_has_the_apps_too(method: str) -> None:
+    async with proxied("--app", "demo", handler=pressing("Yes")) as editor:
+        await editor.initialize()
+        result = await editor.request(method, {"sessionId": "of-before", "cwd": "/", "mcpServers": []})
+        session = result.get("sessionId", "of-before")
+        assert (await ask(editor, session, "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
+        assert [params["sessionId"] for params in editor.wire.sent("session/request_permission")] == [session]
+
+
+@pytest.mark.anyio
 async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
     async with proxied("--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}) as editor:
         session = await opened(editor)
@@ -336,6 +380,7 @@ def form(message: str = "Well?", required: list[str] | None = None, **properties
     return {"elicit": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
+CONFIRM = form(ok={"type": "boolean"})
 COLOURS = ["red", "green", "blue", "black", "white", "grey"]
 TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1}
 
@@ -364,6 +409,15 @@ async def test_an_agents_form_is_asked_by_buttons(question: Json, buttons: list[
         shown = editor.wire.sent("session/request_permission")
         assert all(len(step["options"]) <= 4 and step["toolCall"]["title"].startswith("fake asks: Well?") for step in shown)
         assert editor.wire.sent("elicitation/create") == []
+
+
+@pytest.mark.anyio
+async def test_a_form_that_belongs_to_a_prompt_is_asked_in_its_session() -> None:
+    async with proxied(handler=pressing("Yes")) as editor:
+        session = await opened(editor)
+        (said,) = await play(editor, session, {**CONFIRM, "of": "prompt"})
+        assert said["content"] == {"ok": True}
+        assert editor.wire.sent("session/request_permission")[0]["sessionId"] == session
 
 
 @pytest.mark.anyio
@@ -447,8 +501,6 @@ async def test_a_question_that_the_agent_takes_back_is_taken_down() -> None:
 
 
 # --- odd answers ------------------------------------------------------------------------------------------------------------------------------
-
-CONFIRM = form(ok={"type": "boolean"})
 
 
 @pytest.mark.anyio
@@ -549,6 +601,16 @@ def test_an_editor_that_leaves_is_told_what_the_agent_still_says() -> None:
     with spawned(sys.executable, "-c", late) as proxy:
         stdout, stderr = proxy.communicate(b"hello\n", timeout=PATIENCE)
         assert (stdout, stderr, proxy.returncode) == (b'{"last":"words"}\n', b"", 0)
+
+
+def test_an_editor_that_no_longer_reads_ends_it() -> None:
+    with spawned(sys.executable, "-c", "while True: print('{}', flush=True)") as proxy:
+        assert proxy.stdout is not None
+        assert proxy.stderr is not None
+        proxy.stdout.readline()
+        proxy.stdout.close()
+        assert proxy.wait(PATIENCE) == 0
+        assert proxy.stderr.read() == b""
 
 
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT SIGINT SIGTERM", "SIGHUP"])

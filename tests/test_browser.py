@@ -913,7 +913,7 @@ async def test_frames_and_dialogs_of_a_page_as_a_host_sees_them(site: Web) -> No
         await host.client.call_tool("abp_connect", {})
         await host.client.call_tool("abp_call", {"app": "frames", "capability": "run"})
         assert host.wire.sent("elicitation/create") == [], "no frame has asked anybody"
-        refusals = [params["data"] for params in host.wire.sent("notifications/message") if params["level"] == "error"]
+        refusals = [params["data"]["data"] for params in host.wire.sent("notifications/message") if params["level"] == "error"]
         assert {data["code"] for data in refusals} == {"PERMISSION_DENIED"}
         result = await host.client.call_tool("abp_call", {"app": "workshop", "capability": "run", "params": {"work": "confirm"}})
         assert text(result) == "true"

@@ -125,8 +125,31 @@ def test_a_wrong_call_is_a_tool_error_that_says_what_to_do(case: str) -> None:
         assert words in result["content"][0]["text"]
 
 
+def test_an_argument_that_a_tool_does_not_have_is_told() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize()
+        result = host.request("tools/call", {"name": "abp_call", "arguments": {"capability": "demo.echo", "arguments": {"value": 3}}})["result"]
+        told = "INVALID_PARAMS: abp_call has no argument 'arguments'; it takes capability, params, app, timeout."
+        assert result["content"][0]["text"] == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--app", "your.app"), "Did you mean https://your.app?"),
+        (("--app", "gopher://x"), "it must be https://..., http://..., stdio:COMMAND, demo or demo:page."),
+        (("--allow", "http://localhost"), "is no host"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_said_at_the_start(arguments: tuple[str, str], words: str) -> None:
+    done = subprocess.run([*SERVE, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
 BAD_TARGETS = {
     "no target at all": (None, "MISSING_PARAM: There is no app to connect"),
+    "half an address": ("http://[", "is no web address"),
     "not a target": ("gopher://x", "is no app that can be connected"),
     "a command named by the model": ("stdio:rm -rf /", "PERMISSION_DENIED: Only the person can start a command"),
 }
@@ -412,6 +435,28 @@ async def test_a_call_that_the_host_cancels_is_cancelled_in_the_app_and_its_ques
         assert [params["reason"] for params in host.wire.sent("notifications/cancelled")] == ["the question is no longer open"]
 
 
+def test_a_call_cancelled_in_the_same_breath_never_begins() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize(elicitation={})
+        host.request("tools/call", {"name": "abp_connect"})
+        arguments = {"capability": "demo.ask", "params": {"request": {"method": "elicitation/confirm", "params": {"message": "?"}}}}
+        call = {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "abp_call", "arguments": arguments}}
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
+        host.write(b"".join(json.dumps(message).encode() + b"\n" for message in (call, cancel)))
+        status = json.loads(host.request("tools/call", {"name": "abp_status"})["result"]["content"][0]["text"])
+        assert status["apps"]["demo"]["running"] == []
+        assert status["questions"] == {"open": [], "ended": [], "endedCount": 0}
+
+
+def test_an_odd_name_of_a_state_field_ends_nothing() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize()
+        params = {"event": "notifications/state/changed", "data": {"field": "\ud800", "newValue": 1}}
+        host.request("tools/call", {"name": "abp_call", "arguments": {"capability": "demo.tell", "params": params}})
+        (resource,) = host.request("resources/list")["result"]["resources"]
+        assert host.request("resources/read", {"uri": resource["uri"]})["result"]["contents"][0]["text"] == "1"
+
+
 def test_an_answer_in_the_same_breath_as_the_cancel_is_too_late() -> None:
     """Codex and Claude cancel the call, and then answer its question with a cancel of their own."""
     with asking_host() as host:
@@ -433,6 +478,34 @@ async def test_the_apps_clock_stands_still_while_a_person_thinks() -> None:
         arguments = {"capability": "demo.ask", "params": {"request": request}, "timeout": 0.3}
         result = await host.client.call_tool("abp_call", arguments)
         assert json.loads(text(result))["data"] == {"confirmed": True}
+
+
+@pytest.mark.anyio
+async def test_the_apps_clock_stands_still_even_when_nobody_can_say_whose_question_it_is() -> None:
+    async def slowly(params: Any) -> types.ElicitResult:
+        await anyio.sleep(0.6)
+        return accept(confirmed=True)(params)
+
+    async with hosted("--app", "demo", answer=slowly) as host, anyio.create_task_group() as tasks:
+        await host.client.call_tool("abp_connect", {})
+        tasks.start_soon(lambda: host.client.call_tool("abp_call", {"capability": "demo.hold", "timeout": 20}))
+        request = {"method": "elicitation/confirm", "params": {"message": "Take your time"}}
+        result = await host.client.call_tool("abp_call", {"capability": "demo.ask", "params": {"request": request}, "timeout": 0.3})
+        assert json.loads(text(result))["data"] == {"confirmed": True}
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_fields_that_fit_one_by_one_but_not_together_are_no_answer() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+        "not": {"properties": {"a": {"const": 5}, "b": {"const": 5}}},
+    }
+    async with hosted("--app", "demo", answer=accept(a=5, b=5)) as host:
+        response = await host.ask("elicitation/input", prompt="Two different numbers?", schema=schema)
+        assert (response["success"], response["metadata"]["outcome"]) == (False, "invalid")
 
 
 @pytest.mark.anyio

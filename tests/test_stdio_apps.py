@@ -36,7 +36,7 @@ async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> N
         result = await host.call("ask")
         assert json.loads(text(result))["data"] == {"selected": "tea"}
         status = (await host.status())["apps"]["envelope"]
-        assert status["state"] == {"mood": "curious"}
+        assert status["state"] == {"mood": "abp://envelope/state/mood"}
         assert status["progress"]["value"] == 0.5
         unheard = await host.client.call_tool("abp_call", {"capability": "unheard", "timeout": 0.2})
         assert text(unheard).startswith("TIMEOUT")
@@ -50,14 +50,14 @@ async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on() -> No
         assert (unknown["id"], unknown["error"]["code"]) == ("x", -32601)
         assert refused["result"]["error"]["message"] == "elicitation/select needs a list of at least one option"
         (log,) = host.wire.sent("notifications/message")
-        assert log["data"]["message"].startswith("a line of the app's was dropped: Parse error")
+        assert log["data"]["data"]["message"].startswith("a line of the app's was dropped: Parse error")
 
 
 async def test_a_line_that_is_too_long_is_dropped_aloud() -> None:
     async with hosted("--app", program(ROOT / "tests/apps/odd.py")) as host:
         assert text(await host.call("odd.long")) == "after the long line"
         (log,) = host.wire.sent("notifications/message")
-        assert "longer than 67108864 bytes" in log["data"]["message"]
+        assert "longer than 67108864 bytes" in log["data"]["data"]["message"]
 
 
 async def test_two_apps_side_by_side_are_told_apart() -> None:
@@ -67,6 +67,24 @@ async def test_two_apps_side_by_side_are_told_apart() -> None:
         assert (await host.client.call_tool("abp_ask", {})).is_error is False
         await host.client.call_tool("abp_disconnect", {"app": "envelope"})
         assert (await host.call("demo.echo", value=1)).is_error is False
+
+
+async def test_one_broken_app_does_not_take_the_others_down() -> None:
+    async with hosted("--app", "stdio:there-is-no-such-program", "--app", "demo") as host:
+        connected = text(await host.client.call_tool("abp_connect", {}))
+        assert "Connected demo" in connected
+        assert "Could not connect stdio:there-is-no-such-program: " in connected
+        assert text(await host.call("demo.echo", value="fine")) == "fine"
+
+
+async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
+    app = f"{program(ROOT / 'tests/apps/envelope.py')} --token=hunter2"
+    missing = "http://user:hunter2@127.0.0.1:1/?key=hunter2"
+    async with hosted("--app", app, "--app", missing, "--app", "stdio:no-such-program hunter2", answer=accept(selected="tea")) as host:
+        await host.client.call_tool("abp_connect", {})
+        await host.call("ask")
+        await host.status()
+        assert "hunter2" not in json.dumps(host.wire.lines)
 
 
 async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:

@@ -5,7 +5,7 @@ docs/abp-on-a-pipe.md describes both for people who write such apps.
 
 from __future__ import annotations
 
-import shlex
+import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -38,7 +38,7 @@ class StdioApp:
     renders = False
 
     def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None) -> None:
-        self.origin = origin or f"stdio:{shlex.join(command)}"
+        self.origin = origin or f"stdio:{program(command)}"
         self._command = command
         self._env = env
         self._binding = _Binding()
@@ -166,6 +166,15 @@ class StdioApp:
         response = await put({"method": request.method, "params": request.params}, listener, self.origin)
         if self._link is not None and self._link.is_open(request.id):
             self._link.respond(request.id, response)
+
+
+def program(command: Sequence[str]) -> str:
+    """What a command is called: its program, and the script it runs. Its other arguments may hold secrets, and the origin is shown to the model."""
+    script = [os.path.basename(word) for word in command[1:2] if word.endswith(_SCRIPTS)]
+    return " ".join([*map(os.path.basename, command[:1]), *script])
+
+
+_SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 
 class _Binding:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 from abp_bridge.apps import App, AppError
 from abp_bridge.settings import Settings
@@ -25,12 +25,22 @@ def make_app(target: str, named: bool, settings: Settings) -> App:
         if not named:
             raise AppError("Only the person can start a command as an app: start abp-bridge with --app 'stdio:...'", "PERMISSION_DENIED")
         return _command(target.removeprefix("stdio:"))
-    if urlsplit(target).scheme in ("http", "https"):
+    if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
             from abp_bridge.apps.browser import BrowserApp
 
         return BrowserApp(target, settings, named=named)
     raise AppError(f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS")
+
+
+def shown(target: str) -> str:
+    """A target as it may be shown to a model: without a command's arguments, and without an address's user and query, where secrets stand."""
+    if target.startswith("stdio:"):
+        from abp_bridge.apps.stdio import program
+
+        return f"stdio:{program(target.removeprefix('stdio:').split())}"
+    address = target.partition("?")[0]
+    return re.sub(r"^(\w+://)[^/]*@", r"\1", address)
 
 
 def _command(command: str) -> App:
@@ -39,7 +49,7 @@ def _command(command: str) -> App:
     try:
         words = shlex.split(command)
     except ValueError as problem:
-        raise AppError(f"stdio:{command} cannot be read as a command: {problem}", "INVALID_PARAMS") from None
+        raise AppError(f"The command of this stdio: app cannot be read as a command: {problem}", "INVALID_PARAMS") from None
     if not words:
         raise AppError("stdio: needs a command, as in --app 'stdio:python my_app.py'", "INVALID_PARAMS")
     return StdioApp(words)

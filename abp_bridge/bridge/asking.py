@@ -128,7 +128,8 @@ class Asking:
             content.update(reply.content)
             slowest = max(slowest, reply.slowest or 0.0)
         else:
-            reply = Reply(Outcome.ACCEPTED, content, slowest)
+            content, wrong = review(question, content)  # each fits; so must the whole
+            reply = Reply(Outcome.INVALID if wrong else Outcome.ACCEPTED, {} if wrong else content, slowest)
         return reply, f"{surface} (one field at a time)"
 
     async def _insist(self, question: Question, column: Column, problems: Sequence[str]) -> Reply:

@@ -13,6 +13,7 @@ from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.contract import Ended
+from abp_bridge.wire.stdio import whisper
 
 Json = Any
 
@@ -44,8 +45,9 @@ class Call:
         self._on_progress = on_progress
         self._withdraw = withdraw
         self._keep = keep
-        self._scope = anyio.CancelScope()
+        self._scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
         self._left = timeout
+        self._asked: set[str] = set()
         self._cancelled = ""
         self._lost = ""
         self._questions: dict[str, Question] = {}
@@ -75,12 +77,14 @@ class Call:
         result: CallResult | None = None
         try:
             with self._scope:
-                self._scope.deadline = anyio.current_time() + self._timeout
                 result = await self._app.call(self.capability, self._params, self.id)
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
             self._ended = Ended(result, self.summary(), files)
+        except Exception as problem:
+            whisper(f"bug in the call of {self.capability!r}: {problem!r}")
+            self._ended = Ended(failed("INTERNAL_ERROR", f"abp-bridge has a bug: {type(problem).__name__}. Please report it."), self.summary())
         finally:
             self._withdraw(list(self._questions.values()), "its call ended")
             self._done.set()
@@ -96,17 +100,20 @@ class Call:
             return failed("CANCELLED", f"The call was cancelled: {reason}.", cancelled=True)
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
 
-    def asked(self, question: Question) -> None:
-        """A question of this call is open: the person's time is not the app's."""
-        if not self._questions and not self._scope.cancel_called:
+    def asked(self, question: Question, *, own: bool) -> None:
+        """A person is being asked, and their time is not the app's. What is surely this call's `own` question ends with it."""
+        if not self._asked and not self._scope.cancel_called:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = FOREVER
-        self._questions[question.id] = question
+        self._asked.add(question.id)
+        if own:
+            self._questions[question.id] = question
 
     def answered(self, question: Question) -> None:
         """The question has ended, and the app's clock goes on when it was the last."""
         self._questions.pop(question.id, None)
-        if not self._questions and not self._scope.cancel_called:
+        self._asked.discard(question.id)
+        if not self._asked and not self._scope.cancel_called:
             self._scope.deadline = anyio.current_time() + self._left
 
     def progressed(self, report: Progress) -> None:

@@ -17,7 +17,8 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import Capability, Opened
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.hosts.contract import Host
+from abp_bridge.core.text import message
+from abp_bridge.hosts.contract import Host, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.wire.stdio import whisper
 
@@ -26,6 +27,7 @@ Json = Any
 MAX_STATE_FIELDS = 500
 MAX_STATE_SIZE = 64 * 1024
 MAX_KINDS = 50
+MAX_BRIEF = 1_000
 
 
 class Session(Protocol):
@@ -98,7 +100,6 @@ class Connection:
         return {
             "name": opened.name if opened else "",
             "origin": self.app.origin,
-            "target": self.target,
             "abpVersion": opened.version if opened else "",
             "capabilities": [
                 {"name": each.name, "available": each.available, **({"deprecated": each.deprecated} if each.deprecated else {})}
@@ -107,7 +108,7 @@ class Connection:
             "running": [{"call": call.id, "capability": call.capability} for call in self.calls.values()],
             "told": {name: {"count": self._counts[name], "last": last} for name, last in self._last.items()},
             "progress": None if progress is None else {"value": progress.value, "total": progress.total, "message": progress.message},
-            "state": dict(self.state),
+            "state": {field: state_uri(self.id, field) for field in self.state},
             "warnings": list(self._warnings),
         }
 
@@ -125,20 +126,21 @@ class Connection:
         call = self._only_call()
         question = replace(question, call=call.id if call else None)
         self._questions[question.id] = question
-        if call:
-            call.asked(question)
+        running = list(self.calls.values())
+        for each in running:  # any of them may be the one that waits for this person
+            each.asked(question, own=each is call)
         try:
             return await self._session.ask(question)
         finally:
             self._questions.pop(question.id, None)
-            if call:
-                call.answered(question)
+            for each in running:
+                each.answered(question)
 
     def told(self, notice: Notice) -> None:
         """See `Listener.told`."""
-        self._counts[notice.name] += 1
-        if notice.name in self._last or len(self._last) < MAX_KINDS:
-            self._last[notice.name] = _kept(dict(notice.data))
+        name = notice.name if notice.name in self._last or len(self._last) < MAX_KINDS else "(other kinds)"
+        self._counts[name] += 1
+        self._last[name] = _brief(notice.data)
         if (hook := _HOOKS.get(notice.event)) is not None:
             hook(self, notice)
         call = self.calls.get(notice.operation or "") or self._only_call()
@@ -200,6 +202,12 @@ _HOOKS: dict[Event, Callable[[Connection, Notice], None]] = {
     Event.STATE_CHANGED: Connection._state_changed,
     Event.CAPABILITIES_CHANGED: Connection._capabilities_changed,
 }
+
+
+def _brief(value: Json) -> Json:
+    """What the status shows of something an app told: the whole of it while that is short."""
+    words = json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(words) <= MAX_BRIEF else message(words, MAX_BRIEF)
 
 
 def _kept(value: Json) -> Json:

@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.apps import App, AppError
+from abp_bridge.apps.targets import shown
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
@@ -44,6 +45,7 @@ class Bridge:
         self._make_app = make_app
         self._apps: dict[str, Connection] = {}
         self._connecting = anyio.Lock()
+        self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
         self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
         self._results = Results(settings.output_dir)
@@ -54,10 +56,18 @@ class Bridge:
         """See `Desk.connect`."""
         if target is None and not self._settings.apps and not self._apps:
             raise DeskError("MISSING_PARAM", "There is no app to connect. Give a target, or start abp-bridge with --app.")
+        failures: list[DeskError] = []
         async with self._connecting:
             for wanted in self._not_connected() if target is None else [target]:
-                await self._connect(wanted)
-        return [each.id for each in self._apps.values() if target is None or each.target == target]
+                try:
+                    await self._connect(wanted)
+                except DeskError as problem:
+                    failures.append(problem)
+                    self._failures[wanted] = str(problem)
+        connected = [each.id for each in self._apps.values() if target is None or each.target == target]
+        if failures and not connected:
+            raise failures[0]
+        return connected
 
     async def disconnect(self, app: str | None) -> Sequence[str]:
         """See `Desk.disconnect`."""
@@ -153,7 +163,7 @@ class Bridge:
             "host": self.host.name,
             "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns],
             "apps": {app.id: app.status() for app in self._apps.values()},
-            "notConnected": self._not_connected(),
+            "notConnected": [{"app": shown(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
             "questions": {
                 "open": [
                     {"id": each.question.id, "app": each.question.origin, "message": each.question.message, "route": each.route}

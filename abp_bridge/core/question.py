@@ -163,19 +163,23 @@ def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str
     """
     if not isinstance(content, Mapping):
         return {}, ["the answer must be an object with one member per field"]
-    answer: dict[str, Json] = {}
+    answer = {
+        each.name: read(each, content[each.name]) for each in question.fields if each.name in content and not _left_empty(each, content[each.name])
+    }
+    return answer, misfits(question, answer)
+
+
+def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
+    """What is wrong with an answer by field name, in the app's own values."""
     problems: list[str] = []
     for each in question.fields:
-        if each.name not in content or _left_empty(each, content[each.name]):
-            if each.required:
-                problems.append(f"{each.name} is required")
-            continue
-        value = read(each, content[each.name])
-        problems.extend(schemas.check(value, each.schema, each.name))
-        answer[each.name] = value
+        if each.name in answer:
+            problems.extend(schemas.check(answer[each.name], each.schema, each.name))
+        elif each.required:
+            problems.append(f"{each.name} is required")
     if not problems and _asks_all(question):
-        problems = schemas.check(answer, question.whole)
-    return answer, problems
+        return schemas.check(dict(answer), question.whole)
+    return problems
 
 
 def read(asked: Field, sent: Json) -> Json:
@@ -190,7 +194,7 @@ def _asks_all(question: Question) -> bool:
 
 def _left_empty(asked: Field, sent: Json) -> bool:
     if sent is None:
-        return "null" not in _types(asked.schema)
+        return "null" not in _types(asked.schema) and all(choice.value is not None for choice in asked.choices)
     if sent != "" or asked.required or asked.type is FieldType.BOOLEAN:
         return False
     return all(choice.key != "" for choice in asked.choices)  # an option may be the empty text

@@ -7,6 +7,7 @@ in the table is not checked; `unchecked` names it, so that nobody believes it wa
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -130,7 +131,7 @@ class _Walk:
             if self.left <= 0:
                 self.give_up(path, "is too large to check")
                 return
-            self.left -= 1
+            self.left -= 1 + (len(limit) // 16 if isinstance(limit, (list, Mapping)) else 0)
             if (keyword := _KEYWORDS.get(word)) is not None:
                 keyword(self, value, limit, _Site(path, depth, schema))
 
@@ -313,6 +314,7 @@ def _pattern(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
             walk.say(at.path, f"must match the pattern {_shown(limit)}")
 
 
+@functools.lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], bool] | None:
     """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around, back references).
 

@@ -297,7 +297,7 @@ class Demo:
         from abp_bridge.protocols.abp import decode_notice
 
         data = params.data if isinstance(params.data, Mapping) else {"event": "log", "text": params.data}
-        told = decode_notice({"event": data.get("event"), "data": {name: value for name, value in data.items() if name != "event"}})
+        told = decode_notice({"event": data.get("event"), "data": data.get("data")})
         self._view.told(params.level, label(params.logger or "the bridge"), label(describe(told), 1_000), dict(told.data))
 
     async def _on_message(self, message: object) -> None:

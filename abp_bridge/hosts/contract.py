@@ -150,4 +150,4 @@ class Desk(Protocol):
 
 def state_uri(app: str, field: Json) -> str:
     """The resource of one state field of an app."""
-    return f"abp://{app}/state/{quote(str(field), safe='')}"
+    return f"abp://{app}/state/{quote(str(field), safe='', errors='surrogatepass')}"

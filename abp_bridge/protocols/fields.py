@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import text
@@ -94,43 +94,39 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
     """
     if len(listed) > MAX_CHOICES:
         raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
+    texts = {value for value, _, _ in listed if isinstance(value, str)}
     found: dict[str, Choice] = {}
     for value, raw_label, description in listed:
-        key = _key(value, found)
+        key = value if isinstance(value, str) else _key(value, texts, found)
         shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
         known = found.get(key)
         if known is None:
             found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
         elif shown not in known.label.split(_BOTH):
-            found[key] = replace(known, label=known.label + _BOTH + shown)
-    return _told_apart(found.values())
+            found[key] = replace(known, label=text.label(known.label + _BOTH + shown))
+    return _told_apart(found)
 
 
 _BOTH = " / "  # two labels of one option
 
 
-def _key(value: Json, found: Mapping[str, Choice]) -> str:
-    """`value` as text that stands for nothing else in `found`: the text "1" after the number 1 gets quotes, the number after the text its type."""
-    plain = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
-    key = plain
-    if _means_another(key, value, found):
-        key = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f"{type_of(value)} {plain}"
-    while _means_another(key, value, found):
+def _key(value: Json, texts: Collection[str], found: Mapping[str, Choice]) -> str:
+    """A value that is no text, as text that is no option's. A text is its own key: so a key and a value are never taken for each other."""
+    spelt = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    key = f"{type_of(value)} {spelt}" if spelt in texts else spelt
+    while key in texts or (key in found and not same(found[key].value, value)):
         key += "'"
     return key
 
 
-def _means_another(key: str, value: Json, found: Mapping[str, Choice]) -> bool:
-    return key in found and not same(found[key].value, value)
-
-
-def _told_apart(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+def _told_apart(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
+    """No two labels are alike, and none is another option's key: some hosts send labels back."""
     made: dict[str, Choice] = {}
-    for choice in choices:
+    for key, choice in found.items():
         shown = choice.label
-        if shown in made:
-            shown = f"{shown} ({text.label(choice.key)})"
-        while shown in made:
+        if shown != key and (shown in made or shown in found):
+            shown = f"{shown} ({text.label(key)})"
+        while shown in made or (shown != key and shown in found):
             shown += "'"
         made[shown] = replace(choice, label=shown)
     return tuple(made.values())

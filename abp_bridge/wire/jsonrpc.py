@@ -139,14 +139,16 @@ class Peer:
 
     def respond(self, id: Id, result: Json) -> bytes:
         """The result of a request of theirs. Raises LocalProtocolError if it was answered already, or never asked."""
+        data = self._write({"id": id, "result": result})
         self._answer(id)
-        return self._write({"id": id, "result": result})
+        return data
 
     def fail(self, id: Id, code: int, message: str, data: Json = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
-        self._answer(id)
         error = {"code": code, "message": message}
-        return self._write({"id": id, "error": error if data is None else {**error, "data": data}})
+        line = self._write({"id": id, "error": error if data is None else {**error, "data": data}})
+        self._answer(id)
+        return line
 
     def drop(self, id: Id) -> None:
         """A request of theirs will not be answered: they cancelled it."""
@@ -174,11 +176,20 @@ class Peer:
             return self._reject(INVALID_REQUEST, "Batches are not supported: send one message a line")
         if not isinstance(message, dict):
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
-        if line.count(b"{") + line.count(b"[") > self._max_depth and deeper(message, self._max_depth):
-            return self._reject(INVALID_REQUEST, f"The message is nested more than {self._max_depth} levels deep", message)
         if self.inward is not None:
             message = self.inward(message)
+        if line.count(b"{") + line.count(b"[") > self._max_depth and deeper(message, self._max_depth):
+            return self._too_deep(message)
         return self._sort(message)
+
+    def _too_deep(self, message: dict[str, Json]) -> Event:
+        """Whoever waits for such a response hears of it; anything else is rejected."""
+        reason = f"The message is nested more than {self._max_depth} levels deep"
+        id = message.get("id")
+        if "method" not in message and is_id(id) and id in self._asked:
+            self._asked.discard(id)
+            return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
+        return self._reject(INVALID_REQUEST, reason, message)
 
     def _sort(self, message: dict[str, Json]) -> Event:
         if message.get("jsonrpc") != "2.0":

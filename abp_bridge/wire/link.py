@@ -193,7 +193,7 @@ class Link:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif self._notifications[key[0]] >= MAX_NOTIFICATIONS:
+        elif key[0] in _BOUNDED and (self._notifications[key[0]] >= MAX_NOTIFICATIONS or self._queued + len(data) > MAX_OUTBOX):
             self.dropped += 1
         else:
             self._outbox[key] = data

@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import Process
 
+from abp_bridge.core.text import label
 from abp_bridge.wire.stdio import Sink, Source
 
 STDERR_LINES = 20
@@ -40,7 +41,7 @@ class Child:
         """How it ended and what it said last, for an error message."""
         code = self.process.returncode
         ended = "still running" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
-        return f"{ended}; its last words: {self.last_words[-1]}" if self.last_words else ended
+        return f"{ended}; its last words: {label(self.last_words[-1], 300)}" if self.last_words else ended
 
     async def listen(self) -> None:
         """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut at 1,000 characters."""

@@ -1,8 +1,15 @@
 """An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what came of each. For tests of the proxy.
 
-Steps: {"elicit": params}, {"call": tool, "arguments": {}} ("and": "leave", without waiting; "of" another session), {"withdraw": params} (a question
-that is taken back at once), {"say": words}, {"murmur": how many bytes on stderr}, {"wait": true} until the turn is cancelled or `_go` comes,
-{"strays": true} what came that nobody asked for, {"die": code}.
+Steps:
+{"elicit": params}; with "of": "prompt" it belongs to the prompt, not to the session
+{"withdraw": params}: a question that is taken back at once
+{"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of" from another session
+{"say": words}
+{"murmur": size}: so many bytes on stderr
+{"wait": true}: until the turn is cancelled, or `_go` comes
+{"strays": true}: what came that nobody asked for
+{"die": code}
+
 What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
 """
 
@@ -105,7 +112,10 @@ class Agent(Connection):
                             "_meta": meta,
                         },
                     )
-                case "session/new":
+                case "session/load" | "session/resume":
+                    self.servers[message["params"]["sessionId"]] = message["params"]["mcpServers"]
+                    self.send(id=message["id"], result={})
+                case "session/new" | "session/fork":
                     name = f"s{len(self.servers) + 1}"
                     self.servers[name] = message["params"]["mcpServers"]
                     self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line.decode()}})
@@ -127,13 +137,14 @@ class Agent(Connection):
     def prompt(self, id: Json, params: Json) -> None:
         session = params["sessionId"]
         for step in json.loads(params["prompt"][0]["text"]):
-            self.say(session, json.dumps(self.play(session, step)))
+            self.say(session, json.dumps(self.play(session, step, id)))
         stop = "cancelled" if self.cancelled[session].is_set() else "end_turn"
         self.send(id=id, result={"stopReason": stop})
 
-    def play(self, session: str, step: Json) -> Json:
+    def play(self, session: str, step: Json, prompt: Json) -> Json:
         if "elicit" in step:
-            response = self.request("elicitation/create", {"sessionId": session, **step["elicit"]})
+            scope = {"requestId": prompt} if "of" in step else {"sessionId": session}
+            response = self.request("elicitation/create", {**scope, **step["elicit"]})
             return response.get("result") or response["error"]
         if "withdraw" in step:
             id, future = self.ask("elicitation/create", {"sessionId": session, **step["withdraw"]})

@@ -174,7 +174,7 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
     "bare values": (["a", 1], [("a", "a", "a"), (1, "1", "1")]),
     "a label only": ([{"label": "Red"}], [("Red", "Red", "Red")]),
     "a value only": ([{"value": {"b": 1, "a": 2}}], [({"b": 1, "a": 2}, '{"a": 2, "b": 1}', '{"b": 1, "a": 2}')]),
-    "the number 1, true and the text": ([1, True, "1"], [(1, "1", "1"), (True, "true", "true"), ("1", '"1"', '1 ("1")')]),
+    "the number 1, true and the text": ([1, True, "1"], [(1, "integer 1", "1 (integer 1)"), (True, "true", "true"), ("1", "1", "1")]),
     "the text first": (
         ["1", 1, "true", True],
         [("1", "1", "1"), (1, "integer 1", "1 (integer 1)"), ("true", "true", "true"), (True, "boolean true", "true (boolean true)")],
@@ -183,10 +183,14 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         ["1", "integer 1", 1],
         [("1", "1", "1"), ("integer 1", "integer 1", "integer 1"), (1, "integer 1'", "1 (integer 1')")],
     ),
-    "null and its word": ([None, "null"], [(None, "null", "null"), ("null", '"null"', 'null ("null")')]),
+    "null and its word": ([None, "null"], [(None, "null null", "null (null null)"), ("null", "null", "null")]),
     "labels that collide": (
         [{"value": "a", "label": "Same"}, {"value": "b", "label": "Same"}, {"value": "c", "label": "Same (b)"}],
         [("a", "a", "Same"), ("b", "b", "Same (b)"), ("c", "c", "Same (b) (c)")],
+    ),
+    "labels that are another's value": (
+        [{"value": "a", "label": "b"}, {"value": "b", "label": "a"}],
+        [("a", "a", "b (a)"), ("b", "b", "a (b)")],
     ),
     "labels that collide in their first 200 characters": (
         [{"value": "x" * 300, "label": "Same"}, {"value": "x" * 250 + "y" * 50, "label": "Same"}, {"value": "x" * 260 + "z" * 40, "label": "Same"}],

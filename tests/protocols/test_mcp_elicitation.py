@@ -145,11 +145,11 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
     ),
     "one of 1, true and the text": (
         {"enum": [1, True, "1"], "default": True},
-        {"it": {"type": "string", "enum": ["1", "true", '"1"'], "enumNames": ["1", "true", '1 ("1")'], "description": "(default: true)"}},
+        {"it": {"type": "string", "enum": ["integer 1", "true", "1"], "enumNames": ["1 (integer 1)", "true", "1"], "description": "(default: true)"}},
         {
             "it": {
                 "type": "string",
-                "oneOf": [{"const": "1", "title": "1"}, {"const": "true", "title": "true"}, {"const": '"1"', "title": '1 ("1")'}],
+                "oneOf": [{"const": "integer 1", "title": "1 (integer 1)"}, {"const": "true", "title": "true"}, {"const": "1", "title": "1"}],
                 "default": "true",
             }
         },

@@ -143,6 +143,6 @@ def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
     assert encode_log(notice, "https://app.example") == {
         "level": level,
         "logger": "https://app.example",
-        "data": {"event": notice.name, "field": "a"},
+        "data": {"event": notice.name, "data": {"field": "a"}},
     }
     assert level in LEVELS

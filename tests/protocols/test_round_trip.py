@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from protocols.strategies import Asked, asked_fields, fill_in
 
-from abp_bridge.core.question import Question, review
+from abp_bridge.core.question import Field, FieldType, Question, misfits, review
 from abp_bridge.core.schema import same
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
@@ -72,3 +72,20 @@ def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -
     answer, problems = answered(questioned(fields), {})
     assert answer == {}
     assert problems == [f"{name} is required" for name, _, required in fields if required]
+
+
+@given(asked_fields, st.booleans())
+def test_an_answer_in_the_apps_own_values_stays_as_it_is(fields: Fields, by_label: bool) -> None:
+    """Menus and forms asked field by field give values: reading them again, or an option's label, must not make another answer of them."""
+    question = questioned(fields)
+    meant = {name: asked.meant for name, asked, _ in fields}
+    assert misfits(question, meant) == []
+    labelled = {each.name: _labels(each, meant[each.name]) if by_label else meant[each.name] for each in question.fields if each.choices}
+    answer, _ = review(question, {**meant, **labelled})
+    assert all(same(answer[name], meant[name]) for name in labelled)
+
+
+def _labels(field: Field, value: Json) -> Json:
+    if field.type is FieldType.CHOICES:
+        return [choice.label for choice in field.choices if any(same(choice.value, each) for each in value)]
+    return next(choice.label for choice in field.choices if same(choice.value, value))

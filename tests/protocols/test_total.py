@@ -148,7 +148,7 @@ properties = shaped(["content", "id", "it", "it_1"], broken_schemas | garbled(SC
 answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(broken_schemas, properties, answers)
 def test_any_schema_of_an_app_is_asked(alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json) -> None:
     for params in ({"schema": alone}, {"schema": {**alone, "type": "object", "properties": several}}, {"schema": alone, "default": sent}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -12,27 +12,16 @@ from abp_bridge.core.notice import Notice
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.contract import Host, Reply, SurfaceRefused
-from abp_bridge.protocols import acp
 from abp_bridge.wire.jsonrpc import Id
 
 Json = Any
 
-_ENDINGS = {
-    Outcome.ACCEPTED: "Answered.",
-    Outcome.DECLINED: "Declined.",
-    Outcome.CANCELLED: "Dismissed.",
-}
-
 
 class EditorSession:
-    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
+    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent."""
 
-    `new_call` makes ids for the tool calls that questions are shown on.
-    """
-
-    def __init__(self, surfaces: Surfaces, new_call: Callable[[], str]) -> None:
+    def __init__(self, surfaces: Surfaces) -> None:
         self._surfaces = surfaces
-        self._new_call = new_call
         self._prompts: set[Id] = set()
         self._cancelled = False
         self._asking: set[anyio.CancelScope] = set()
@@ -82,22 +71,18 @@ class EditorSession:
         return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
-        """See `Host.ask`. Each question has a tool call of its own: what the agent calls its own, only the agent knows."""
+        """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
         if not self._prompts:
             raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
         if self._cancelled:
             return Reply(Outcome.CANCELLED)
-        call, reply = self._new_call(), Reply(Outcome.CANCELLED)
-        self._surfaces.update(acp.encode_asking(call, question))
-        ending = "Not answered."
         scope = anyio.CancelScope()
         self._asking.add(scope)
+        reply = Reply(Outcome.CANCELLED)
         try:
             with scope:
-                reply = await self._surfaces.ask(question, column, call, problem)
-                ending = _ENDINGS[reply.outcome]
+                reply = await self._surfaces.ask(question, column, problem)
         finally:
-            self._surfaces.update(acp.encode_ended(call, [ending], [], failed=ending not in _ENDINGS.values()))
             self._asking.discard(scope)
             self._quiet.set()
         return reply

@@ -33,6 +33,7 @@ Json = Any
 
 NAME = "abp"
 ADMISSION = 5.0  # seconds to say who one is
+RETRY = 0.1
 LONGEST_PATH = 100  # of a socket; some systems take 103 bytes
 
 
@@ -78,8 +79,12 @@ class Injected:
                 assert self._socket is not None
                 while True:
                     await anyio.wait_readable(self._socket)
-                    connection, _ = self._socket.accept()
-                    tasks.start_soon(self._admit, connection.detach())
+                    try:
+                        connection, _ = self._socket.accept()
+                    except OSError:  # gone again, or no descriptor is free
+                        await anyio.sleep(RETRY)
+                    else:
+                        tasks.start_soon(self._admit, connection.detach())
         finally:
             if self._socket is not None:
                 self._socket.close()

@@ -40,6 +40,10 @@ DRAIN = 1.0  # seconds an agent may go on speaking when its stdin is closed
 ELICIT = "elicitation/create"
 WITHDRAW = "$/cancel_request"
 
+# The two places where a line is changed.
+FORMS = ("params", "clientCapabilities", "elicitation", "form")
+SERVERS = ("params", "mcpServers")
+
 
 class Asks(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
@@ -157,17 +161,19 @@ class Proxy:
             self._editor_marks = ()  # nothing of ours is to be found in what passes
             return line
         self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', self._prefix.encode())
-        return lines.put(line, ("params", "clientCapabilities", "elicitation", "form"), {}) if self._downgrades else line
+        return lines.put(line, FORMS, {}) if self._downgrades else line
 
     async def _initialized(self, result: Params) -> None:
-        name = _object(result.get("agentInfo")).get("name")
-        self._agent_name = text.label(name) if isinstance(name, str) and name else self._agent_name
+        info = _object(result.get("agentInfo"))
+        self._agent_name = text.label(info.get("title") or info.get("name") or self._agent_name)
         if (version := result.get("protocolVersion", PROTOCOL)) != PROTOCOL:
             whisper(f"the editor and the agent speak version {text.label(version, 20)} of ACP: their lines pass, and nothing else is done")
             self._editor_marks, self._injected, self._downgrades = (), None, False
 
     def _new(self, line: bytes, id: Json, params: Params) -> bytes:
         """`session/new` and `session/fork`: the agent says later which session it is."""
+        if self._injected is None:
+            return line
         session = self._new_session()
 
         async def opened(result: Params) -> None:
@@ -176,20 +182,14 @@ class Proxy:
                 self._sessions[name] = session
 
         self._await(id, opened)
-        return self._inject(line, params, session)
+        return lines.add(line, SERVERS, self._injected.invite(session, _names(params)))
 
     def _reopen(self, line: bytes, id: Json, params: Params) -> bytes:
         """`session/load` and `session/resume`."""
         session = self._session(params.get("sessionId"))
-        return line if session is None else self._inject(line, params, session)
-
-    def _inject(self, line: bytes, params: Params, session: EditorSession) -> bytes:
-        """The session is given the apps' tools."""
-        if self._injected is None:
+        if session is None or self._injected is None:
             return line
-        servers = params.get("mcpServers")
-        taken = [server.get("name") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
-        return lines.add(line, ("params", "mcpServers"), self._injected.invite(session, taken))
+        return lines.add(line, SERVERS, self._injected.invite(session, _names(params)))
 
     def _prompt(self, line: bytes, id: Json, params: Params) -> bytes:
         session = self._session(params.get("sessionId"))
@@ -233,7 +233,7 @@ class Proxy:
                 await then(_object(message.get("result")))
             return line
         if method == ELICIT and is_id(id) and self._is_ours(params):
-            self._own[id] = anyio.CancelScope()
+            self._own.setdefault(id, anyio.CancelScope())
         elif method != WITHDRAW or "id" in message or not is_id(own := params.get("requestId")) or own not in self._own:
             return line
         self._agent.take(line)
@@ -249,12 +249,12 @@ class Proxy:
         params = _object(message.params)
         if isinstance(message, Request):
             self._tasks.start_soon(self._answer, message.id, params)
-        else:
-            self._own[params["requestId"]].cancel()
+        elif (scope := self._own.get(params["requestId"])) is not None:  # it may have been answered meanwhile
+            scope.cancel()
 
     async def _answer(self, id: Id, params: Params) -> None:
         link = self._agent.link
-        with self._own[id] as scope:
+        with self._own.setdefault(id, anyio.CancelScope()) as scope:
             try:
                 result = await self._ask(params)
             except RemoteProtocolError as problem:
@@ -264,7 +264,7 @@ class Proxy:
                 link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
             else:
                 link.respond(id, result)
-        del self._own[id]
+        self._own.pop(id, None)
         if scope.cancelled_caught:
             link.fail(id, REQUEST_CANCELLED, "the question was cancelled")
 
@@ -302,11 +302,7 @@ class Proxy:
         return self._sessions[name]
 
     def _new_session(self) -> EditorSession:
-        return EditorSession(Surfaces(self._editor.link, self._client, ""), self._new_call)
-
-    def _new_call(self) -> str:
-        self._serial += 1
-        return f"{self._prefix}call-{self._serial}"
+        return EditorSession(Surfaces(self._editor.link, self._client, "", cards=f"{self._prefix}ask-"))
 
 
 _EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {
@@ -367,6 +363,12 @@ def _with_buttons(question: Question) -> tuple[Question, list[str]]:
     titles = ", ".join(dict.fromkeys(field.title or text.label(field.name) for field in left_out))
     first = replace(kept[0], description=f"{kept[0].description}\n(Here there are only buttons. What stays empty: {titles})".strip())
     return replace(question, fields=(first, *kept[1:])), [field.name for field in left_out]
+
+
+def _names(params: Params) -> list[Json]:
+    """Of the MCP servers that a session has already."""
+    servers = params.get("mcpServers")
+    return [server.get("name") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
 
 
 def _cancel(reason: str) -> dict[str, Json]:

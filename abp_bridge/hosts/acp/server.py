@@ -83,6 +83,10 @@ class AcpServer:
                 raise Refusal(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except Refusal as problem:
             self.link.fail(message.id, problem.code, str(problem))
+        except Exception as problem:
+            whisper(f"bug in {message.method[:100]}: {problem!r}")
+            if self.link.is_open(message.id):
+                self.link.fail(message.id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     def _initialize(self, params: Params) -> Json:
         self._client = params

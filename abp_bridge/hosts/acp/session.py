@@ -8,9 +8,9 @@ from typing import Any
 
 from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Reply, SurfaceRefused
 from abp_bridge.protocols import acp, mcp
@@ -31,8 +31,6 @@ _OWN = {
     "disconnect": Capability("disconnect", "Disconnect an app, or all of them"),
 }
 
-_ENDINGS = {Outcome.ACCEPTED: "Answered.", Outcome.DECLINED: "Skipped."}
-
 
 class AcpSession:
     """One session of one client, spoken to through `link`. `begin` makes the desk that its prompts go to."""
@@ -42,7 +40,6 @@ class AcpSession:
         self.cwd = ""
         self._surfaces = Surfaces(link, client, id)
         self._prompting = False
-        self._cards = 0
         self._running: Call | None = None
         self._desk = begin(self)
 
@@ -60,21 +57,7 @@ class AcpSession:
         """See `Host.ask`. Questions are asked inside a running prompt only: clients refuse, or never answer, any other."""
         if not self._prompting:
             raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
-        if column.surface is Surface.ACP_FORM and question.call is not None:
-            return await self._surfaces.ask(question, column, f"abp:{question.call}", problem)
-        return await self._ask_on_a_card(question, column, problem)
-
-    async def _ask_on_a_card(self, question: Question, column: Column, problem: str) -> Reply:
-        """Ask with a tool call of the question's own: clients have one permission at a time on each (Zed drops the one before)."""
-        self._cards += 1
-        card, ending = f"abp:{question.id}.{self._cards}", ""
-        self._surfaces.update(acp.encode_asking(card, question))
-        try:
-            reply = await self._surfaces.ask(question, column, card, problem)
-            ending = _ENDINGS.get(reply.outcome, "")
-            return reply
-        finally:
-            self._surfaces.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
+        return await self._surfaces.ask(question, column, problem, call=question.call and f"abp:{question.call}")
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`. Clients without notices hear it summed up at the end of the call."""

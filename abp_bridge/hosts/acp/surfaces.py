@@ -10,6 +10,7 @@ import anyio
 from abp_bridge.core.downgrade import Menu, Walked
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import HostGone, Reply, SurfaceRefused
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import acp, mcp
@@ -27,10 +28,17 @@ _OUTCOMES = {
 }
 
 
-class Surfaces:
-    """How one session of one client can be asked, through `link`. `client` is the parameters of its `initialize`."""
+# What a question's card says when it has ended.
+_ENDINGS = {
+    Outcome.ACCEPTED: "Answered.",
+    Outcome.DECLINED: "Skipped.",
+}
 
-    def __init__(self, link: Link, client: Mapping[str, Json], session: str) -> None:
+
+class Surfaces:
+    """How one session of one client can be asked, through `link`. `client` is the parameters of its `initialize`; ids of cards begin with `cards`."""
+
+    def __init__(self, link: Link, client: Mapping[str, Json], session: str, cards: str = "abp:ask-") -> None:
         self.session = session
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._link = link
@@ -38,6 +46,8 @@ class Surfaces:
         self._info: Mapping[str, Json] = info if isinstance(info, Mapping) else {}
         self._profile = profile(str(self._info.get("name")))
         self._refused: set[Surface] = set()
+        self._cards = cards
+        self._serial = 0
 
     @property
     def name(self) -> str:
@@ -54,19 +64,33 @@ class Surfaces:
         }
         return [column for column, has in found.items() if has and column.surface not in self._refused]
 
-    async def ask(self, question: Question, column: Column, call: str, problem: str = "") -> Reply:
-        """See `Host.ask`. `call` is the tool call it is tied to, which the client has been told of."""
+    async def ask(self, question: Question, column: Column, problem: str = "", *, call: str | None = None) -> Reply:
+        """See `Host.ask`. `call` is the tool call to show it on, if the client knows one; else, and for buttons, it has a card of its own."""
         try:
-            return await self._show(question, column, call, problem)
+            if call is not None and column.surface is Surface.ACP_FORM:
+                return await self._show(question, column, call, problem)
+            return await self._show_on_a_card(question, column, problem)
         except RemoteError as error:
             if error.code == REQUEST_CANCELLED:  # the client took it down
                 return Reply(Outcome.CANCELLED)
             lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
             if lasting and column.surface is not Surface.ACP_PERMISSION:
                 self._refused.add(column.surface)
-            raise SurfaceRefused(f"the client answered: {error}", lasting=lasting) from None
+            raise SurfaceRefused(f"the client answered: {label(error, 300)}", lasting=lasting) from None
         except LinkClosed:
             raise HostGone from None
+
+    async def _show_on_a_card(self, question: Question, column: Column, problem: str) -> Reply:
+        """A tool call that is the question's own: clients have one permission at a time on each (Zed drops the one before)."""
+        self._serial += 1
+        card, ending = f"{self._cards}{self._serial}", ""
+        self.update(acp.encode_asking(card, question))
+        try:
+            reply = await self._show(question, column, card, problem)
+            ending = _ENDINGS.get(reply.outcome, "")
+            return reply
+        finally:
+            self.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
 
     async def _show(self, question: Question, column: Column, call: str, problem: str) -> Reply:
         if column.surface is Surface.ACP_PERMISSION:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS
@@ -108,20 +109,26 @@ class McpServer:
             self.link.respond(id, answer(self, params))
         except Refusal as problem:
             self.link.fail(id, problem.code, str(problem))
+        except Exception as problem:
+            self._confess(id, method, problem)
+
+    def _confess(self, id: Id, method: str, problem: Exception) -> None:
+        """A bug of ours ends nothing: the host gets an answer, and stderr a line."""
+        whisper(f"bug in {method[:100]}: {problem!r}")
+        if self.link.is_open(id):
+            self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     async def _call_tool(self, id: Id, params: Params) -> None:
         """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
         leg = self._running[id]
         with leg.scope:
             try:
-                result = await self._session.call_tool(params, leg)
+                await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled in the same read: nothing has begun
+                self.link.respond(id, await self._session.call_tool(params, leg))
             except Refusal as problem:
                 self.link.fail(id, problem.code, str(problem))
             except Exception as problem:
-                whisper(f"bug in tools/call: {problem!r}")
-                self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
-            else:
-                self.link.respond(id, result)
+                self._confess(id, "tools/call", problem)
         del self._running[id]
         if leg.scope.cancelled_caught:
             self.link.drop(id)

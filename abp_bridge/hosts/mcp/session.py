@@ -9,6 +9,7 @@ from typing import Any
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.server import LEVELS, Handshake, Leg, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
@@ -76,7 +77,7 @@ class McpSession:
             lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
             if lasting:
                 self._refused.add(column.surface)
-            raise SurfaceRefused(f"the host answered: {error}", lasting=lasting) from None
+            raise SurfaceRefused(f"the host answered: {label(error, 300)}", lasting=lasting) from None
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`: a log message, and an update of the state it changes for those who subscribed."""

@@ -41,6 +41,7 @@ class Toolbox:
         """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
         try:
             if (own := _OWN.get(name)) is not None:
+                _know(name, arguments)
                 return await own(self, arguments, leg)
             self.list()
             for (app, capability), known in self._names.items():
@@ -53,7 +54,7 @@ class Toolbox:
     async def _connect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         target = _text(arguments, "target")
         apps = await self._desk.connect(target)
-        return self._account(apps)
+        return self._account(apps, alone=target is not None)
 
     async def _disconnect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         apps = await self._desk.disconnect(_text(arguments, "app"))
@@ -82,10 +83,14 @@ class Toolbox:
 
     async def _run(self, capability: str, params: Mapping[str, Json], leg: Leg, *, app: str | None, timeout: float | None = None) -> Json:
         leg.call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=leg.report)
-        ended = await leg.call.wait()
+        try:
+            ended = await leg.call.wait()
+        except BaseException:
+            leg.call.cancel("the host cancelled the call")
+            raise
         return encode_result(ended.result, told=ended.told, files=ended.files)
 
-    def _account(self, apps: Sequence[str]) -> Json:
+    def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
         self.list()
         known = self._desk.status()["apps"]
         lines = []
@@ -94,7 +99,11 @@ class Toolbox:
             lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
             offers = [offer for offer in self._desk.offers() if offer.app == app]
             lines.append("Its capabilities, each also a tool of its own:" if offers else "It names no capabilities.")
-            lines.extend(f"- {each.capability.name} ({self._names[app, each.capability.name]}): {each.capability.description}" for each in offers)
+            for capability in (offer.capability for offer in offers):
+                about = f": {capability.description}" if capability.description else ""
+                lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
+        missing = self._desk.status()["notConnected"] if not alone else []
+        lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
         return encode_text("\n".join(lines))
 
 
@@ -105,6 +114,17 @@ _OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] =
     "abp_call": Toolbox._call,
     "abp_render_to_pdf": Toolbox._render,
 }
+
+
+_TAKES: dict[str, list[str]] = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in (*OWN_TOOLS, RENDER)}
+
+
+def _know(name: str, arguments: Mapping[str, Json]) -> None:
+    """An argument that a tool does not have is a mistake to be told, not to be dropped."""
+    takes = _TAKES[name]
+    for argument in arguments:
+        if argument not in takes:
+            raise DeskError("INVALID_PARAMS", f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.")
 
 
 def _text(arguments: Mapping[str, Json], name: str) -> str | None:

@@ -15,23 +15,23 @@ def _object(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
 
 _APP = {"type": "string", "description": "Which connected app, by the id that abp_status shows. Only needed when several have the capability."}
 
-CONNECT = {
+CONNECT: dict[str, Any] = {
     "name": "abp_connect",
     "description": "Connect a web app that speaks ABP (the Agentic Browser Protocol) and list what it can do. Without a target: the apps "
     "this bridge was started for. The app may ask its user questions while it works; they are shown to the person, not to you.",
     "inputSchema": _object({"target": {"type": "string", "description": "The app's address, http:// or https://, or 'demo' for the built-in app."}}),
 }
-DISCONNECT = {
+DISCONNECT: dict[str, Any] = {
     "name": "abp_disconnect",
     "description": "Disconnect an app; without an id, all of them.",
     "inputSchema": _object({"app": _APP}),
 }
-STATUS = {
+STATUS: dict[str, Any] = {
     "name": "abp_status",
     "description": "What is connected, which questions are open or were answered and how, and what the apps told last.",
     "inputSchema": _object({}),
 }
-CALL = {
+CALL: dict[str, Any] = {
     "name": "abp_call",
     "description": "Call a capability of an app by its name, as abp_connect and abp_status list them.",
     "inputSchema": _object(
@@ -48,7 +48,7 @@ CALL = {
         "capability",
     ),
 }
-RENDER = {
+RENDER: dict[str, Any] = {
     "name": "abp_render_to_pdf",
     "description": "Print the app's page as it is now to a PDF file.",
     "inputSchema": _object({"app": _APP}),

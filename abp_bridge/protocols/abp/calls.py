@@ -60,7 +60,7 @@ def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
     found: dict[str, Capability] = {}
     for entry in _listed(raw):
         named = {"name": entry} if isinstance(entry, str) else entry
-        if isinstance(named, Mapping) and isinstance(named.get("name"), str) and named["name"] and len(found) < MAX_CAPABILITIES:
+        if isinstance(named, Mapping) and _is_name(named.get("name")) and len(found) < MAX_CAPABILITIES:
             found[named["name"]] = _capability(named)
     return tuple(found.values())
 
@@ -162,6 +162,11 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
     if older is None:
         return newer
     return replace(newer, description=newer.description or older.description, input_schema=newer.input_schema or older.input_schema)
+
+
+def _is_name(value: Json) -> bool:
+    """A name that can be shown as it is: a model reads it, and must be able to say it back."""
+    return isinstance(value, str) and value != "" and value == text.label(value, 120)
 
 
 def _kind(value: Json) -> str:

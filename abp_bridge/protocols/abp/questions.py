@@ -200,7 +200,8 @@ def _option(option: Json) -> tuple[Json, Json, Json]:
 _SECRET_WORDS = re.compile(
     r"\b(passwords?|passwd|pwd|passphrases?|passcodes?|api[ _-]?keys?|secrets?|private[ _-]?keys?"
     r"|(access|auth|bearer|refresh|api|personal access)[ _-]?tokens?|client[ _-]?secrets?|credentials?|credit[ _-]?cards?|card[ _-]?numbers?"
-    r"|cvv|cvc|one[ _-]?time[ _-]?(code|password)s?|otp|pin[ _-]?codes?|social[ _-]?security)\b",
+    r"|cvv|cvc|one[ _-]?time[ _-]?(code|password)s?|otp|pins?|pin[ _-]?codes?|social[ _-]?security|ssn|iban|(?<!design )tokens?"
+    r"|(seed|recovery|backup)[ _-]?(phrase|word|code|key)s?|(verification|security|access|2fa|mfa|totp)[ _-]?(code|key|pin)s?|ssh[ _-]?keys?)\b",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -93,7 +93,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     """The parameters of `notifications/message` for what an app told."""
-    return {"level": "error" if notice.failed else "info", "logger": origin, "data": {"event": notice.name, **notice.data}}
+    return {"level": "error" if notice.failed else "info", "logger": origin, "data": {"event": notice.name, "data": dict(notice.data)}}
 
 
 def _text(words: str) -> dict[str, Json]:
