@@ -17,7 +17,7 @@ from abp_bridge.apps.targets import shown
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
-from abp_bridge.core import schema
+from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
@@ -161,7 +161,7 @@ class Bridge:
         ledger = self._asking.ledger
         return {
             "host": self.host.name,
-            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns],
+            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns if matrix.usable(column)],
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [{"app": shown(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
             "questions": {

@@ -206,6 +206,11 @@ def route(asked: Shape, column: Column) -> Route:
     return cell
 
 
+def usable(column: Column) -> bool:
+    """Whether anything at all can be asked there."""
+    return any(route(each, column).asks for each in Shape)
+
+
 def _cell(question: Question, column: Column) -> Route:
     """The cell of a question. Several fields go no better than each of them, and the route says how."""
     asked = shape(question)

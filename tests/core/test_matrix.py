@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, refusals, route, shape
+from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, refusals, route, shape, usable
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
@@ -183,3 +183,8 @@ def test_when_no_rung_is_left_each_surface_says_why() -> None:
     assert refusals(asked(YES, TEXT), [PERMISSION]) == "acp-permission: name is free text, and buttons cannot say that"
     assert refusals(asked(TEXT), []) == "the host offers no way to ask its user"
     assert refusals(asked(TEXT), [NEW]) == "the host offers no way to ask its user"
+
+
+def test_a_surface_that_refuses_everything_is_not_usable() -> None:
+    assert usable(Column(Surface.MCP_FORM, "2025-11-25"))
+    assert not usable(Column(Surface.MCP_URL))
