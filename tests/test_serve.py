@@ -274,13 +274,6 @@ def test_an_app_ends_even_when_the_bridge_is_killed() -> None:
         subprocess.run(["timeout", "10", "sh", "-c", f"while kill -0 {children[0].split()[0]} 2>/dev/null; do :; done"], check=True)
 
 
-def test_a_signal_before_anything_else_ends_it_without_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
-    with RawHost() as host:
-        host.process.send_signal(signal.SIGINT)
-        host.process.wait(QUIET_END)
-    assert "Traceback" not in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("where", ["/dev/null", "a file"])
 def test_stdin_may_be_anything(where: str, tmp_path: Any) -> None:
     requests = tmp_path / "requests"

@@ -126,8 +126,9 @@ def _told_apart(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
         shown = choice.label
         if shown != key and (shown in made or shown in found):
             shown = f"{shown} ({text.label(key)})"
+        base, number = shown, 2
         while shown in made or (shown != key and shown in found):
-            shown += "'"
+            shown, number = f"{base} [{number}]", number + 1
         made[shown] = replace(choice, label=shown)
     return tuple(made.values())
 

@@ -197,7 +197,7 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [
             ("x" * 300, "x" * 300, "Same"),
             ("x" * 250 + "y" * 50, "x" * 250 + "y" * 50, f"Same ({'x' * 200} … [100 more characters not shown])"),
-            ("x" * 260 + "z" * 40, "x" * 260 + "z" * 40, f"Same ({'x' * 200} … [100 more characters not shown])'"),
+            ("x" * 260 + "z" * 40, "x" * 260 + "z" * 40, f"Same ({'x' * 200} … [100 more characters not shown]) [2]"),
         ],
     ),
     "the same option twice": (

@@ -213,6 +213,17 @@ def test_our_request_is_answered_once(members: Mapping[str, Json], result: Json,
     assert peer.receive(line(id=id, **members)) == [Stray("x-1")]
 
 
+def test_an_answer_that_is_too_deep_is_an_error_to_whoever_waits() -> None:
+    peer = Peer(max_depth=4)
+    id, _ = peer.request("a", {})
+    deep: Json = [[[[]]]]
+    (event,) = peer.receive(line(id=id, result=deep))
+    assert event == Response(id, None, {"code": INVALID_REQUEST, "message": "The message is nested more than 4 levels deep"})
+    assert peer.waiting == 0
+    (event,) = peer.receive(line(id=id, result=deep))
+    assert isinstance(event, Rejected), "nobody waits for it any more"
+
+
 def test_an_answer_that_nobody_waits_for_any_more_is_a_stray() -> None:
     peer = Peer()
     id, _ = peer.request("a", {})

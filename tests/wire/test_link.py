@@ -380,6 +380,20 @@ async def test_more_keys_than_the_bound_are_dropped_and_counted() -> None:
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1)
 
 
+async def test_large_notifications_are_dropped_before_they_fill_the_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "MAX_OUTBOX", 5_000)
+    async with running(room=0) as ends:
+        for n in range(10):
+            ends.link.notify("log", {"n": n, "text": "x" * 1_000})
+        assert ends.link.dropped == 6
+        ends.source.say(id=1, method="ask")
+        await until(lambda: ends.messages)
+        ends.link.respond(1, "y" * 5_000)
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == 5)
+    assert [message.get("id") for message in ends.sink.messages] == [None, None, None, None, 1]
+
+
 async def test_answers_and_requests_are_never_dropped() -> None:
     async with running(room=0) as ends:
         for n in range(MAX_NOTIFICATIONS + 50):
