@@ -50,7 +50,7 @@ class Child:
         async for data in self.process.stderr:
             self._overhear(data)
             *lines, rest = (rest + data).split(b"\n")
-            rest = rest[-4_096:]
+            rest = rest[:4_096]  # the beginning of a long line says more than its end
             self.last_words.extend(line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip())
         if rest.strip():
             self.last_words.append(rest.decode(errors="replace").strip()[:1_000])
