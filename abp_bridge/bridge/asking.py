@@ -14,7 +14,7 @@ from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Column, Rung
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, review
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import Host, HostGone, Reply, SurfaceRefused
@@ -101,7 +101,7 @@ class Asking:
             route=route,
             latency=anyio.current_time() - started,
             reason=_REASONS.get(reply.outcome, ""),
-            unchecked=tuple(sorted({word for field in question.fields for word in schema.unchecked(field.schema)})),
+            unchecked=_unchecked(question),
         )
         return attribute(question, answer, reply.slowest or 0.0, self._person_floor)
 
@@ -128,8 +128,8 @@ class Asking:
             content.update(reply.content)
             slowest = max(slowest, reply.slowest or 0.0)
         else:
-            content, wrong = review(question, content)  # each fits; so must the whole
-            reply = Reply(Outcome.INVALID if wrong else Outcome.ACCEPTED, {} if wrong else content, slowest)
+            whole = not misfits(question, content)  # each field fits; so must all of them together
+            reply = Reply(Outcome.ACCEPTED if whole else Outcome.INVALID, content if whole else {}, slowest)
         return reply, f"{surface} (one field at a time)"
 
     async def _insist(self, question: Question, column: Column, problems: Sequence[str]) -> Reply:
@@ -148,6 +148,11 @@ class Asking:
             return replace(reply, slowest=slowest), []
         content, wrong = review(question, reply.content)
         return Reply(reply.outcome, content, slowest), wrong
+
+
+def _unchecked(question: Question) -> tuple[str, ...]:
+    """The keywords of the app's schemas that nobody checked."""
+    return tuple(sorted({word for part in (question.whole, *(field.schema for field in question.fields)) for word in schema.unchecked(part)}))
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:
