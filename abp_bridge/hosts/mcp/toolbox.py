@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.contract import Desk, DeskError
+from abp_bridge.hosts.contract import Desk, DeskError, Offer
 from abp_bridge.hosts.mcp.server import Leg
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
 from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
@@ -25,17 +25,25 @@ class Toolbox:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._names: dict[tuple[str, str], str] = {}
+        self._tools: dict[str, tuple[str, str]] = {}
 
     def list(self) -> list[Json]:
         """`tools/list`: the bridge's own tools first, then one per capability in the app's order."""
         own = [*OWN_TOOLS, *([RENDER] if self._desk.renders else [])]
+        offers = self._named()
+        return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
+
+    def _named(self) -> Sequence[Offer]:
+        """What the apps offer now, after each has got its name and no other has one."""
         offers = self._desk.offers()
         live = {(offer.app, offer.capability.name) for offer in offers}
         self._names = {key: name for key, name in self._names.items() if key in live}
-        for app, capability in ((offer.app, offer.capability.name) for offer in offers):
-            if (app, capability) not in self._names:
-                self._names[app, capability] = tool_name(capability, [*_OWN, *self._names.values()])
-        return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
+        for offer in offers:
+            key = offer.app, offer.capability.name
+            if key not in self._names:
+                self._names[key] = tool_name(offer.capability.name, [*_OWN, *self._names.values()])
+        self._tools = {name: key for key, name in self._names.items()}
+        return offers
 
     async def call(self, name: str, arguments: Mapping[str, Json], leg: Leg) -> Json:
         """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
@@ -43,10 +51,11 @@ class Toolbox:
             if (own := _OWN.get(name)) is not None:
                 _know(name, arguments)
                 return await own(self, arguments, leg)
-            self.list()
-            for (app, capability), known in self._names.items():
-                if known == name:
-                    return await self._run(capability, arguments, leg, app=app)
+            if name not in self._tools:
+                self._named()
+            if name in self._tools:
+                app, capability = self._tools[name]
+                return await self._run(capability, arguments, leg, app=app)
         except DeskError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect and abp_status list what there is.")
@@ -91,7 +100,7 @@ class Toolbox:
         return encode_result(ended.result, told=ended.told, files=ended.files)
 
     def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
-        self.list()
+        self._named()
         known = self._desk.status()["apps"]
         lines = []
         for app in apps:
