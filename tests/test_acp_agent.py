@@ -110,7 +110,7 @@ class SdkClient:
 
 
 @asynccontextmanager
-async def sdk_client(capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
+async def sdk_client(app: str, capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
     opened = SdkClient()
     command, *arguments = SERVE
     async with acp.spawn_agent_process(
@@ -118,7 +118,7 @@ async def sdk_client(capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
         command,
         *arguments,
         "--app",
-        "demo",
+        app,
         env=environment(),
         use_unstable_protocol=True,
         transport_kwargs={"stderr": None},
@@ -134,8 +134,8 @@ async def sdk_client(capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
 
 
 @asynccontextmanager
-async def raw_client(capabilities: Json, name: str) -> AsyncIterator[RawClient]:
-    async with session(capabilities=capabilities, name=name) as (opened, id):
+async def raw_client(app: str, capabilities: Json, name: str) -> AsyncIterator[RawClient]:
+    async with session("--app", app, capabilities=capabilities, name=name) as (opened, id):
         yield RawClient(opened, id)
 
 
@@ -163,7 +163,9 @@ CLIENTS: dict[str, tuple[Json, str, str]] = {
     "with nothing": (None, "raw", "buttons"),
     "acpx": (None, "acpx", "yes or no"),
 }
-MAKERS: dict[str, Callable[[Json, str], Any]] = {"raw": raw_client, "sdk": sdk_client}
+MAKERS: dict[str, Callable[[str, Json, str], Any]] = {"raw": raw_client, "sdk": sdk_client}
+# the target, and what the person sees it called
+APPS = {"on a pipe": ("demo", "demo"), "page in Chromium": ("demo:page", "demo page")}
 
 
 @dataclass
@@ -173,6 +175,7 @@ class Scene:
     opened: RawClient | SdkClient
     call: Callable[..., Any]
     asked_by: str
+    origin: str
 
     def ask(self, request: Json, answer: Handler) -> tuple[Json, list[Json]]:
         """(the ABP response, the params of what was shown)."""
@@ -186,14 +189,15 @@ class Scene:
         return self.call(self.opened.ask, request), seen
 
 
-@pytest.fixture(scope="module", params=[(maker, kind) for maker in MAKERS for kind in CLIENTS], ids=" ".join)
+@pytest.fixture(scope="module", params=[(maker, kind, app) for maker in MAKERS for kind in CLIENTS for app in APPS], ids=", ".join)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    maker, kind = request.param
+    maker, kind, app = request.param
     capabilities, name, asked_by = CLIENTS[kind]
+    target, origin = APPS[app]
     with start_blocking_portal() as portal:
-        opened: AbstractContextManager[Any] = portal.wrap_async_context_manager(MAKERS[maker](capabilities, name))
+        opened: AbstractContextManager[Any] = portal.wrap_async_context_manager(MAKERS[maker](target, capabilities, name))
         with opened as person:
-            yield Scene(person, portal.call, asked_by)
+            yield Scene(person, portal.call, asked_by, origin)
 
 
 def saying_yes_to(*words: str) -> Handler:
@@ -291,7 +295,7 @@ def test_an_accepted_answer_reaches_the_app(scene: Scene, case: str) -> None:
 def test_the_person_sees_who_asks_and_what(scene: Scene, case: str) -> None:
     params = CASES[case].request["params"]
     _, seen = scene.ask(CASES[case].request, CASES[case].person(scene.asked_by))
-    words = f"demo asks: {params.get('prompt') or params['message']}"
+    words = f"{scene.origin} asks: {params.get('prompt') or params['message']}"
     for shown in seen:
         assert (shown["message"] if scene.asked_by == "form" else shown["toolCall"]["title"]).startswith(words)
 

@@ -265,8 +265,9 @@ async def test_another_version_of_the_protocol_is_left_alone() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_apps_question_is_a_form_in_an_editor_that_has_forms() -> None:
-    async with proxied("--app", "demo", handler=accepting(selected="5E")) as editor:
+@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+async def test_an_apps_question_is_a_form_in_an_editor_that_has_forms(app: str) -> None:
+    async with proxied("--app", app, handler=accepting(selected="5E")) as editor:
         session = await opened(editor, FORM)
         response = await ask(editor, session, "elicitation/select", prompt="Which seat?", options=["1A", "2B", "3C", "4D", "5E", "6F"])
         assert response["data"] == {"selected": "5E"}
@@ -279,9 +280,10 @@ async def test_an_apps_question_is_a_form_in_an_editor_that_has_forms() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_apps_question_is_buttons_in_an_editor_that_has_none() -> None:
+@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+async def test_an_apps_question_is_buttons_in_an_editor_that_has_none(app: str) -> None:
     options = [f"Seat {number}" for number in range(SHOWN)]
-    async with proxied("--app", "demo", handler=pressing("Seat 56")) as editor:
+    async with proxied("--app", app, handler=pressing("Seat 56")) as editor:
         session = await opened(editor)
         response = await ask(editor, session, "elicitation/select", prompt="Which seat?", options=options)
         assert response["data"] == {"selected": "Seat 56"}
