@@ -12,6 +12,8 @@ import anyio
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, unobserved
+from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Column, Rung
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
@@ -30,9 +32,10 @@ _REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED:
 class Asking:
     """The open questions of a session, and the asking of each. Times are in seconds."""
 
-    def __init__(self, host: Host, *, limit: float, person_floor: float) -> None:
+    def __init__(self, host: Host, *, limit: float, person_floor: float, observe: Observer = unobserved) -> None:
         self.ledger = Ledger()
         self._host = host
+        self._observe = observe
         self._limit = limit
         self._person_floor = person_floor
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -42,6 +45,7 @@ class Asking:
         if len(self.ledger.open) >= MAX_OPEN:
             return Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=f"{MAX_OPEN} questions are open already")
         entry = self.ledger.add(question, anyio.current_time())
+        self._observe(InputRequestEvent(entry.since, question))
         limit = min(question.timeout or self._limit, MAX_TIME)
         self._scopes[question.id] = scope = anyio.CancelScope()
         try:
@@ -53,6 +57,9 @@ class Asking:
         finally:
             self._finish(entry, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
             del self._scopes[question.id]
+            if entry.answer is not None:
+                shown = replace(entry.answer, content={}) if question.secret else entry.answer
+                self._observe(InputResolvedEvent(anyio.current_time(), question, shown))
         assert entry.answer is not None, "a question that is not asked any more has ended"
         return entry.answer
 
@@ -76,6 +83,7 @@ class Asking:
         policy: Answer | None = None
         for rung in matrix.ladder(question, columns):
             self.ledger.apply(question.id, Event.ASK, route=rung.name)
+            self._observe(RungEvent(anyio.current_time(), question.id, rung.name))
             try:
                 answer = await self._ask_on(question, rung)
             except (SurfaceRefused, RemoteProtocolError) as problem:
@@ -93,7 +101,8 @@ class Asking:
 
     async def _ask_on(self, question: Question, rung: Rung) -> Answer:
         started = anyio.current_time()
-        reply, route = await self._fill(question, rung)
+        steps = _Slowest(self._observe)
+        reply, route = await self._fill(question, rung, steps)
         answer = Answer(
             reply.outcome,
             AnsweredBy.MODEL if question.kind is Kind.SAMPLING else AnsweredBy.PERSON,
@@ -103,51 +112,71 @@ class Asking:
             reason=_REASONS.get(reply.outcome, ""),
             unchecked=_unchecked(question),
         )
-        return attribute(question, answer, reply.slowest or 0.0, self._person_floor)
+        return attribute(question, answer, steps.seconds, self._person_floor)
 
-    async def _fill(self, question: Question, rung: Rung) -> tuple[Reply, str]:
+    async def _fill(self, question: Question, rung: Rung, steps: _Slowest) -> tuple[Reply, str]:
         """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
 
         What does not fit is asked for again, at most twice, in plainer form and saying what was wrong; a form of several fields is then asked one
         field at a time.
         """
-        reply, problems = await self._ask_once(question, rung.column)
+        reply, problems = await self._ask_once(question, rung.column, steps)
         if not problems:
             return reply, rung.name
+        steps.seconds = 0.0
         plain = replace(rung.column, plain=True)
         surface = rung.column.surface.value
         if len(question.fields) == 1:
-            return await self._insist(question, plain, problems), f"{surface} (asked again)"
+            return await self._insist(question, plain, steps, problems), f"{surface} (asked again)"
         content: dict[str, Json] = {}
-        slowest = 0.0
         for field in question.fields:
             single = replace(question, fields=(field,), message=f"{question.message}\n\n{field.title or label(field.name)}")
-            reply = await self._insist(single, plain, [problem for problem in problems if problem.startswith(field.name)])
+            reply = await self._insist(single, plain, steps, [problem for problem in problems if problem.startswith(field.name)])
             if reply.outcome is not Outcome.ACCEPTED:
                 break
             content.update(reply.content)
-            slowest = max(slowest, reply.slowest or 0.0)
         else:
             whole = not misfits(question, content)  # each field fits; so must all of them together
-            reply = Reply(Outcome.ACCEPTED if whole else Outcome.INVALID, content if whole else {}, slowest)
+            reply = Reply(Outcome.ACCEPTED, content) if whole else Reply(Outcome.INVALID)
         return reply, f"{surface} (one field at a time)"
 
-    async def _insist(self, question: Question, column: Column, problems: Sequence[str]) -> Reply:
+    async def _insist(self, question: Question, column: Column, steps: _Slowest, problems: Sequence[str]) -> Reply:
+        before = steps.seconds
         for _ in range(TRIES_AGAIN):
-            reply, problems = await self._ask_once(question, column, problems)
+            steps.seconds = before  # only the answer that counts tells who gave it
+            reply, problems = await self._ask_once(question, column, steps, problems)
             if not problems:
                 return reply
-        return Reply(Outcome.INVALID, slowest=reply.slowest)
+        return Reply(Outcome.INVALID)
 
-    async def _ask_once(self, question: Question, column: Column, problems: Sequence[str] = ()) -> tuple[Reply, list[str]]:
+    async def _ask_once(self, question: Question, column: Column, steps: _Slowest, problems: Sequence[str] = ()) -> tuple[Reply, list[str]]:
         """One showing: (the reply with reviewed content, what is wrong with it)."""
-        started = anyio.current_time()
-        reply = await self._host.ask(question, column, "; ".join(problems))
-        slowest = anyio.current_time() - started if reply.slowest is None else reply.slowest
+        started, seen = anyio.current_time(), steps.count
+        reply = await self._host.ask(question, column, "; ".join(problems), steps.observe)
+        if steps.count == seen:  # shown all at once
+            steps.took(anyio.current_time() - started)
         if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
-            return replace(reply, slowest=slowest), []
+            return reply, []
         content, wrong = review(question, reply.content)
-        return Reply(reply.outcome, content, slowest), wrong
+        return Reply(reply.outcome, content), wrong
+
+
+class _Slowest:
+    """How long the slowest step of an asking took: what tells whether a person was there."""
+
+    def __init__(self, observe: Observer) -> None:
+        self._observe = observe
+        self.seconds = 0.0
+        self.count = 0
+
+    def observe(self, event: HappenedEvent) -> None:
+        if isinstance(event, ChoiceEvent):
+            self.took(event.seconds)
+            self.count += 1
+        self._observe(event)
+
+    def took(self, seconds: float) -> None:
+        self.seconds = max(self.seconds, seconds)
 
 
 def _unchecked(question: Question) -> tuple[str, ...]:

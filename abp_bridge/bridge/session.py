@@ -19,6 +19,7 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
@@ -36,9 +37,12 @@ class Bridge:
     """One session. Implements `contract.Desk`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
+    `observe` is told what happens to questions.
     """
 
-    def __init__(self, settings: Settings, host: Host, tasks: TaskGroup, make_app: Callable[[str, bool], App]) -> None:
+    def __init__(
+        self, settings: Settings, host: Host, tasks: TaskGroup, make_app: Callable[[str, bool], App], observe: Observer = unobserved
+    ) -> None:
         self.host = host
         self._settings = settings
         self._tasks = tasks
@@ -47,7 +51,7 @@ class Bridge:
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
-        self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
+        self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
         self._results = Results(settings.output_dir)
 
     # --- contract.Desk ---

@@ -20,7 +20,9 @@ from abp_bridge.core.schema import Json
 
 MAX_RANGE = 20  # whole numbers that are still buttons
 TITLE_LIMIT = 300
+PART_LIMIT = 140  # of a title: the form's message, and what one field of it asks
 MIN_STEPS = 60  # a walk ends after this many steps and some per option, however buttons are pressed
+ROUNDS = 2  # of yes or no to everything there is, before "no" to all of it is taken for leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Menu:
         except StopIteration as end:
             walked: Walked = end.value
             return walked
+        except _LeftError:
+            return Walked(Outcome.CANCELLED)
         return self.step
 
     def _shown(self, page: _Page) -> Step:
@@ -110,6 +114,10 @@ class _Page:
     text: str
     items: Sequence[_Item]
     asked: str = ""  # ends the title, and is never what is shortened
+
+
+class _LeftError(Exception):
+    """Everything that could be said was denied, again and again."""
 
 
 class _Way(enum.Enum):
@@ -137,7 +145,8 @@ def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
         only = replace(question.fields[0], required=True)
-        value = yield from _field(only, question.message, k)
+        heading = question.message if question.wrapped else f"{text.label(question.message, PART_LIMIT)} {_wanted(only)}"
+        value = yield from _field(only, heading, k)
         return Walked(Outcome.DECLINED) if value is _Way.SKIP else Walked(Outcome.ACCEPTED, {only.name: value})
     return (yield from _form(question, k))
 
@@ -159,7 +168,7 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
     todo = list(question.fields)
     while True:
         for each in todo:
-            heading = f"{question.message}\n{_title(each)} ({question.fields.index(each) + 1} of {len(question.fields)})"
+            heading = f"{text.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
             value = yield from _field(each, heading, k)
             if value is _Way.SKIP:
                 return Walked(Outcome.DECLINED)
@@ -238,11 +247,12 @@ def _paged(
 def _yes_or_no(title: str, about: str, items: Sequence[_Item], start: int) -> Generator[_Page, object, tuple[object, int]]:
     """One of `items`, by a yes or no to each in turn."""
     at = start % len(items)
-    while True:
+    for _ in range(ROUNDS * len(items)):
         item = items[at]
         if (yield _Page(title, about, [_Item("Yes", True), _Item("No", False, rejects=True)], f" — {item.label}?")):
             return item.value, at + 1
         at = (at + 1) % len(items)
+    raise _LeftError
 
 
 # --- fields as lists of choices ---------------------------------------------------------------------------------------------------------
@@ -296,6 +306,11 @@ def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
 
 def _title(asked: Field) -> str:
     return asked.title or text.label(asked.name)
+
+
+def _wanted(asked: Field) -> str:
+    """What one field of a form asks, for a title: agents put the question itself in the description, and a word or two in the title."""
+    return text.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
 
 
 def _count(value: Json, default: int) -> int:

@@ -8,6 +8,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -16,14 +17,10 @@ from abp_bridge.core.schema import Json
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet.
-
-    `slowest` is the time in seconds of the slowest step, where the surface asked in several.
-    """
+    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet."""
 
     outcome: Outcome
     content: Mapping[str, Json] = field(default_factory=dict)
-    slowest: float | None = None
 
 
 class SurfaceRefused(Exception):
@@ -49,10 +46,10 @@ class Host(Protocol):
     def columns(self) -> Sequence[Column]:
         """The surfaces it offers now, best first."""
 
-    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, HostGone or RemoteProtocolError.
 
-        `problem` says what was wrong with the answer before, when this asks again.
+        `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
         """
 
     def told(self, app: str, origin: str, notice: Notice) -> None:

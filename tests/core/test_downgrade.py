@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.downgrade import Menu, Step, Walked, obstacle
+from abp_bridge.core.downgrade import MIN_STEPS, Menu, Step, Walked, obstacle
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Kind, Outcome, Question, review
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.mcp import decode_form
 
 Json = Any
 
@@ -240,13 +241,37 @@ def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None
 
 
 def test_a_host_that_always_denies_ends_all_the_same() -> None:
-    menu, step = Menu(select(57), 2), Menu(select(57), 2).step
-    end: Step | Walked = step
-    for _ in range(2_000):
-        if isinstance(end, Walked):
-            break
-        end = menu.choose(menu.step.options[-1].id)
-    assert end == Walked(Outcome.CANCELLED)
+    menu = Menu(select(57), 2)
+    for _ in range(2 * 58 - 1):
+        assert isinstance(menu.choose(menu.step.options[-1].id), Step)
+    assert menu.choose(menu.step.options[-1].id) == Walked(Outcome.CANCELLED)
+
+
+def test_presses_that_lead_nowhere_end_all_the_same() -> None:
+    menu = Menu(select(5))
+    steps = [menu.choose(menu.step.options[-1].id) for _ in range(MIN_STEPS + 10 * 5)]
+    assert steps[-1] == Walked(Outcome.CANCELLED)
+    assert all(isinstance(step, Step) for step in steps[:-1])
+
+
+def test_the_title_of_a_step_says_what_that_field_asks() -> None:
+    fields = {"db": {"enum": ["a", "b"], "title": "DB", "description": "Which database?"}, "ok": {"type": "boolean"}}
+    menu = Menu(form(fields, *fields))
+    assert menu.step.title == "Trip (1 of 2) DB: Which database?"
+    press(menu, "a")
+    assert menu.step.title == "Trip (2 of 2) ok"
+
+
+def test_the_only_field_of_an_agents_form_says_what_it_asks() -> None:
+    schema = {"type": "object", "properties": {"db": {"type": "string", "enum": ["a", "b"], "title": "DB", "description": "Which database?"}}}
+    asked = decode_form({"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent")
+    assert Menu(asked).step.title == "Please answer DB: Which database?"
+
+
+def test_a_long_message_leaves_room_for_what_a_field_asks() -> None:
+    fields = {"ok": {"type": "boolean", "title": "Insured"}, "size": {"enum": ["S"]}}
+    question = asked("elicitation/input", prompt="word " * 200, schema={"type": "object", "properties": fields})
+    assert "Insured" in Menu(question).step.title
 
 
 FIELDS = st.one_of(

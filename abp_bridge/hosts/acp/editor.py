@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Notice
 from abp_bridge.core.question import Outcome, Question
@@ -70,7 +71,7 @@ class EditorSession:
     def columns(self) -> Sequence[Column]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
         if not self._prompts:
             raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
@@ -81,7 +82,7 @@ class EditorSession:
         reply = Reply(Outcome.CANCELLED)
         try:
             with scope:
-                reply = await self._surfaces.ask(question, column, problem)
+                reply = await self._surfaces.ask(question, column, problem, observe)
         finally:
             self._asking.discard(scope)
             self._quiet.set()
@@ -105,10 +106,10 @@ class Between:
         models = [] if self._agent is None else [column for column in self._agent.columns if column.surface is Surface.MCP_SAMPLING]
         return [*self._editor.columns, *models]
 
-    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         if column.surface is Surface.MCP_SAMPLING and self._agent is not None:
-            return await self._agent.ask(question, column, problem)
-        return await self._editor.ask(question, column, problem)
+            return await self._agent.ask(question, column, problem, observe)
+        return await self._editor.ask(question, column, problem, observe)
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         if self._agent is not None:

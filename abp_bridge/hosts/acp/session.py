@@ -8,6 +8,7 @@ from typing import Any
 
 from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
+from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Question
@@ -53,11 +54,11 @@ class AcpSession:
     def columns(self) -> Sequence[Column]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`. Questions are asked inside a running prompt only: clients refuse, or never answer, any other."""
         if not self._prompting:
             raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
-        return await self._surfaces.ask(question, column, problem, call=question.call and f"abp:{question.call}")
+        return await self._surfaces.ask(question, column, problem, observe, call=question.call and f"abp:{question.call}")
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`. Clients without notices hear it summed up at the end of the call."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
 
 from abp_bridge.core.downgrade import Menu, Walked
+from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
@@ -64,12 +66,12 @@ class Surfaces:
         }
         return [column for column, has in found.items() if has and column.surface not in self._refused]
 
-    async def ask(self, question: Question, column: Column, problem: str = "", *, call: str | None = None) -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved, *, call: str | None = None) -> Reply:
         """See `Host.ask`. `call` is the tool call to show it on, if the client knows one; else, and for buttons, it has a card of its own."""
         try:
             if call is not None and column.surface is Surface.ACP_FORM:
-                return await self._show(question, column, call, problem)
-            return await self._show_on_a_card(question, column, problem)
+                return await self._show(question, column, call, problem, observe)
+            return await self._show_on_a_card(question, column, problem, observe)
         except RemoteError as error:
             if error.code == REQUEST_CANCELLED:  # the client took it down
                 return Reply(Outcome.CANCELLED)
@@ -80,38 +82,41 @@ class Surfaces:
         except LinkClosed:
             raise HostGone from None
 
-    async def _show_on_a_card(self, question: Question, column: Column, problem: str) -> Reply:
+    async def _show_on_a_card(self, question: Question, column: Column, problem: str, observe: Observer) -> Reply:
         """A tool call that is the question's own: clients have one permission at a time on each (Zed drops the one before)."""
         self._serial += 1
         card, ending = f"{self._cards}{self._serial}", ""
         self.update(acp.encode_asking(card, question))
         try:
-            reply = await self._show(question, column, card, problem)
+            reply = await self._show(question, column, card, problem, observe)
             ending = _ENDINGS.get(reply.outcome, "")
             return reply
         finally:
             self.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
 
-    async def _show(self, question: Question, column: Column, call: str, problem: str) -> Reply:
+    async def _show(self, question: Question, column: Column, call: str, problem: str, observe: Observer) -> Reply:
         if column.surface is Surface.ACP_PERMISSION:
-            return await self._walk(question, column, call)
+            return await self._walk(question, column, call, observe)
         form = acp.encode_form(question, self.session, call, problem, plain=column.plain)
         action, content = mcp.decode_reply(await self._request("elicitation/create", form), question)
         return Reply(_OUTCOMES[action], content)
 
-    async def _walk(self, question: Question, column: Column, call: str) -> Reply:
-        """A menu, step by step. The slowest step tells whether a person was there."""
-        menu, slowest = Menu(question, column.buttons), 0.0
-        while True:
-            started = anyio.current_time()
-            result = await self._request("session/request_permission", acp.encode_permission(question, menu.step, self.session, call))
-            slowest = max(slowest, anyio.current_time() - started)
-            chosen = acp.decode_outcome(result)
+    async def _walk(self, question: Question, column: Column, call: str, observe: Observer) -> Reply:
+        """A menu, step by step."""
+        menu = Menu(question, column.buttons)
+        for number in itertools.count(1):
+            step, started = menu.step, anyio.current_time()
+            observe(StepEvent(started, question.id, number, step.title, tuple(option.label for option in step.options)))
+            chosen = acp.decode_outcome(await self._request("session/request_permission", acp.encode_permission(question, step, self.session, call)))
+            now = anyio.current_time()
+            pressed = next((option.label for option in step.options if option.id == chosen), None)
+            observe(ChoiceEvent(now, question.id, number, pressed, now - started))
             if chosen is None:
-                return Reply(Outcome.CANCELLED, slowest=slowest)
+                break
             after = menu.choose(chosen)
             if isinstance(after, Walked):
-                return Reply(after.outcome, after.content, slowest)
+                return Reply(after.outcome, after.content)
+        return Reply(Outcome.CANCELLED)
 
     async def _request(self, method: str, params: Json) -> Json:
         return await self._link.request(method, params, reason="the question is no longer open")

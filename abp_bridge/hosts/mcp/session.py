@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -59,7 +60,7 @@ class McpSession:
         }
         return [column for column, has in declared.items() if has and column.surface not in self._refused]
 
-    async def ask(self, question: Question, column: Column, problem: str = "") -> Reply:
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
         if column.surface is Surface.MCP_SAMPLING:
             sampled = await self._request(column, "sampling/createMessage", mcp.encode_sampling(question))

@@ -1,0 +1,67 @@
+"""What happens to questions, for whoever watches a session: each is told once, in order, when it happens.
+
+Times are passed in, in seconds of one clock that only goes forward. What a person answered is in the last event only, and not at all for a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from abp_bridge.core.question import Answer, Question
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequestEvent:
+    """An app asked."""
+
+    time: float
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class RungEvent:
+    """The question goes to a surface: `route` is its name, and how it is downgraded there. It may go to several, one after another."""
+
+    time: float
+    question: str
+    route: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """A step of a walk is shown: the `number`th, from one, with its title and the labels of its buttons."""
+
+    time: float
+    question: str
+    number: int
+    title: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceEvent:
+    """A button of a step was pressed, `seconds` after it was shown; without a label, the step was dismissed."""
+
+    time: float
+    question: str
+    number: int
+    label: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class InputResolvedEvent:
+    """The question has ended, with its one answer: how, by whom, by which route, and in how many seconds."""
+
+    time: float
+    question: Question
+    answer: Answer
+
+
+Event = InputRequestEvent | RungEvent | StepEvent | ChoiceEvent | InputResolvedEvent
+Observer = Callable[[Event], None]
+
+
+def unobserved(event: Event) -> None:
+    """The observer of a session that nobody watches."""
