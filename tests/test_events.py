@@ -96,7 +96,7 @@ async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
 
 
 async def test_who_answered_goes_by_the_slowest_step() -> None:
-    async with watched(pressing("Yes"), floor=PATIENCE) as (asking, events):
+    async with watched(pressing("Delete"), floor=PATIENCE) as (asking, events):
         await asking.ask(asked("elicitation/confirm", message="Delete all?", destructive=True))
     (resolved,) = (event for event in events if isinstance(event, InputResolvedEvent))
     assert (resolved.answer.answered_by, resolved.answer.outcome) == (AnsweredBy.HOST_POLICY, Outcome.UNSUPPORTED)
