@@ -813,6 +813,21 @@ async def test_progress_and_the_end_of_a_call_are_updates_of_its_card() -> None:
     assert "While it ran, the app told" in words
 
 
+async def test_an_operation_of_the_app_has_a_card_until_it_is_completed() -> None:
+    def telling(event: str, **data: Json) -> str:
+        return f"/demo_tell {json.dumps({'event': f'notifications/operation/{event}', 'data': {'operationId': 'sync', **data}})}"
+
+    async with session() as (person, id):
+        await person.prompt(id, telling("completed"))  # of nothing that began
+        await person.prompt(id, telling("started", capability="sync.all"))
+        await person.prompt(id, telling("started", capability="sync.all"))
+        await person.prompt(id, telling("completed", success=False))
+        (card,) = (update for update in person.wire.updates("tool_call") if update["title"] == "sync.all")
+        (ended,) = (update for update in person.wire.updates("tool_call_update") if update["toolCallId"] == card["toolCallId"])
+    assert (card["status"], ended["status"]) == ("in_progress", "failed")
+    assert ended["content"][0]["content"]["text"] == "failed sync"
+
+
 async def test_a_failed_call_says_what_the_app_said() -> None:
     async with session() as (person, id):
         stop, words = await person.prompt(id, "/demo_fail")
@@ -961,7 +976,7 @@ async def test_the_version_is_ours_and_sessions_can_be_listed_and_closed() -> No
     async with client("--app", "demo") as person:
         told = await person.initialize(version=99)
         assert told["protocolVersion"] == 1
-        assert told["agentCapabilities"]["sessionCapabilities"] == {"list": {}, "close": {}}
+        assert told["agentCapabilities"]["sessionCapabilities"] == {"list": {}, "resume": {}, "close": {}}
         one, other = await person.new("/one"), await person.new("/other")
         assert one != other
         assert (await person.request("session/list", {}))["sessions"] == [{"sessionId": one, "cwd": "/one"}, {"sessionId": other, "cwd": "/other"}]
@@ -969,6 +984,25 @@ async def test_the_version_is_ours_and_sessions_can_be_listed_and_closed() -> No
         assert await person.request("session/close", {"sessionId": one}) == {}
         assert [each["sessionId"] for each in (await person.request("session/list", {"cwd": None}))["sessions"]] == [other]
         assert (await person.prompt(other, '/demo_echo {"value": "alive"}'))[1] == "alive"
+
+
+async def test_a_session_is_resumed_with_its_apps_and_its_commands() -> None:
+    async with session() as (person, id):
+        await person.prompt(id, "/connect")
+        before = len(person.wire.lines)
+        resumed = await person.request("session/resume", {"sessionId": id, "cwd": "/", "mcpServers": []})
+        assert resumed["modes"]["currentModeId"] == "apps"
+        told = await person.until(lambda message: message.get("method") == "session/update", after=before)
+        assert {"status", "demo_echo"} < {each["name"] for each in told["params"]["update"]["availableCommands"]}
+
+
+async def test_the_one_mode_can_be_set() -> None:
+    async with client() as person:
+        await person.initialize()
+        opened = await person.request("session/new", {"cwd": "/", "mcpServers": []})
+        mode = opened["modes"]["currentModeId"]
+        assert [each["id"] for each in opened["modes"]["availableModes"]] == [mode]
+        assert await person.request("session/set_mode", {"sessionId": opened["sessionId"], "modeId": mode}) == {}
 
 
 async def test_there_is_an_end_to_sessions() -> None:
@@ -990,6 +1024,8 @@ BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
     "no params": ("session/close", None, -32602, "there is no such session"),
     "no prompt": ("session/prompt", {"sessionId": "SESSION"}, -32602, "a prompt is a list of content blocks"),
     "a prompt that is text": ("session/prompt", {"sessionId": "SESSION", "prompt": "/status"}, -32602, "a prompt is a list of content blocks"),
+    "a mode that is not": ("session/set_mode", {"sessionId": "SESSION", "modeId": "yolo"}, -32602, "there is only the mode 'apps'"),
+    "another process's session": ("session/resume", {"sessionId": "abp-session-1-1", "cwd": "/"}, -32602, "they end with their process"),
     "no folder": ("session/new", {"mcpServers": []}, -32602, "session/new needs a cwd"),
     "a folder that is a number": ("session/new", {"cwd": 7, "mcpServers": []}, -32602, "session/new needs a cwd"),
 }

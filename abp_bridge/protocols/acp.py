@@ -15,7 +15,7 @@ from abp_bridge.core import text
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.downgrade import Step
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Question
 from abp_bridge.core.schema import Json
 from abp_bridge.protocols import mcp
@@ -122,6 +122,14 @@ def encode_ended(call: str, lines: Sequence[str], files: Sequence[SavedFile], *,
         "status": "failed" if failed else "completed",
         "content": [*(_shown(line) for line in lines if line), *links],
     }
+
+
+def encode_operation(card: str, notice: Notice) -> dict[str, Json]:
+    """An operation that an app told of as a card of its own: begun, or ended."""
+    if notice.event is Event.STARTED:
+        title = text.label(notice.data.get("capability", notice.operation))
+        return {"sessionUpdate": "tool_call", "toolCallId": card, "title": title, "kind": "other", "status": "in_progress"}
+    return encode_ended(card, [describe(notice)], [], failed=notice.failed)
 
 
 def encode_message(words: str) -> dict[str, Json]:

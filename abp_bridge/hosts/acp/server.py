@@ -25,6 +25,12 @@ Params = Mapping[str, Json]
 PROTOCOL = 1
 MAX_SESSIONS = 100
 
+# Some clients do not go on without a mode to set.
+_MODES: dict[str, Json] = {
+    "currentModeId": "apps",
+    "availableModes": [{"id": "apps", "name": "Apps", "description": "Call the apps"}],
+}
+
 
 class Refusal(Exception):
     """A request that gets a JSON-RPC error."""
@@ -76,9 +82,10 @@ class AcpServer:
             if (later := _LATER.get(message.method)) is not None:
                 later(self, message.id, params)
             elif (answer := _METHODS.get(message.method)) is not None:
-                self.link.respond(message.id, answer(self, params))
-                if message.method == "session/new":
-                    self._newest().greet()
+                result = answer(self, params)
+                self.link.respond(message.id, result)
+                if message.method in _GREETED:
+                    self._sessions[result.get("sessionId") or params["sessionId"]].greet()
             else:
                 raise Refusal(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except Refusal as problem:
@@ -92,7 +99,7 @@ class AcpServer:
         self._client = params
         return {
             "protocolVersion": PROTOCOL,
-            "agentCapabilities": {"loadSession": False, "promptCapabilities": {}, "sessionCapabilities": {"list": {}, "close": {}}},
+            "agentCapabilities": {"loadSession": False, "promptCapabilities": {}, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}},
             "agentInfo": {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION},
             "authMethods": [],
         }
@@ -106,10 +113,18 @@ class AcpServer:
         id = f"abp-session-{os.getpid()}-{self._serial}"
         self._sessions[id] = self._begin(self.link, id, self._client)
         self._sessions[id].cwd = params["cwd"]
-        return {"sessionId": id}
+        return {"sessionId": id, "modes": _MODES}
 
-    def _newest(self) -> AcpSession:
-        return self._sessions[next(reversed(self._sessions))]
+    def _resume(self, params: Params) -> Json:
+        """A session of this process goes on where it is: its apps are still connected. Of another process's nothing is left."""
+        self._session(params)
+        return {"modes": _MODES}
+
+    def _set_mode(self, params: Params) -> Json:
+        self._session(params)
+        if params.get("modeId") != _MODES["currentModeId"]:
+            raise Refusal(INVALID_PARAMS, f"there is only the mode {_MODES['currentModeId']!r}: apps do what they are asked to")
+        return {}
 
     def _list(self, params: Params) -> Json:
         wanted = params.get("cwd")
@@ -132,7 +147,7 @@ class AcpServer:
         wanted = params.get("sessionId")
         session = self._sessions.get(wanted) if isinstance(wanted, str) else None
         if session is None:
-            raise Refusal(INVALID_PARAMS, "there is no such session: session/new makes one")
+            raise Refusal(INVALID_PARAMS, "there is no such session here (they end with their process): session/new makes one")
         return session
 
     def _prompt(self, id: Id, params: Params) -> None:
@@ -175,7 +190,12 @@ _METHODS: dict[str, Callable[[AcpServer, Params], Json]] = {
     "initialize": AcpServer._initialize,
     "session/new": AcpServer._new,
     "session/list": AcpServer._list,
+    "session/resume": AcpServer._resume,
+    "session/set_mode": AcpServer._set_mode,
 }
+
+# The client hears the commands after these.
+_GREETED = ("session/new", "session/resume")
 
 # Answered when they are done.
 _LATER: dict[str, Callable[[AcpServer, Id, Params], None]] = {

@@ -19,6 +19,8 @@ from abp_bridge.wire.link import Link
 
 Json = Any
 
+MAX_OPERATIONS = 1_000
+
 HELP = """\
 This agent is a bridge to web apps: it has no model of its own. Type a command:
 /connect [address] — connect an app, or those it was started for
@@ -40,8 +42,11 @@ class AcpSession:
         self.id = id
         self.cwd = ""
         self._surfaces = Surfaces(link, client, id)
+        self._operations: dict[str, str] = {}  # the cards of those that were started, by app and name
+        self._serial = 0
         self._prompting = False
         self._running: Call | None = None
+        self._capability = ""  # that runs
         self._desk = begin(self)
 
     # --- contract.Host: what the bridge asks of the client ---
@@ -61,10 +66,21 @@ class AcpSession:
         return await self._surfaces.ask(question, column, problem, observe, call=question.call and f"abp:{question.call}")
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.told`. Clients without notices hear it summed up at the end of the call."""
+        """See `Host.told`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""
+        if notice.event in (Event.STARTED, Event.COMPLETED) and notice.operation is not None:
+            self._operate(f"{app}/{notice.operation}", notice)
         if self._surfaces.capabilities.notices:
             field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
             self._surfaces.update(acp.encode_notice(notice), key=None if field is None else ("state", self.id, app, str(field)))
+
+    def _operate(self, operation: str, notice: Notice) -> None:
+        running = self._running is not None and self._capability == notice.data.get("capability")  # it speaks of the call itself
+        if notice.event is Event.STARTED and not running and operation not in self._operations and len(self._operations) < MAX_OPERATIONS:
+            self._serial += 1
+            self._operations[operation] = f"abp:operation-{self._serial}"
+            self._surfaces.update(acp.encode_operation(self._operations[operation], notice))
+        elif notice.event is Event.COMPLETED and (card := self._operations.pop(operation, None)) is not None:
+            self._surfaces.update(acp.encode_operation(card, notice))
 
     def capabilities_changed(self) -> None:
         self._surfaces.update(acp.encode_commands(list(self._commands().items())), key=("commands", self.id))
@@ -78,7 +94,7 @@ class AcpSession:
         await self._desk.close("the client closed the session")
 
     def greet(self) -> None:
-        """After `session/new` has been answered: what can be typed."""
+        """After the session has been given to the client: what can be typed."""
         self.capabilities_changed()
 
     def cancel(self) -> None:
@@ -119,6 +135,7 @@ class AcpSession:
         def report(progress: Progress) -> None:
             self._surfaces.update(acp.encode_progress(shown, progress), key=("progress", self.id, shown))
 
+        self._capability = offer.capability.name
         self._running = call = await self._desk.start(offer.capability.name, params, app=offer.app, on_progress=report)
         shown = f"abp:{call.id}"
         self._surfaces.update(acp.encode_call(shown, offer.capability.name, params))
