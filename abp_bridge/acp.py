@@ -102,7 +102,7 @@ def _asking(settings: Settings, host: Host) -> Asking:
 def _injected(settings: Settings) -> Injected:
     from abp_bridge.hosts.acp.injected import Injected
 
-    return Injected(lambda host, tasks: _bridge(settings, host, tasks))
+    return Injected(lambda host, tasks: _bridge(settings, host, tasks), park=settings.park_timeout, patience=settings.patience)
 
 
 def _bridge(settings: Settings, host: Host, tasks: TaskGroup) -> Desk:

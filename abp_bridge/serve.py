@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from abp_bridge.hosts.mcp.server import Handshake, McpServer, withdraw
+from abp_bridge.hosts.mcp.server import McpServer, withdraw
 from abp_bridge.settings import Settings
 from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
 from abp_bridge.wire.link import Link
@@ -80,10 +80,10 @@ class _Door:
 
         return AcpSession(link, id, client, self._bridge)
 
-    def _mcp_session(self, link: Link, handshake: Handshake) -> McpSession:
+    def _mcp_session(self, server: McpServer) -> McpSession:
         from abp_bridge.hosts.mcp.session import McpSession
 
-        return McpSession(link, handshake, self._bridge)
+        return McpSession(server, self._bridge, park=self._settings.park_timeout, patience=self._settings.patience)
 
     def _bridge(self, host: Host) -> Bridge:
         from abp_bridge.apps.targets import make_app

@@ -24,6 +24,8 @@ class Settings:
     browser_timeout: float = 30.0
     call_timeout: float = 60.0
     question_timeout: float = 600.0
+    park_timeout: float = 600.0
+    patience: float | None = None  # of the host, where its user changed that
     person_floor: float = 0.15  # an answer faster than this is not a person's
 
 
@@ -73,5 +75,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "browser_timeout": ("ABP_BROWSER_TIMEOUT", _milliseconds),
     "call_timeout": ("ABP_CALL_TIMEOUT", _milliseconds),
     "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
+    "park_timeout": ("ABP_PARK_TIMEOUT", _milliseconds),
+    "patience": ("ABP_HOST_PATIENCE", _milliseconds),
     "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
 }

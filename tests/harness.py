@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import Client
@@ -26,6 +27,8 @@ Json = Any
 PATIENCE = 30.0
 SERVE = (sys.executable, "-m", "abp_bridge", "serve")
 VERSIONS = ("2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -49,25 +52,27 @@ class Wire:
         return [message for who, message in self.lines if who == "host" and message.get("method") == method]
 
     def check(self) -> None:
-        """The referee: every message of the bridge is valid for the version that was negotiated."""
-        version = "2025-11-25"
-        asked: dict[Json, str] = {}
+        """The referee: every message of the bridge is valid for the version that was negotiated, or that the request it answers names."""
+        version = "2025-11-25" if self.received("initialize") else MODERN
+        asked: dict[Json, tuple[str, str]] = {}
         answered: set[Json] = set()
         for who, message in self.lines:
             if who == "host":
                 if "method" in message and "id" in message:
-                    asked[message["id"]] = message["method"]
+                    meta = (message.get("params") or {}).get("_meta") or {}
+                    asked[message["id"]] = message["method"], MODERN if ENVELOPE in meta else version
                 continue
             assert message["jsonrpc"] == "2.0"
             if "method" in message and "id" in message:
+                assert version != MODERN, "a modern host is sent no requests"
                 methods.parse_server_request(message["method"], version, message.get("params"))
             elif "method" in message:
                 methods.parse_server_notification(message["method"], version, message.get("params"))
             elif "result" in message:
-                method = asked[message["id"]]
+                method, spoken = asked[message["id"]]
                 if method == "initialize":
-                    version = message["result"]["protocolVersion"]
-                methods.validate_server_result(method, version, message["result"])
+                    version = spoken = message["result"]["protocolVersion"]
+                methods.validate_server_result(method, spoken, message["result"])
                 assert message["id"] not in answered, f"{message['id']!r} was answered twice"
                 answered.add(message["id"])
             else:
@@ -158,6 +163,12 @@ class Hosted:
     async def status(self) -> Json:
         return json.loads(text(await self.client.call_tool("abp_status", {})))
 
+    async def after_it_ended(self, answer: types.ElicitResult) -> types.ElicitResult:
+        """`answer`, from a person who is too late: no question is open any more."""
+        while (await self.status())["questions"]["open"]:
+            await anyio.lowlevel.checkpoint()
+        return answer
+
 
 def text(result: types.CallToolResult) -> str:
     """The first block of a tool's result."""
@@ -176,7 +187,10 @@ async def hosted(
     env: Mapping[str, str] | None = None,
     **callbacks: Any,
 ) -> AsyncIterator[Hosted]:
-    """A spawned bridge with an `mcp.Client` on it. `answer(params)` is the person: an ElicitResult, or None for never; may be async."""
+    """A spawned bridge with an `mcp.Client` on it. `answer(params)` is the person: an ElicitResult, or None for never; may be async.
+
+    `version` is a legacy one, MODERN, or "auto" for a client that looks what the bridge speaks.
+    """
 
     async def elicit(context: Any, params: Any) -> Any:
         assert answer is not None
@@ -187,10 +201,11 @@ async def hosted(
         return given
 
     wire = Wire()
-    pipes = Pipes([*SERVE, *arguments], wire, env=environment(**(env or {})), version=version)
+    legacy = version in (None, *VERSIONS)
+    pipes = Pipes([*SERVE, *arguments], wire, env=environment(**(env or {})), version=version if legacy else None)
     client = Client(
         pipes,
-        mode="legacy",
+        mode="legacy" if legacy else str(version),
         elicitation_callback=None if answer is None else elicit,
         sampling_callback=sampling,
         client_info=client_info,

@@ -19,13 +19,13 @@ from abp_bridge.core.matrix import Column, Rung
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Host, HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import Host, HostAway, HostGone, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
 TRIES_AGAIN = 2
 
-_EVENTS = {Outcome.UNSUPPORTED: Event.REFUSE, Outcome.WITHDRAWN: Event.WITHDRAW}
+_EVENTS = {Outcome.UNSUPPORTED: Event.REFUSE, Outcome.WITHDRAWN: Event.WITHDRAW, Outcome.TIMED_OUT: Event.DEADLINE}
 _REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED: "The user dismissed the question."}
 
 
@@ -78,7 +78,7 @@ class Asking:
     async def _climb(self, entry: Entry) -> Answer:
         """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
         question = entry.question
-        columns = list(self._host.columns)
+        columns = list(self._host.columns(question.carrier))
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.ladder(question, columns):
@@ -91,6 +91,8 @@ class Asking:
                 continue
             except HostGone:
                 return _unanswered(entry, Outcome.WITHDRAWN, "the host ended before it answered")
+            except HostAway as away:
+                return _unanswered(entry, Outcome.TIMED_OUT, str(away))
             if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:
                 return answer
             policy = policy or answer

@@ -11,7 +11,7 @@ import anyio
 from abp_bridge.apps import App
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.hosts.contract import Ended
 from abp_bridge.wire.stdio import whisper
 
@@ -33,6 +33,7 @@ class Call:
         *,
         timeout: float,
         on_progress: Callable[[Progress], None] | None,
+        on_end: Callable[[Ended], None] | None = None,
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
     ) -> None:
@@ -43,6 +44,7 @@ class Call:
         self._params = params
         self._timeout = timeout
         self._on_progress = on_progress
+        self._on_end = on_end
         self._withdraw = withdraw
         self._keep = keep
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
@@ -51,6 +53,7 @@ class Call:
         self._cancelled = ""
         self._lost = ""
         self._questions: dict[str, Question] = {}
+        self._refused: set[Kind] = set()
         self._rising = Rising()
         self._told: Counter[str] = Counter()
         self._untold = 0
@@ -81,13 +84,15 @@ class Call:
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
-            self._ended = Ended(result, self.summary(), files)
+            self._ended = Ended(result, self.summary(), files, frozenset(self._refused))
         except Exception as problem:
             whisper(f"bug in the call of {self.capability!r}: {problem!r}")
             self._ended = Ended(failed("INTERNAL_ERROR", f"abp-bridge has a bug: {type(problem).__name__}. Please report it."), self.summary())
         finally:
             self._withdraw(list(self._questions.values()), "its call ended")
             self._done.set()
+            if self._on_end is not None:
+                self._on_end(self._ended)
 
     async def _give_up(self) -> CallResult:
         if self._lost:
@@ -109,8 +114,10 @@ class Call:
         if own:
             self._questions[question.id] = question
 
-    def answered(self, question: Question) -> None:
+    def answered(self, question: Question, answer: Answer | None) -> None:
         """The question has ended, and the app's clock goes on when it was the last."""
+        if answer is not None and answer.outcome is Outcome.UNSUPPORTED:
+            self._refused.add(question.kind)
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)
         if not self._asked and not self._scope.cancel_called:

@@ -122,19 +122,22 @@ class Connection:
         return self._session.new_id("question")
 
     async def ask(self, question: Question) -> Answer:
-        """See `Listener.ask`. With one call running the question is that call's; with several, nobody can say whose."""
-        call = self._only_call()
-        question = replace(question, call=call.id if call else None)
+        """See `Listener.ask`. The question is the call's that it names, or the only one's; else nobody can say whose, and the newest carries it."""
+        call = self.calls.get(question.call or "") or self._only_call()
+        carrier = call or next(reversed(self.calls.values()), None)
+        question = replace(question, call=call.id if call else None, carrier=carrier.id if carrier else None)
         self._questions[question.id] = question
-        running = list(self.calls.values())
+        running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person
             each.asked(question, own=each is call)
+        answer: Answer | None = None
         try:
-            return await self._session.ask(question)
+            answer = await self._session.ask(question)
+            return answer
         finally:
             self._questions.pop(question.id, None)
             for each in running:
-                each.answered(question)
+                each.answered(question, answer)
 
     def told(self, notice: Notice) -> None:
         """See `Listener.told`."""

@@ -23,7 +23,7 @@ from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import DeskError, Host, Offer, Resource, state_uri
+from abp_bridge.hosts.contract import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.results import INLINE_LIMIT, Results, spelled
 from abp_bridge.settings import Settings
@@ -94,6 +94,7 @@ class Bridge:
         app: str | None = None,
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_end: Callable[[Ended], None] | None = None,
     ) -> Call:
         """See `Desk.start`."""
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
@@ -108,6 +109,7 @@ class Bridge:
             params,
             timeout=timeout or self._settings.call_timeout,
             on_progress=on_progress,
+            on_end=on_end,
             withdraw=self.withdraw,
             keep=lambda result: self._keep(connection, result),
         )
@@ -165,7 +167,7 @@ class Bridge:
         ledger = self._asking.ledger
         return {
             "host": self.host.name,
-            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns if matrix.usable(column)],
+            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns() if matrix.usable(column)],
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [{"app": shown(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
             "questions": {

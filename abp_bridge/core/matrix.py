@@ -152,6 +152,7 @@ _PERMISSION: dict[Shape, Route] = {
 MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
+    (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
     (Surface.MCP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
     (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_BUTTON_FILES},
     (Surface.ACP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),

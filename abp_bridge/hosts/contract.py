@@ -11,7 +11,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.schema import Json
 
 
@@ -35,6 +35,10 @@ class HostGone(Exception):
     """The host ended before it answered."""
 
 
+class HostAway(Exception):
+    """The host has what is asked, and did not come back with an answer in time."""
+
+
 class Host(Protocol):
     """The answering side of a session."""
 
@@ -42,9 +46,8 @@ class Host(Protocol):
     def name(self) -> str:
         """The host as it calls itself."""
 
-    @property
-    def columns(self) -> Sequence[Column]:
-        """The surfaces it offers now, best first."""
+    def columns(self, call: str | None = None) -> Sequence[Column]:
+        """The surfaces it offers now, best first; to a question that `call` carries, if it has one."""
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, HostGone or RemoteProtocolError.
@@ -71,11 +74,15 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call that is over: its result, what the app told meanwhile (a line each), and the files its data was saved to."""
+    """A call that is over: its result, what the app told meanwhile (a line each), and the files its data was saved to.
+
+    `refused` are the kinds of its questions that no surface could ask.
+    """
 
     result: CallResult
     told: Sequence[str] = ()
     files: Sequence[SavedFile] = ()
+    refused: frozenset[Kind] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +134,9 @@ class Desk(Protocol):
         app: str | None = None,
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_end: Callable[[Ended], None] | None = None,
     ) -> Call:
-        """Begin a call; apps named at the start are connected first."""
+        """Begin a call; apps named at the start are connected first. Whoever waits may do it by `on_end` too."""
 
     async def render_pdf(self, app: str | None) -> SavedFile: ...
 

@@ -59,6 +59,7 @@ NO_PAGE = dict.fromkeys(Shape, "no: there is no page of the bridge's own to poin
 
 CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.MCP_FORM, "2025-11-25"): FORM,
+    Column(Surface.MCP_FORM, "2026-07-28"): FORM,
     Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_FORM, "2025-06-18"): FORM | {Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge.hosts.acp import relay
-from abp_bridge.hosts.mcp.server import Handshake, McpServer, withdraw
+from abp_bridge.hosts.mcp.server import McpServer, withdraw
 from abp_bridge.wire.jsonrpc import Peer
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source, whisper
@@ -40,8 +40,11 @@ LONGEST_PATH = 100  # of a socket; some systems take 103 bytes
 class Injected:
     """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`."""
 
-    def __init__(self, begin: Callable[[Host, TaskGroup], Desk]) -> None:
+    def __init__(self, begin: Callable[[Host, TaskGroup], Desk], *, park: float, patience: float | None) -> None:
+        """`park` and `patience` as in `McpSession`."""
         self._begin = begin
+        self._park = park
+        self._patience = patience
         self._sessions: dict[str, EditorSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
@@ -109,7 +112,7 @@ class Injected:
     async def _serve(self, session: EditorSession, source: Source, sink: Sink) -> None:
         desks: list[Desk] = []
 
-        def begin(link: Link, handshake: Handshake) -> McpSession:
+        def begin(server: McpServer) -> McpSession:
             from abp_bridge.hosts.acp.editor import Between
             from abp_bridge.hosts.mcp.session import McpSession
 
@@ -117,7 +120,7 @@ class Injected:
                 desks.append(self._begin(Between(session, agent), tasks))
                 return desks[-1]
 
-            return McpSession(link, handshake, settle)
+            return McpSession(server, settle, park=self._park, patience=self._patience)
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks)

@@ -55,8 +55,7 @@ class AcpSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    @property
-    def columns(self) -> Sequence[Column]:
+    def columns(self, call: str | None = None) -> Sequence[Column]:
         return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:

@@ -1,7 +1,8 @@
-"""The front of an MCP host connection (legacy era: 2025-06-18, 2025-11-25): handshake, dispatch, and whatever can be answered without a session.
+"""The front of an MCP host connection, in both eras: each message shows which one it speaks, and whatever needs no session is answered here.
 
-Some hosts wait no longer than a second, and some start a throw-away copy only to look: `initialize` and `tools/list` are answered before anything
-else of the bridge is loaded. The session behind (`session.py`) begins with the first message that needs it.
+Legacy (up to 2025-11-25) begins with a handshake. Modern (2026-07-28) has none: every request says who sends it, in an envelope of its own. Some
+hosts wait no longer than a second, and some start a throw-away copy only to look: `initialize`, `server/discover` and `tools/list` are answered
+before anything else of the bridge is loaded. The session behind (`session.py`) begins with the first message that needs it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge import VERSION
+from abp_bridge.hosts.mcp.audience import LEVELS, MAX_LISTENS, Audience
+from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS
-from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request
+from abp_bridge.protocols.mcp_modern import MODERN, SUBSCRIPTION, Malformed, complete, decode_envelope, decode_filter, is_enveloped
+from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 from abp_bridge.wire.stdio import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.core.notice import Progress
-    from abp_bridge.hosts.contract import Call
+    from abp_bridge.hosts.mcp.calls import Held
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.wire.link import Link
 
@@ -30,33 +33,25 @@ Params = Mapping[str, Json]
 
 LATEST = "2025-11-25"
 VERSIONS = (LATEST, "2025-06-18", "2025-03-26", "2024-11-05")
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MAX_SUBSCRIPTIONS = 1_000
+RESOURCE_NOT_FOUND = -32002
 
+SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 INSTRUCTIONS = (
     "Connects web apps that speak ABP (the Agentic Browser Protocol). Start with abp_connect: it lists what the app can do; then use abp_call or "
-    "the app's own tools. While a tool runs, the app may ask the person something; wait for the tool's result, and do not answer for them."
+    "the app's own tools. While a tool runs, the app may ask the person something; wait for the tool's result, and do not answer for them. "
+    "When a result says that a call goes on, come back to it with abp_wait."
 )
+_OFFERED: dict[str, Json] = {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}}
 
 
 class Refusal(Exception):
     """A request that gets a JSON-RPC error."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
         super().__init__(message)
         self.code = code
-
-
-class Handshake:
-    """What the host said about itself and what it wants to hear."""
-
-    def __init__(self) -> None:
-        self.version = LATEST
-        self.capabilities: Json = None
-        self.client: Params = {}
-        self.initialized = False
-        self.level = LEVELS.index("info")
-        self.subscribed: set[str] = set()
+        self.data = data
 
 
 def withdraw(id: Id, reason: str) -> tuple[str, Json]:
@@ -65,30 +60,48 @@ def withdraw(id: Id, reason: str) -> tuple[str, Json]:
 
 
 class Leg:
-    """A host's request while it waits for a call: `report` tells it of progress, `call` is set once there is one."""
+    """A host's request while it waits for a call.
 
-    def __init__(self) -> None:
+    `held` is the call, once there is one; `made` the digest of what the request asked for, `round` how many results asked for input before it.
+    """
+
+    def __init__(self, id: Id, client: Client) -> None:
+        self.id = id
+        self.client = client
         self.scope = anyio.CancelScope()
-        self.report: Callable[[Progress], None] | None = None
-        self.call: Call | None = None
+        self.token: Json = None
+        self.made = ""
+        self.round = 0
+        self.held: Held | None = None
 
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
-        if self.call is not None:
-            self.call.cancel(reason)
+        if self.held is not None:
+            self.held.cancel(reason)
         self.scope.cancel()
 
 
 class McpServer:
-    """One connection. `begin(link, handshake)` makes its session; calls run in `tasks`."""
+    """One connection. `begin(server)` makes its session; calls run in `tasks`."""
 
-    def __init__(self, begin: Callable[[Link, Handshake], McpSession], tasks: TaskGroup) -> None:
-        self.link: Link  # set once by whoever makes both
+    def __init__(self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup) -> None:
+        self.tasks = tasks
+        self.audience = Audience()
+        self.client = self._legacy = Client(LATEST, {}, None)  # as it showed itself last, and by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
-        self._tasks = tasks
-        self._handshake = Handshake()
+        self._handshaken = False
         self._running: dict[Id, Leg] = {}
+        self._link: Link
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    @link.setter
+    def link(self, link: Link) -> None:
+        """Set once by whoever makes both."""
+        self._link = self.audience.link = link
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task of the session."""
@@ -96,72 +109,87 @@ class McpServer:
         if isinstance(message, Notification):
             if (note := _NOTIFICATIONS.get(message.method)) is not None:
                 note(self, params)
-        elif message.method == "tools/call":
-            self._running[message.id] = Leg()
-            self._tasks.start_soon(self._call_tool, message.id, params)
-        else:
-            self._answer(message.id, message.method, params)
-
-    def _answer(self, id: Id, method: str, params: Params) -> None:
+            return
         try:
-            if (answer := _METHODS.get(method)) is None:
-                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
-            self.link.respond(id, answer(self, params))
-        except Refusal as problem:
-            self.link.fail(id, problem.code, str(problem))
+            if self._is_modern(message.method, params):
+                self._take_modern(message.id, message.method, params)
+            elif message.method == "tools/call":
+                self._run(message.id, params, self._legacy)
+            elif (answer := _LEGACY.get(message.method)) is not None:
+                self._link.respond(message.id, answer(self, params))
+            else:
+                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+        except (Refusal, Malformed) as problem:
+            self._link.fail(message.id, problem.code, str(problem), problem.data)
         except Exception as problem:
-            self._confess(id, method, problem)
+            self._confess(message.id, message.method, problem)
+
+    def _is_modern(self, method: str, params: Params) -> bool:
+        """By its envelope; without one, by what only this era has, or by what the host spoke before: a handshake can always begin."""
+        if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
+            return True
+        return self.client.modern and not self._handshaken and method != "initialize"
+
+    def _take_modern(self, id: Id, method: str, params: Params) -> None:
+        envelope = decode_envelope(params)
+        self.client = client = Client(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
+        if method == "tools/call":
+            self._run(id, params, client)
+        elif method == "subscriptions/listen":
+            if not self.audience.listen(id, decode_filter(params)):
+                raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams: end one first")
+        elif (answer := _MODERN.get(method)) is not None:
+            try:
+                self._link.respond(id, complete(answer(self, params), SERVER, cached=True))
+            except Refusal as problem:
+                raise Refusal(_MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data) from None
+        else:
+            raise Refusal(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+
+    def close(self) -> None:
+        """The session ends: streams end with a result of their own, as long as somebody reads it."""
+        for id in self.audience.leave_all():
+            self._link.respond(id, {"resultType": "complete", "_meta": {SUBSCRIPTION: id}})
+
+    def _run(self, id: Id, params: Params, client: Client) -> None:
+        self._running[id] = Leg(id, client)
+        self.tasks.start_soon(self._call_tool, self._running[id], params)
+
+    async def _call_tool(self, leg: Leg, params: Params) -> None:
+        """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
+        id = leg.id
+        if leg.client.level is not None:
+            self.audience.logs(id, leg.client.level)
+        with leg.scope:
+            try:
+                await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled in the same read: nothing has begun
+                result = await self._session.call_tool(params, leg)
+                if leg.client.modern:
+                    result = complete(result, SERVER)
+                self.audience.hush(id)
+                self._link.respond(id, result)
+            except (Refusal, Malformed) as problem:
+                self._link.fail(id, problem.code, str(problem), problem.data)
+            except Exception as problem:
+                self._confess(id, "tools/call", problem)
+        self.audience.hush(id)
+        del self._running[id]
+        if leg.scope.cancelled_caught:
+            self._link.drop(id)
 
     def _confess(self, id: Id, method: str, problem: Exception) -> None:
         """A bug of ours ends nothing: the host gets an answer, and stderr a line."""
         whisper(f"bug in {method[:100]}: {problem!r}")
-        if self.link.is_open(id):
-            self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
-
-    async def _call_tool(self, id: Id, params: Params) -> None:
-        """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
-        leg = self._running[id]
-        with leg.scope:
-            try:
-                await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled in the same read: nothing has begun
-                self.link.respond(id, await self._session.call_tool(params, leg))
-            except Refusal as problem:
-                self.link.fail(id, problem.code, str(problem))
-            except Exception as problem:
-                self._confess(id, "tools/call", problem)
-        del self._running[id]
-        if leg.scope.cancelled_caught:
-            self.link.drop(id)
+        if self._link.is_open(id):
+            self._link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     @property
     def _session(self) -> McpSession:
         if self._begun is None:
-            self._begun = self._begin(self.link, self._handshake)
+            self._begun = self._begin(self)
         return self._begun
 
-    def _initialize(self, params: Params) -> Json:
-        asked = params.get("protocolVersion")
-        if not isinstance(asked, str):
-            raise Refusal(INVALID_PARAMS, "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server")
-        client = params.get("clientInfo")
-        self._handshake.version = asked if asked in VERSIONS else LATEST
-        self._handshake.capabilities = params.get("capabilities")
-        self._handshake.client = client if isinstance(client, Mapping) else {}
-        return {
-            "protocolVersion": self._handshake.version,
-            "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}},
-            "serverInfo": {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION},
-            "instructions": INSTRUCTIONS,
-        }
-
-    def _ping(self, params: Params) -> Json:
-        return {}
-
-    def _set_level(self, params: Params) -> Json:
-        if params.get("level") not in LEVELS:
-            raise Refusal(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
-        self._handshake.level = LEVELS.index(params["level"])
-        return {}
+    # --- methods of both eras ---
 
     def _list_tools(self, params: Params) -> Json:
         return {"tools": list(OWN_TOOLS) if self._begun is None else self._begun.list_tools()}
@@ -177,37 +205,76 @@ class McpServer:
     def _read_resource(self, params: Params) -> Json:
         return {"contents": [self._session.read_resource(_uri(params))]}
 
+    # --- legacy ---
+
+    def _initialize(self, params: Params) -> Json:
+        asked = params.get("protocolVersion")
+        if not isinstance(asked, str):
+            raise Refusal(INVALID_PARAMS, "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server")
+        client = params.get("clientInfo")
+        version = asked if asked in VERSIONS else LATEST
+        self._handshaken = True
+        self.client = self._legacy = Client(version, client if isinstance(client, Mapping) else {}, params.get("capabilities"))
+        return {"protocolVersion": version, "capabilities": _OFFERED, "serverInfo": SERVER, "instructions": INSTRUCTIONS}
+
+    def _ping(self, params: Params) -> Json:
+        return {}
+
+    def _set_level(self, params: Params) -> Json:
+        if params.get("level") not in LEVELS:
+            raise Refusal(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
+        self.audience.level = LEVELS.index(params["level"])
+        return {}
+
     def _subscribe(self, params: Params) -> Json:
-        if len(self._handshake.subscribed) >= MAX_SUBSCRIPTIONS:
+        if len(self.audience.subscribed) >= MAX_SUBSCRIPTIONS:
             raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions")
-        self._handshake.subscribed.add(_uri(params))
+        self.audience.subscribed.add(_uri(params))
         return {}
 
     def _unsubscribe(self, params: Params) -> Json:
-        self._handshake.subscribed.discard(_uri(params))
+        self.audience.subscribed.discard(_uri(params))
         return {}
 
     def _initialized(self, params: Params) -> None:
-        self._handshake.initialized = True
+        self.audience.initialized = self._handshaken
+
+    # --- modern ---
+
+    def _discover(self, params: Params) -> Json:
+        return {"supportedVersions": list(MODERN), "capabilities": _OFFERED, "instructions": INSTRUCTIONS}
+
+    # --- both ---
 
     def _cancelled(self, params: Params) -> None:
         id = params.get("requestId")
-        leg = self._running.get(id) if isinstance(id, (str, int, float)) else None
-        if leg is not None:
+        if not is_id(id):
+            return
+        if self.audience.leave(id):
+            self._link.drop(id)
+        elif (leg := self._running.get(id)) is not None:
             leg.cancel("the host cancelled the call")
 
 
-_METHODS: dict[str, Callable[[McpServer, Params], Json]] = {
-    "initialize": McpServer._initialize,
-    "ping": McpServer._ping,
-    "logging/setLevel": McpServer._set_level,
+_BOTH: dict[str, Callable[[McpServer, Params], Json]] = {
     "tools/list": McpServer._list_tools,
     "resources/list": McpServer._list_resources,
     "resources/templates/list": McpServer._list_templates,
     "resources/read": McpServer._read_resource,
+}
+
+_LEGACY = _BOTH | {
+    "initialize": McpServer._initialize,
+    "ping": McpServer._ping,
+    "logging/setLevel": McpServer._set_level,
     "resources/subscribe": McpServer._subscribe,
     "resources/unsubscribe": McpServer._unsubscribe,
 }
+
+_MODERN = _BOTH | {"server/discover": McpServer._discover}
+
+# What has a code of its own in the legacy era only.
+_MODERN_CODES = {RESOURCE_NOT_FOUND: INVALID_PARAMS}
 
 _NOTIFICATIONS: dict[str, Callable[[McpServer, Params], None]] = {
     "notifications/initialized": McpServer._initialized,

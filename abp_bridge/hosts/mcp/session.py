@@ -1,4 +1,8 @@
-"""An MCP host of the legacy era as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and resources it uses."""
+"""An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and resources it uses.
+
+Who wants to hear what is `audience`'s; how a call waits for a host, `calls`'. Here a question finds its way to the host: as a request of ours in the
+legacy era, with the next round of the call that carries it in the modern one.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,19 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
-from abp_bridge.hosts.mcp.server import LEVELS, Handshake, Leg, Refusal
+from abp_bridge.hosts.mcp.calls import Calls, Held, Patience
+from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import mcp
+from abp_bridge.protocols.mcp_modern import decode_retry
 from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.wire.link import Link, LinkClosed, RemoteError
+from abp_bridge.wire.link import LinkClosed, RemoteError
 
 Json = Any
 
-RESOURCE_NOT_FOUND = -32002
+MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
 _OUTCOMES = {
     mcp.Action.ACCEPT: Outcome.ACCEPTED,
@@ -31,47 +38,68 @@ _OUTCOMES = {
 
 
 class McpSession:
-    """One host, asked through `link`. `begin` makes the desk that this host's requests go to."""
+    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at.
 
-    def __init__(self, link: Link, handshake: Handshake, begin: Callable[[Host], Desk]) -> None:
-        self._link = link
-        self._handshake = handshake
-        self._capabilities = mcp.decode_capabilities(handshake.capabilities, handshake.version)
+    `park` is how long a call is kept for a host to come back to; `patience` how long the host waits for a tool, where its user has changed that.
+    Both are in seconds.
+    """
+
+    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], *, park: float, patience: float | None = None) -> None:
+        self._server = server
+        self._patience_set = patience
         self._refused: set[Surface] = set()
+        self._calls = Calls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
         self._desk = begin(self)
-        self._toolbox = Toolbox(self._desk)
+        self._toolbox = Toolbox(self._desk, self._calls)
 
     # --- contract.Host: what the bridge asks of the host ---
 
     @property
     def name(self) -> str:
         """The host as it calls itself."""
-        client = self._handshake.client
-        return f"{client.get('name', 'an unnamed host')} {client.get('version', '')} (MCP {self._handshake.version})"
+        return self._server.client.name
 
-    @property
-    def columns(self) -> Sequence[Column]:
-        """The surfaces this host declared, best first, less those it turned out not to have."""
-        plain = profile(str(self._handshake.client.get("name"))).plain
+    def columns(self, call: str | None = None) -> Sequence[Column]:
+        """The surfaces this host declared, best first, less those it turned out not to have. A modern one declares them with each request."""
+        held = self._calls.of(call)
+        client = self._server.client if held is None else held.client
+        capabilities = mcp.decode_capabilities(client.capabilities, client.version)
+        plain = profile(str(client.info.get("name"))).plain
         declared = {
-            Column(Surface.MCP_FORM, mcp.form_version(self._handshake.version), plain): self._capabilities.form,
-            Column(Surface.MCP_URL): self._capabilities.url,
-            Column(Surface.MCP_SAMPLING): self._capabilities.sampling,
+            Column(Surface.MCP_FORM, mcp.form_version(client.version), plain): capabilities.form,
+            Column(Surface.MCP_URL): capabilities.url,
+            Column(Surface.MCP_SAMPLING): capabilities.sampling,
         }
         return [column for column, has in declared.items() if has and column.surface not in self._refused]
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
-        if column.surface is Surface.MCP_SAMPLING:
-            sampled = await self._request(column, "sampling/createMessage", mcp.encode_sampling(question))
-            return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
-        form = mcp.encode_form(question, column.version, modes=self._capabilities.modes, plain=column.plain, problem=problem)
-        action, content = mcp.decode_reply(await self._request(column, "elicitation/create", form), question)
-        return Reply(_OUTCOMES[action], content)
+        held = self._calls.of(question.carrier)
+        client = self._server.client if held is None else held.client
+        if held is not None:
+            held.asks(+1)
+        try:
+            if column.surface is Surface.MCP_SAMPLING:
+                sampled = await self._put(held, client, column, "sampling/createMessage", mcp.encode_sampling(question))
+                return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
+            modes = mcp.decode_capabilities(client.capabilities, client.version).modes
+            form = mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
+            action, content = mcp.decode_reply(await self._put(held, client, column, "elicitation/create", form), question)
+            return Reply(_OUTCOMES[action], content)
+        finally:
+            if held is not None:
+                held.asks(-1)
+
+    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> Json:
+        if not client.modern:
+            return await self._request(column, method, params)
+        if held is None:
+            raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
+        return await held.ask(method, params)
 
     async def _request(self, column: Column, method: str, params: Json) -> Json:
         try:
-            return await self._link.request(method, params, reason="the question is no longer open")
+            return await self._server.link.request(method, params, reason="the question is no longer open")
         except LinkClosed:
             raise HostGone from None
         except RemoteError as error:
@@ -82,22 +110,16 @@ class McpSession:
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`: a log message, and an update of the state it changes for those who subscribed."""
-        params = mcp.encode_log(notice, origin)
         field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
-        if LEVELS.index(params["level"]) >= self._handshake.level:
-            self._tell("notifications/message", params, key=None if field is None else ("state", app, str(field)))
-        if field is not None and (uri := state_uri(app, field)) in self._handshake.subscribed:
-            self._tell("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
+        self._server.audience.log(mcp.encode_log(notice, origin), key=None if field is None else ("state", app, str(field)))
+        if field is not None:
+            self._server.audience.updated(state_uri(app, field))
 
     def capabilities_changed(self) -> None:
-        self._tell("notifications/tools/list_changed", key="tools")
+        self._server.audience.tools_changed()
 
     def resources_changed(self) -> None:
-        self._tell("notifications/resources/list_changed", key="resources")
-
-    def _tell(self, method: str, params: Json = None, key: Any = None) -> None:
-        if self._handshake.initialized:
-            self._link.notify(method, params, key=key)
+        self._server.audience.resources_changed()
 
     # --- what the host asks of the bridge ---
 
@@ -105,23 +127,29 @@ class McpSession:
         return self._toolbox.list()
 
     async def call_tool(self, params: Mapping[str, Json], leg: Leg) -> Json:
-        """`tools/call`. Raises Refusal for a call that is no call; cancelling it cancels the app's call."""
+        """`tools/call`. Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's call."""
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str):
             raise Refusal(INVALID_PARAMS, "tools/call needs the name of a tool")
         if arguments is not None and not isinstance(arguments, Mapping):
             raise Refusal(INVALID_PARAMS, "the arguments of a tool must be an object")
-        token = meta.get("progressToken") if isinstance(meta, Mapping) else None
-        leg.report = self._progress(token)
+        leg.token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        state, answers = decode_retry(params) if leg.client.modern else (None, {})
         try:
+            if state is not None:
+                return await self._calls.resume(name, arguments or {}, leg, state, answers)
             return await self._toolbox.call(name, arguments or {}, leg)
         except UnknownTool as problem:
             raise Refusal(INVALID_PARAMS, str(problem)) from None
 
-    def _progress(self, token: Json) -> Callable[[Progress], None] | None:
-        if not isinstance(token, (str, int)) or isinstance(token, bool):
-            return None
-        return lambda progress: self._link.notify("notifications/progress", mcp.encode_progress(token, progress), key=("progress", token))
+    def _patience(self, leg: Leg) -> Patience:
+        row = profile(str(leg.client.info.get("name")))
+        return Patience((self._patience_set or row.patience) * MARGIN, row.stops)
+
+    def _progressed(self, leg: Leg, progress: Progress) -> None:
+        token = leg.token
+        if isinstance(token, (str, int)) and not isinstance(token, bool):
+            self._server.link.notify("notifications/progress", mcp.encode_progress(token, progress), key=("progress", token))
 
     def list_resources(self) -> list[Json]:
         return [
@@ -135,6 +163,6 @@ class McpSession:
         try:
             mime_type, content = self._desk.read(uri)
         except DeskError as problem:
-            raise Refusal(RESOURCE_NOT_FOUND, str(problem)) from None
+            raise Refusal(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
         shown = {"text": content} if isinstance(content, str) else {"blob": base64.b64encode(content).decode()}
         return {"uri": uri, "mimeType": mime_type, **shown}

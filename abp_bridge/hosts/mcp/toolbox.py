@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.contract import Desk, DeskError, Offer
+from abp_bridge.core.notice import Progress
+from abp_bridge.hosts.contract import Call, Desk, DeskError, Offer
+from abp_bridge.hosts.mcp.calls import Calls, Held
 from abp_bridge.hosts.mcp.server import Leg
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
 from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
@@ -22,8 +24,9 @@ class UnknownTool(Exception):
 class Toolbox:
     """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, calls: Calls) -> None:
         self._desk = desk
+        self._calls = calls
         self._names: dict[tuple[str, str], str] = {}
         self._tools: dict[str, tuple[str, str]] = {}
 
@@ -55,7 +58,7 @@ class Toolbox:
                 self._named()
             if name in self._tools:
                 app, capability = self._tools[name]
-                return await self._run(capability, arguments, leg, app=app)
+                return await self._run(name, arguments, leg, capability, arguments, app=app)
         except DeskError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect and abp_status list what there is.")
@@ -82,22 +85,34 @@ class Toolbox:
         timeout = arguments.get("timeout")
         if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
             raise DeskError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
-        return await self._run(capability, params or {}, leg, app=_text(arguments, "app"), timeout=timeout)
+        return await self._run("abp_call", arguments, leg, capability, params or {}, app=_text(arguments, "app"), timeout=timeout)
+
+    async def _wait(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        call = _text(arguments, "call")
+        if not call:
+            raise DeskError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
+        return await self._calls.wait("abp_wait", arguments, leg, call)
 
     async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
-        from abp_bridge.protocols.mcp import encode_result
 
         file = await self._desk.render_pdf(_text(arguments, "app"))
         return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
 
-    async def _run(self, capability: str, params: Mapping[str, Json], leg: Leg, *, app: str | None, timeout: float | None = None) -> Json:
-        leg.call = await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=leg.report)
-        try:
-            ended = await leg.call.wait()
-        except BaseException:
-            leg.call.cancel("the host cancelled the call")
-            raise
-        return encode_result(ended.result, told=ended.told, files=ended.files)
+    async def _run(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json],
+        leg: Leg,
+        capability: str,
+        params: Mapping[str, Json],
+        *,
+        app: str | None,
+        timeout: float | None = None,
+    ) -> Json:
+        async def start(held: Held, on_progress: Callable[[Progress], None]) -> Call:
+            return await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress, on_end=held.end)
+
+        return await self._calls.begin(tool, arguments, leg, start)
 
     def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
         self._named()
@@ -121,6 +136,7 @@ _OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] =
     "abp_disconnect": Toolbox._disconnect,
     "abp_status": Toolbox._status,
     "abp_call": Toolbox._call,
+    "abp_wait": Toolbox._wait,
     "abp_render_to_pdf": Toolbox._render,
 }
 

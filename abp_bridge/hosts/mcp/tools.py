@@ -48,10 +48,15 @@ CALL: dict[str, Any] = {
         "capability",
     ),
 }
+WAIT: dict[str, Any] = {
+    "name": "abp_wait",
+    "description": "Go on waiting for a call that has not ended, when its result said so. Gives its result when it comes.",
+    "inputSchema": _object({"call": {"type": "string", "description": "The call's id, as that result names it."}}, "call"),
+}
 RENDER: dict[str, Any] = {
     "name": "abp_render_to_pdf",
     "description": "Print the app's page as it is now to a PDF file.",
     "inputSchema": _object({"app": _APP}),
 }
 
-OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL)
+OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL, WAIT)

@@ -27,8 +27,8 @@ _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind
 def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None) -> Question:
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
-    `origin` is who asks, as the bridge knows it, never as the app says. Raises RemoteProtocolError: `NOT_SUPPORTED` for a method that is not
-    ABP's, `INVALID_PARAMS` for a request that cannot be put to anybody.
+    `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may say which call asks. Raises RemoteProtocolError:
+    `NOT_SUPPORTED` for a method that is not ABP's, `INVALID_PARAMS` for a request that cannot be put to anybody.
     """
     request = _mapping(raw, "an elicitation request")
     method = request.get("method")
@@ -36,12 +36,13 @@ def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None)
     if kind is None:
         raise RemoteProtocolError(f"unknown elicitation method {text.label(method, 80)!r}; known are {', '.join(_ALIASES)}", "NOT_SUPPORTED")
     params = _mapping({} if request.get("params") is None else request["params"], "the elicitation's params")
+    named = params.get("operationId")
     parts = _DECODERS[kind](params)
     return Question(
         id=id,
         kind=kind,
         origin=text.label(origin),
-        call=call,
+        call=named if isinstance(named, str) else call,
         timeout=_seconds(request.get("timeout", params.get("timeout"))),
         request=params,
         **parts,

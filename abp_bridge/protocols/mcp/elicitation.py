@@ -18,6 +18,7 @@ from abp_bridge.core.schema import Json, same, type_of
 
 V2025_06_18 = "2025-06-18"
 V2025_11_25 = "2025-11-25"
+V2026_07_28 = "2026-07-28"
 LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
 
 # MCP has no word for it: the sentence tells the person, and `asked` knows it again.
@@ -56,7 +57,7 @@ def decode_capabilities(declared: Json, version: str) -> HostCapabilities:
 
 def form_version(version: str) -> str:
     """The revision whose form schema a host of `version` can read."""
-    return V2025_11_25 if version >= V2025_11_25 else V2025_06_18
+    return next((known for known in (V2026_07_28, V2025_11_25) if version >= known), V2025_06_18)
 
 
 def encode_form(question: Question, version: str, *, modes: bool = True, plain: bool = False, problem: str = "") -> dict[str, Json]:
@@ -317,6 +318,7 @@ _ENCODERS: dict[str, dict[FieldType, _Encoder]] = {
         FieldType.JSON: _json_text,
     },
 }
+_ENCODERS[V2026_07_28] = _ENCODERS[V2025_11_25]
 # No entry: a yes or no per option.
 _ENCODERS[V2025_06_18] = {kind: encode for kind, encode in _ENCODERS[V2025_11_25].items() if kind is not FieldType.CHOICES}
 

@@ -1,0 +1,87 @@
+"""Who wants to hear what: a legacy host that was initialized, the streams that a modern one listens on, and its requests that asked for logs.
+
+Nothing is sent that nobody asked for; what speaks of the same thing and still waits is replaced by the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from abp_bridge.protocols.mcp_modern import RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.wire.jsonrpc import Id
+
+if TYPE_CHECKING:
+    from abp_bridge.wire.link import Link
+
+Json = Any
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+MAX_LISTENS = 100
+
+
+class Audience:
+    """One connection's. `initialized`, `level` and `subscribed` are the legacy host's."""
+
+    def __init__(self) -> None:
+        self.link: Link  # set with the connection
+        self.initialized = False
+        self.level = LEVELS.index("info")
+        self.subscribed: set[str] = set()
+        self._listens: dict[Id, Mapping[str, Json]] = {}
+        self._logged: dict[Id, int] = {}
+
+    def listen(self, id: Id, wanted: Mapping[str, Json]) -> bool:
+        """Begin a stream and acknowledge it. `wanted` is a filter that `decode_filter` let pass. False when there are too many."""
+        if len(self._listens) >= MAX_LISTENS:
+            return False
+        self._tell_stream(id, "notifications/subscriptions/acknowledged", {"notifications": wanted})
+        self._listens[id] = wanted
+        return True
+
+    def leave(self, id: Id) -> bool:
+        """End a stream; False when there is none with this id."""
+        return self._listens.pop(id, None) is not None
+
+    def leave_all(self) -> list[Id]:
+        """End all streams: their ids."""
+        ids = list(self._listens)
+        self._listens.clear()
+        return ids
+
+    def logs(self, id: Id, level: str) -> None:
+        """A request that runs wants to hear of logs, until `hush`."""
+        if level in LEVELS:
+            self._logged[id] = LEVELS.index(level)
+
+    def hush(self, id: Id) -> None:
+        self._logged.pop(id, None)
+
+    def log(self, params: Mapping[str, Json], key: Hashable = None) -> None:
+        level = LEVELS.index(params["level"])
+        if (self.initialized and level >= self.level) or any(level >= least for least in self._logged.values()):
+            self.link.notify("notifications/message", params, key=key)
+
+    def updated(self, uri: str) -> None:
+        if self.initialized and uri in self.subscribed:
+            self.link.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
+        for id, wanted in self._listens.items():
+            if uri in wanted.get(UPDATES, ()):
+                self._tell_stream(id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id))
+
+    def tools_changed(self) -> None:
+        self._list_changed("tools", TOOLS)
+
+    def resources_changed(self) -> None:
+        self._list_changed("resources", RESOURCES)
+
+    def _list_changed(self, what: str, word: str) -> None:
+        method = f"notifications/{what}/list_changed"
+        if self.initialized:
+            self.link.notify(method, key=what)
+        for id, wanted in self._listens.items():
+            if wanted.get(word) is True:
+                self._tell_stream(id, method, {}, key=(what, id))
+
+    def _tell_stream(self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None) -> None:
+        self.link.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)

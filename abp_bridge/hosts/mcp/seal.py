@@ -1,0 +1,73 @@
+"""`requestState`: what a host brings back with an answer, sealed so that only this process can have made it.
+
+It names a call; whoever could make one up could answer for somebody else. So it is encrypted and authenticated with a key that lives as long as the
+process, and everything that the host could have changed about the call is in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+Json = Any
+
+_NONCE = 12
+_PURPOSE = b"abp-bridge requestState"
+LONGEST = 4_096
+
+
+class Broken(Exception):
+    """It was not sealed here, or not as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One round of one call: `digest` is of the tool's name and arguments, `expires` on the process's own clock, in seconds."""
+
+    call: str
+    digest: str
+    round: int
+    expires: float
+
+
+def digest(tool: str, arguments: Mapping[str, Json]) -> str:
+    """What a call was made with, in few characters."""
+    made = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.blake2b(made.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+class Seal:
+    """Made once per session, used from its first question on."""
+
+    @cached_property
+    def _cipher(self) -> ChaCha20Poly1305:
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        return ChaCha20Poly1305(ChaCha20Poly1305.generate_key())
+
+    def close(self, state: State) -> str:
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, json.dumps(astuple(state)).encode(), _PURPOSE)
+        return base64.urlsafe_b64encode(nonce + sealed).decode()
+
+    def open(self, text: str) -> State:
+        """Raises Broken."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            if len(text) > LONGEST:
+                raise ValueError
+            data = base64.b64decode(text, altchars=b"-_", validate=True)
+            return State(*json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE)))
+        except (ValueError, binascii.Error, InvalidTag):
+            raise Broken from None

@@ -1,0 +1,113 @@
+"""MCP 2026-07-28: what each request says of its client, and the shapes of results that no longer need a handshake.
+
+A question is a result here (`input_required`), and its answer comes with the request sent again (basic/patterns/mrtr). This is apart from
+`protocols.mcp` because a server that is only looked at needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = Any
+
+V2026_07_28 = "2026-07-28"
+MODERN = (V2026_07_28,)
+
+_META = "io.modelcontextprotocol/"
+VERSION = f"{_META}protocolVersion"
+CAPABILITIES = f"{_META}clientCapabilities"
+CLIENT = f"{_META}clientInfo"
+LOG_LEVEL = f"{_META}logLevel"
+SERVER = f"{_META}serverInfo"
+SUBSCRIPTION = f"{_META}subscriptionId"
+
+INVALID_PARAMS = -32602
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+# What hosts allow: so many results of one call may ask for input before they give up without a word to the server.
+MAX_ROUNDS = 10
+
+# What a filter of `subscriptions/listen` can name, less the prompts that the bridge has not.
+TOOLS = "toolsListChanged"
+RESOURCES = "resourcesListChanged"
+UPDATES = "resourceSubscriptions"
+MAX_UPDATES = 1_000
+
+
+class Malformed(Exception):
+    """A request that the revision does not allow: a JSON-RPC error with this code and data."""
+
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a request says of its client. `level` is the least log level that it wants to hear of; without one it wants none."""
+
+    version: str
+    capabilities: Mapping[str, Json]
+    client: Mapping[str, Json]
+    level: str | None = None
+
+
+def is_enveloped(params: Json) -> bool:
+    """Whether a request speaks this revision, or a later one: it names its version itself."""
+    return VERSION in _object(_object(params).get("_meta"))
+
+
+def decode_envelope(params: Json) -> Envelope:
+    """The `_meta` of a request. Raises Malformed: with -32602 for what is missing, with -32022 for a version that is not spoken here."""
+    meta = _object(_object(params).get("_meta"))
+    version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
+    missing = [key for key, value, kind in ((VERSION, version, str), (CAPABILITIES, capabilities, Mapping)) if not isinstance(value, kind)]
+    if missing:
+        raise Malformed(INVALID_PARAMS, f"each request needs params._meta with {' and '.join(missing)}")
+    if version not in MODERN:
+        raise Malformed(
+            UNSUPPORTED_VERSION, f"MCP {str(version)[:40]!r} is not spoken here", {"supported": list(MODERN), "requested": str(version)[:100]}
+        )
+    level = meta.get(LOG_LEVEL)
+    return Envelope(V2026_07_28, _object(capabilities), _object(meta.get(CLIENT)), level if isinstance(level, str) else None)
+
+
+def complete(result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False) -> dict[str, Json]:
+    """A final result. `cached` adds what results that could be kept must say: that they cannot, for apps come and go."""
+    lifetime = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
+    return {"resultType": "complete", **result, **lifetime, "_meta": {SERVER: dict(server)}}
+
+
+def encode_round(requests: Mapping[str, Json], state: str) -> dict[str, Json]:
+    """A result that asks: `requests` by key, each `{method, params}`, and the `state` that must come back with the answers."""
+    return {"resultType": "input_required", "inputRequests": dict(requests), "requestState": state}
+
+
+def decode_retry(params: Mapping[str, Json]) -> tuple[str | None, dict[str, Mapping[str, Json]]]:
+    """The parameters of a call -> (the `requestState` it brings, the answers by key). Raises Malformed."""
+    state, answers = params.get("requestState"), params.get("inputResponses", {})
+    if "requestState" in params and not isinstance(state, str):
+        raise Malformed(INVALID_PARAMS, "requestState must come back as it was sent")
+    if not isinstance(answers, Mapping) or not all(isinstance(answer, Mapping) for answer in answers.values()):
+        raise Malformed(INVALID_PARAMS, "inputResponses must be an object with one result, an object too, per question")
+    return state if isinstance(state, str) else None, dict(answers)
+
+
+def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
+    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter that is acknowledged. Raises Malformed."""
+    wanted = params.get("notifications")
+    if not isinstance(wanted, Mapping):
+        raise Malformed(INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which")
+    honoured: dict[str, Json] = {word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True}
+    uris = wanted.get(UPDATES, [])
+    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris) or len(uris) > MAX_UPDATES:
+        raise Malformed(INVALID_PARAMS, f"{UPDATES} must be a list of at most {MAX_UPDATES} uris")
+    return honoured | ({UPDATES: uris} if uris else {})
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
