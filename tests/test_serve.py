@@ -32,9 +32,9 @@ def test_a_version_from_the_future_is_answered_with_the_newest_known() -> None:
         assert host.initialize("2099-01-01")["result"]["protocolVersion"] == "2025-11-25"
 
 
-def test_a_modern_probe_is_refused_so_that_the_host_falls_back() -> None:
+def test_a_host_that_looks_for_the_modern_era_can_still_begin_with_a_handshake() -> None:
     with RawHost() as host:
-        assert host.request("server/discover")["error"]["code"] == -32601
+        assert host.request("server/discover")["error"]["code"] == -32602
         assert host.initialize()["result"]["serverInfo"]["name"] == "abp-bridge"
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_started_for_a_host_that_only_looks() -> None:
     with RawHost("--app", "stdio:false") as host:
         host.initialize()
         tools = [tool["name"] for tool in host.request("tools/list")["result"]["tools"]]
-        assert tools == ["abp_connect", "abp_disconnect", "abp_status", "abp_call"]
+        assert tools == ["abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait"]
         children = subprocess.run(["pgrep", "-P", str(host.process.pid)], capture_output=True, text=True, check=False)
         assert children.stdout == ""
         assert host.end() == 0
@@ -584,5 +584,5 @@ async def test_an_app_is_disconnected_and_its_tools_go() -> None:
     async with hosted("--app", "demo") as host:
         await host.client.call_tool("abp_connect", {})
         assert text(await host.client.call_tool("abp_disconnect", {"app": "demo"})) == "Disconnected: demo."
-        assert len((await host.client.list_tools()).tools) == 4
+        assert len((await host.client.list_tools()).tools) == 5
         assert text(await host.client.call_tool("abp_disconnect", {})) == "No app was connected."
