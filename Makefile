@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium demo test check format bench hosts docs clean
+.PHONY: help setup chromium demo test check format bench hosts conformance docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -13,6 +13,7 @@ help:
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code), installed from npm'
+	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
 setup: $(STAMP)
 
@@ -51,6 +52,9 @@ bench: setup
 
 hosts: setup
 	$(BIN)/python -m tests.hosts $(ARGS)
+
+conformance: setup
+	$(BIN)/python -m tests.conformance $(ARGS)
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

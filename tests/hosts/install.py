@@ -1,23 +1,15 @@
-"""Which hosts there are, at which versions, and where: one folder each under a cache folder outside the repository, filled by npm when missing."""
+"""Which hosts there are, at which versions, and where: one folder each under a cache folder, filled by npm when missing."""
 
 from __future__ import annotations
 
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-CACHE = Path.home() / ".cache" / "abp-bridge" / "hosts"
-INSTALL_LIMIT = 600.0
+import npm
+from npm import NotInstalled, Package
 
+__all__ = ["CACHE", "NotInstalled", "program"]
 
-@dataclass(frozen=True, slots=True)
-class Package:
-    """An npm package, its version pinned (a bare name gets whatever the Node at hand likes), and the program in its folder."""
-
-    name: str
-    version: str
-    program: str
-
+CACHE = npm.CACHE / "hosts"
 
 PACKAGES = {
     "codex": Package("@openai/codex", "0.169.0", "node_modules/.bin/codex"),
@@ -26,32 +18,6 @@ PACKAGES = {
 }
 
 
-class NotInstalled(Exception):
-    """npm could not bring a host here; the message is what it said."""
-
-
 def program(host: str, cache: Path) -> Path:
     """The program of `host`, installed under `cache` if it is not there. Raises NotInstalled."""
-    package = PACKAGES[host]
-    folder = cache / host
-    found = folder / package.program
-    if not found.exists():
-        print(f"installing {package.name}@{package.version} into {folder}", flush=True)
-        _install(package, folder)
-    if not found.exists():
-        raise NotInstalled(f"{package.name}@{package.version} has no {package.program}")
-    return found
-
-
-def _install(package: Package, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}\n')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", f"{package.name}@{package.version}"]
-    try:
-        ended = subprocess.run(command, cwd=folder, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_LIMIT)
-    except FileNotFoundError:
-        raise NotInstalled("there is no npm: install Node 20 or later") from None
-    except subprocess.TimeoutExpired:
-        raise NotInstalled(f"npm took longer than {INSTALL_LIMIT:g} s") from None
-    if ended.returncode:
-        raise NotInstalled(f"npm failed:\n{ended.stderr.strip()}")
+    return npm.program(PACKAGES[host], cache / host)

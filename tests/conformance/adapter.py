@@ -1,0 +1,341 @@
+"""The HTTP face of stdio bridges: MCP's Streamable HTTP, as the conformance suite speaks it, onto pipes.
+
+Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern ones (2026-07-28) have no sessions and share one.
+What HTTP adds to MCP is done here: sessions, streams, headers and status codes. What a message says is the bridge's; only names are mapped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from .app import PREPARE
+from .names import Names
+from .pipe import Exchange, Message, Pipe, cancelled, meta
+
+Json = Any
+
+PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+MODERN = "2026-07-28"
+_VERSION, _CAPABILITIES = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
+_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
+
+# 2026-07-28 basic/transports/streamable-http. A legacy error is a 200, like any other answer.
+_STATUS = {
+    METHOD_NOT_FOUND: 404,
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+}
+
+# Which member of the params the header `Mcp-Name` repeats.
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+class Refusal(Exception):
+    """A request that goes no further: (HTTP status, JSON-RPC code, words)."""
+
+    def __init__(self, status: int, code: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.code = code
+
+
+class Bridge:
+    """One bridge with the fixture app connected, once `prepare` is through."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.pipe = pipe
+        self.names = Names()
+
+    async def prepare(self, **about: Json) -> None:
+        """Connect the app, and have it tell what the suite reads as resources. `about` is the `_meta` of the calls. Raises Refusal."""
+        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": PREPARE})):
+            answer = await self.answer("tools/call", {"name": name, "arguments": arguments, "_meta": about})
+            if answer.get("result", {}).get("isError") is not False:
+                raise Refusal(502, INTERNAL_ERROR, f"the bridge is not ready, {name} gave {json.dumps(answer)}")
+
+    async def answer(self, method: str, params: Json) -> Json:
+        """The response to a request of the adapter's own."""
+        exchange = self.pipe.ask({"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params})
+        while "method" in (message := await _next(exchange.messages)):
+            pass
+        return message
+
+
+class Adapter:
+    """Serves `command`, which is a stdio MCP server, as `app`, inside `running`. Records of what went over the pipes are in `folder`."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        self._command = command
+        self._env = env
+        self._folder = folder
+        self._serial = count(1)
+        self._sessions: dict[str, Bridge] = {}
+        self._shared: Bridge | None = None
+        self._sharing = anyio.Lock()
+        self._tasks: TaskGroup
+        self._pipes: list[Pipe] = []
+        self.complaints: list[str] = []
+        self.app = Starlette(routes=[Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """On the way out every bridge ends; `complaints` are then what they did that a bridge must not do."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield
+            finally:
+                for pipe in self._pipes:
+                    pipe.close()
+        for pipe in self._pipes:
+            self.complaints.extend(f"{pipe.name} {each}" for each in pipe.complaints)
+
+    async def _start(self, kind: str) -> Bridge:
+        name = f"{kind}-{next(self._serial)}"
+        pipe = Pipe(name, self._command, self._env, self._folder / f"{name}.pipe")
+        self._pipes.append(pipe)
+        await self._tasks.start(pipe.run)
+        return Bridge(pipe)
+
+    # --- HTTP ---
+
+    async def _guarded(self, request: Request) -> Response:
+        """Every request: from this machine only (a page elsewhere may name it as its own host), and an answer in every case."""
+        try:
+            if not _is_local(f"//{request.headers.get('host', '')}") or not _is_local(request.headers.get("origin")):
+                raise Refusal(403, INVALID_REQUEST, "only this machine may ask")
+            match request.method:
+                case "POST":
+                    return await self._post(request)
+                case "GET":
+                    return await self._listen(request)
+                case "DELETE":
+                    return await self._leave(request)
+            raise Refusal(405, INVALID_REQUEST, "there is POST, GET and DELETE")
+        except Refusal as problem:
+            return _error(None, problem)
+
+    async def _post(self, request: Request) -> Response:
+        try:
+            message = json.loads(await request.body())
+        except ValueError:
+            raise Refusal(400, PARSE_ERROR, "this is no JSON") from None
+        if not isinstance(message, dict):
+            raise Refusal(400, INVALID_REQUEST, "this is no JSON-RPC message")
+        take = self._post_modern if _is_modern(request, message) else self._post_legacy
+        try:
+            return await take(request, message)
+        except Refusal as problem:
+            return _error(message.get("id"), problem)
+
+    # --- legacy: a session is a bridge ---
+
+    async def _post_legacy(self, request: Request, message: Message) -> Response:
+        if message.get("method") == "initialize":
+            session = secrets.token_hex(16)
+            bridge = self._sessions[session] = await self._start("legacy")
+            return await _reply(request, bridge, message, headers={"mcp-session-id": session})
+        bridge = self._session(request)
+        if "method" in message and "id" in message:
+            return await _reply(request, bridge, message)
+        if message.get("method") == "notifications/cancelled":
+            bridge.pipe.cancel_request(cancelled(message))
+        else:
+            bridge.pipe.tell(message)
+        if message.get("method") == "notifications/initialized":
+            await bridge.prepare()
+        return Response(status_code=202)
+
+    def _session(self, request: Request) -> Bridge:
+        id = request.headers.get("mcp-session-id")
+        if id is None:
+            raise Refusal(400, INVALID_REQUEST, "there is no Mcp-Session-Id")
+        if id not in self._sessions:
+            raise Refusal(404, INVALID_REQUEST, "there is no such session")
+        return self._sessions[id]
+
+    async def _listen(self, request: Request) -> Response:
+        """GET: what the bridge says on nobody's account."""
+        if "mcp-session-id" not in request.headers:
+            raise Refusal(405, INVALID_REQUEST, "only a legacy session has such a stream")
+        bridge = self._session(request)
+        if bridge.pipe.rest is not None:
+            raise Refusal(409, INVALID_REQUEST, "the session has its stream already")
+        bridge.pipe.rest, messages = anyio.create_memory_object_stream[Message](1_000)
+
+        async def events() -> AsyncIterator[str]:
+            try:
+                async for message in messages:
+                    yield _event(bridge.names.outward(message))
+            finally:
+                bridge.pipe.rest = None
+
+        return _stream(events())
+
+    async def _leave(self, request: Request) -> Response:
+        """DELETE: the session ends, and its bridge with it."""
+        if "mcp-session-id" not in request.headers:
+            raise Refusal(405, INVALID_REQUEST, "only a legacy session can be ended")
+        self._session(request).pipe.close()
+        del self._sessions[request.headers["mcp-session-id"]]
+        return Response(status_code=204)
+
+    # --- modern: one bridge for all ---
+
+    async def _post_modern(self, request: Request, message: Message) -> Response:
+        if "method" not in message:
+            raise Refusal(400, INVALID_REQUEST, "clients send no responses")
+        if "id" not in message:
+            return Response(status_code=202)  # none is defined for HTTP
+        _compare(request, message)
+        bridge = await self._common()
+        return await _reply(request, bridge, message, status=lambda code: _STATUS.get(code, 200), leaving_cancels=True)
+
+    async def _common(self) -> Bridge:
+        async with self._sharing:
+            if self._shared is None:
+                bridge = await self._start("modern")
+                await bridge.prepare(**{_VERSION: MODERN, _CAPABILITIES: {}})
+                self._shared = bridge
+            return self._shared
+
+
+def _is_local(address: str | None) -> bool:
+    """Whether an address names this machine; no address is no stranger."""
+    try:
+        return address is None or urlsplit(address).hostname in _HOSTS
+    except ValueError:
+        return False
+
+
+def _is_modern(request: Request, message: Message) -> bool:
+    """By the header; without one, by the message. A header of a version that nobody knows is not an old one."""
+    version = request.headers.get("mcp-protocol-version")
+    return _VERSION in meta(message) or (version is not None and version not in LEGACY)
+
+
+def _compare(request: Request, message: Message) -> None:
+    """The headers repeat what the message says (SEP-2243). Raises Refusal."""
+    said = {"mcp-protocol-version": meta(message).get(_VERSION), "mcp-method": message["method"]}
+    params = message.get("params")
+    if (member := _NAMED.get(message["method"])) is not None and isinstance(params, Mapping):
+        said["mcp-name"] = params.get(member)
+    for header, value in said.items():
+        found = _decoded(request.headers.get(header))
+        if found is None and (value is not None or header == "mcp-protocol-version"):
+            raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: there is no {header}")
+        if isinstance(value, str) and found != value:
+            raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {header} is {found!r}, the message says {value!r}")
+
+
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
+
+
+def _decoded(value: str | None) -> str | None:
+    """A header's value, which may be in the base64 of SEP-2243. Raises Refusal."""
+    match = None if value is None else _ENCODED.fullmatch(value)
+    if match is None:
+        return value
+    try:
+        return base64.b64decode(match[1], validate=True).decode()
+    except ValueError:
+        raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {value!r} cannot be decoded") from None
+
+
+async def _reply(
+    request: Request,
+    bridge: Bridge,
+    message: Message,
+    *,
+    headers: Mapping[str, str] | None = None,
+    status: Callable[[int], int] = lambda code: 200,
+    leaving_cancels: bool = False,
+) -> Response:
+    """What comes of a request: one JSON object if the response is all, else a stream that ends with it. `status` is for a JSON-RPC error code."""
+    exchange = bridge.pipe.ask(bridge.names.inward(message))
+
+    def shown(heard: Message) -> Message:
+        return bridge.names.outward(heard, message if "method" not in heard else None)
+
+    def left() -> None:
+        if leaving_cancels:
+            bridge.pipe.cancel(exchange)
+
+    first = await _first(request, exchange, left)
+    if "method" not in first:
+        return JSONResponse(shown(first), status(first.get("error", {}).get("code", 0)), headers)
+
+    async def events() -> AsyncIterator[str]:
+        try:
+            yield _event(shown(first))
+            async for heard in exchange.messages:
+                yield _event(shown(heard))
+        finally:
+            left()
+
+    return _stream(events(), headers)
+
+
+async def _first(request: Request, exchange: Exchange, left: Callable[[], None]) -> Message:
+    """The first thing that the bridge says about a request, while its client waits. Raises Refusal."""
+    came: Message | Refusal = Refusal(499, INTERNAL_ERROR, "the client left")
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            left()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        try:
+            came = await _next(exchange.messages)
+        except Refusal as problem:
+            came = problem
+        tasks.cancel_scope.cancel()
+    if isinstance(came, Refusal):
+        raise came
+    return came
+
+
+async def _next(messages: MemoryObjectReceiveStream[Message]) -> Message:
+    try:
+        with anyio.fail_after(PATIENCE):
+            return await messages.receive()
+    except TimeoutError:
+        raise Refusal(504, INTERNAL_ERROR, f"the bridge said nothing for {PATIENCE:g} s") from None
+    except anyio.EndOfStream:
+        raise Refusal(502, INTERNAL_ERROR, "the bridge has ended") from None
+
+
+def _stream(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Response:
+    return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store", **(headers or {})})
+
+
+def _event(message: Message) -> str:
+    return f"event: message\ndata: {json.dumps(message, ensure_ascii=False)}\n\n"
+
+
+def _error(id: Json, problem: Refusal) -> Response:
+    error = {"code": problem.code, "message": str(problem)}
+    return JSONResponse({"jsonrpc": "2.0", "id": id, "error": error}, problem.status)

@@ -1,0 +1,393 @@
+"""The conformance suite's fixture tools as an ABP app on a pipe: `python tests/conformance/app.py`.
+
+What the suite has its servers ask a client, this app asks by ABP; what they return, it returns in ABP's shapes. How a tool is to behave stands in the
+suite's own scenario of the same name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = Any
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+STEP = 0.05  # seconds between two things that are told
+
+
+class Failed(Exception):
+    """The call ends with an ABP error: code and message."""
+
+
+@dataclass
+class Call:
+    """One call of a capability. Everything asked and told says whose it is."""
+
+    app: App
+    id: str
+    params: Json
+
+    async def ask(self, method: str, **params: Json) -> Json:
+        """The whole ABP response."""
+        return await self.app.request(method, {**params, "operationId": self.id})
+
+    async def learn(self, method: str, **params: Json) -> Json:
+        """The data of a question's answer. Raises Failed when there is none."""
+        response = await self.ask(method, **params)
+        if not response["success"]:
+            raise Failed(response["error"]["code"], response["error"]["message"])
+        return response["data"]
+
+    async def fill(self, prompt: str, **properties: Json) -> Json:
+        """A form of required fields: what was filled in."""
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        return (await self.learn("elicitation/input", prompt=prompt, schema=schema))["value"]
+
+    def tell(self, event: str, **data: Json) -> None:
+        self.app.send(method=f"notifications/{event}", params={"operationId": self.id, **data})
+
+
+Handler = Callable[[Call], Awaitable[Json]]
+
+
+@dataclass(frozen=True)
+class Capability:
+    name: str
+    description: str
+    run: Handler
+    schema: Json = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    def shown(self) -> Json:
+        return {"name": self.name, "description": self.description, "inputSchema": self.schema}
+
+
+CAPABILITIES: dict[str, Capability] = {}
+
+
+def capability(name: str, description: str, schema: Json = None) -> Callable[[Handler], Handler]:
+    def offer(run: Handler) -> Handler:
+        CAPABILITIES[name] = Capability(name, description, run, *([] if schema is None else [schema]))
+        return run
+
+    return offer
+
+
+def file(content: str, mime_type: str, name: str) -> Json:
+    """A file in an ABP result; `content` is base64."""
+    return {"mimeType": mime_type, "encoding": "base64", "content": content, "filename": name}
+
+
+def textual(text: str, mime_type: str, name: str) -> Json:
+    import base64
+
+    return file(base64.b64encode(text.encode()).decode(), mime_type, name)
+
+
+# --- before the suite begins ----------------------------------------------------------------------------------------------------------------
+
+STATE = {
+    "static-text": "This is the content of the static text resource.",
+    "watched-resource": "Watched resource content",
+    "123": {"id": "123", "templateTest": True, "data": "Data for ID: 123"},
+}
+SAVED = "static-binary.png"
+PREPARE = "prepare"
+
+
+@capability(PREPARE, "Tells the state and returns the file that the suite reads as resources")
+async def prepare(call: Call) -> Json:
+    for name, value in STATE.items():
+        call.tell("state/changed", field=name, oldValue=None, newValue=value)
+    return file(PIXEL, "image/png", SAVED)
+
+
+# --- what tools return ----------------------------------------------------------------------------------------------------------------------
+
+
+@capability("test_simple_text", "Tests simple text content response")
+async def simple_text(call: Call) -> Json:
+    return "This is a simple text response for testing."
+
+
+@capability("test_image_content", "Tests image content response")
+async def image(call: Call) -> Json:
+    return file(PIXEL, "image/png", "image.png")
+
+
+@capability("test_audio_content", "Tests audio content response")
+async def audio(call: Call) -> Json:
+    return file(SILENCE, "audio/wav", "audio.wav")
+
+
+@capability("test_embedded_resource", "Tests embedded resource content response")
+async def embedded(call: Call) -> Json:
+    return textual("This is an embedded resource content.", "text/plain", "embedded.txt")
+
+
+@capability("test_multiple_content_types", "Tests response with multiple content types (text, image, resource)")
+async def mixed(call: Call) -> Json:
+    resource = textual(json.dumps({"test": "data", "value": 123}), "application/json", "mixed.json")
+    return {"text": "Multiple content types test:", "image": file(PIXEL, "image/png", "mixed.png"), "resource": resource}
+
+
+@capability("test_error_handling", "Tests error response handling")
+async def error(call: Call) -> Json:
+    raise Failed("OPERATION_FAILED", "This tool intentionally returns an error for testing")
+
+
+@capability(
+    "json_schema_2020_12_tool",
+    "Tool with JSON Schema 2020-12 features",
+    {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    },
+)
+async def schema_tool(call: Call) -> Json:
+    return {"called with": call.params}
+
+
+# --- what tools tell ------------------------------------------------------------------------------------------------------------------------
+
+
+@capability("test_tool_with_logging", "Tests tool that emits log messages during execution")
+async def logging(call: Call) -> Json:
+    for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        call.tell("log", message=words)
+        await asyncio.sleep(STEP)
+    return "Tool with logging executed successfully"
+
+
+@capability("test_logging_tool", "Diagnostic logging validator tool")
+async def diagnostic_logging(call: Call) -> Json:
+    call.tell("log", message="Nobody asked for this")
+    return "Logging evaluated"
+
+
+@capability("test_tool_with_progress", "Tests tool that reports progress notifications")
+async def progress(call: Call) -> Json:
+    for done in (0, 50, 100):
+        call.tell("progress", progress=done, total=100, status=f"Completed step {done} of 100")
+        await asyncio.sleep(STEP)
+    return "Tool with progress executed successfully"
+
+
+@capability("test_trigger_tool_change", "Adds a capability, or takes it away again")
+async def tool_change(call: Call) -> Json:
+    if EXTRA.name in call.app.offered:
+        del call.app.offered[EXTRA.name]
+    else:
+        call.app.offered[EXTRA.name] = EXTRA
+    call.tell("capabilities/list_changed", changed=[EXTRA.name])
+    return "Mutation triggered"
+
+
+EXTRA = Capability("test_extra", "Comes and goes", simple_text)
+
+
+# --- what tools ask -------------------------------------------------------------------------------------------------------------------------
+
+
+@capability(
+    "test_sampling",
+    "Tests server-initiated sampling (LLM completion request)",
+    {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]},
+)
+async def sampling(call: Call) -> Json:
+    return f"LLM response: {(await call.learn('sampling/create', task=call.params['prompt']))['result']}"
+
+
+@capability(
+    "test_elicitation",
+    "Tests server-initiated elicitation (user input request)",
+    {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+)
+async def elicitation(call: Call) -> Json:
+    filled = await call.fill(
+        call.params["message"],
+        username={"type": "string", "description": "User's response"},
+        email={"type": "string", "description": "User's email address"},
+    )
+    return f"User response: {json.dumps(filled)}"
+
+
+@capability("test_elicitation_sep1034_defaults", "Tests elicitation with default values per SEP-1034")
+async def defaults(call: Call) -> Json:
+    filled = await call.fill(
+        "Please review and update the form fields with defaults",
+        name={"type": "string", "description": "User name", "default": "John Doe"},
+        age={"type": "integer", "description": "User age", "default": 30},
+        score={"type": "number", "description": "User score", "default": 95.5},
+        status={"type": "string", "description": "User status", "enum": ["active", "inactive", "pending"], "default": "active"},
+        verified={"type": "boolean", "description": "Verification status", "default": True},
+    )
+    return f"Elicitation completed: {json.dumps(filled)}"
+
+
+@capability("test_elicitation_sep1330_enums", "Tests elicitation with enum schema improvements per SEP-1330")
+async def enums(call: Call) -> Json:
+    options = ["option1", "option2", "option3"]
+    filled = await call.fill(
+        "Please select options from the enum fields",
+        untitledSingle={"type": "string", "enum": options},
+        titledSingle={"type": "string", "oneOf": titled("First Option", "Second Option", "Third Option")},
+        legacyEnum={"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+        untitledMulti={"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "string", "enum": options}},
+        titledMulti={"type": "array", "minItems": 1, "maxItems": 3, "items": {"anyOf": titled("First Choice", "Second Choice", "Third Choice")}},
+    )
+    return f"Elicitation completed: {json.dumps(filled)}"
+
+
+def titled(*titles: str) -> Json:
+    return [{"const": f"value{number}", "title": title} for number, title in enumerate(titles, 1)]
+
+
+# --- what tools ask in rounds (2026-07-28) --------------------------------------------------------------------------------------------------
+
+TEXT = {"type": "string"}
+YES_OR_NO = {"type": "boolean"}
+
+
+@capability("test_missing_capability", "Cannot do its work without sampling")
+async def missing(call: Call) -> Json:
+    return (await call.learn("sampling/create", task="Anything at all"))["result"]
+
+
+@capability("test_streaming_elicitation", "Tells progress, then asks")
+async def streaming(call: Call) -> Json:
+    call.tell("progress", progress=50, total=100)
+    return f"Streaming complete: {await call.fill('What now?', answer=TEXT)}"
+
+
+@capability("test_input_required_result_elicitation", "Asks one thing")
+async def ask_name(call: Call) -> Json:
+    return f"Hello, {(await call.fill('What is your name?', name=TEXT))['name']}!"
+
+
+@capability("test_input_required_result_sampling", "Asks a model one thing")
+async def ask_model(call: Call) -> Json:
+    return (await call.learn("sampling/create", task="What is the capital of France?"))["result"]
+
+
+@capability("test_input_required_result_request_state", "Asks for a confirmation")
+async def ask_confirmation(call: Call) -> Json:
+    return f"state-ok: {(await call.fill('Please confirm', ok=YES_OR_NO))['ok']}"
+
+
+@capability("test_input_required_result_tampered_state", "Asks for a confirmation")
+async def ask_confirmation_again(call: Call) -> Json:
+    return f"integrity-ok: {(await call.fill('Please confirm', ok=YES_OR_NO))['ok']}"
+
+
+@capability("test_input_required_result_multi_round", "Asks one thing after another")
+async def ask_twice(call: Call) -> Json:
+    name = (await call.fill("Step 1: What is your name?", name=TEXT))["name"]
+    color = (await call.fill("Step 2: What is your favorite color?", color=TEXT))["color"]
+    return f"Multi-round complete for {name} who likes {color}"
+
+
+@capability("test_input_required_result_multiple_inputs", "Asks a person and a model at the same time")
+async def ask_both(call: Call) -> Json:
+    person, model = await asyncio.gather(call.fill("What is your name?", name=TEXT), call.learn("sampling/create", task="Generate a greeting"))
+    return f"{model['result']} {person['name']}"
+
+
+@capability("test_input_required_result_capabilities", "Asks a person and a model at the same time, and makes do with what it gets")
+async def ask_whoever(call: Call) -> Json:
+    schema = {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}
+    return await asyncio.gather(
+        call.ask("elicitation/input", prompt="Elicitation input", schema=schema), call.ask("sampling/create", task="Sample request")
+    )
+
+
+# --- the app --------------------------------------------------------------------------------------------------------------------------------
+
+
+class App:
+    """The app's side of one pipe, in the JSON-RPC binding of docs/abp-on-a-pipe.md."""
+
+    def __init__(self) -> None:
+        self.offered = dict(CAPABILITIES)
+        self._waiting: dict[str, asyncio.Future[Json]] = {}
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._serial = 0
+
+    async def run(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            message = json.loads(line)
+            match message.get("method"):
+                case None:
+                    self._waiting.pop(message["id"]).set_result(message["result"])
+                case "capabilities/call":
+                    call = Call(self, message["params"]["options"]["callId"], message["params"]["params"])
+                    self._calls[call.id] = asyncio.create_task(self._call(message["id"], call, message["params"]["capability"]))
+                case method:
+                    self.send(id=message["id"], result=self._answer(method, message.get("params")))
+                    if method == "shutdown":
+                        return
+
+    def _answer(self, method: str, params: Json) -> Json:
+        listed = [each.shown() for each in self.offered.values()]
+        if method == "initialize":
+            return {"sessionId": "1", "protocolVersion": "0.1", "app": {"id": "conformance", "name": "Conformance"}, "capabilities": listed}
+        if method == "capabilities/cancel":
+            task = self._calls.get(params["callId"])
+            return {"callId": params["callId"], "cancelled": task is not None and task.cancel()}
+        return listed
+
+    async def _call(self, id: Json, call: Call, name: str) -> None:
+        try:
+            response = {"success": True, "data": await self.offered[name].run(call)}
+        except Failed as failure:
+            response = {"success": False, "error": {"code": failure.args[0], "message": failure.args[1]}}
+        except asyncio.CancelledError:
+            response = {"success": False, "cancelled": True, "error": {"code": "CANCELLED", "message": "The call was cancelled"}}
+        del self._calls[call.id]
+        self.send(id=id, result=response)
+
+    async def request(self, method: str, params: Json) -> Json:
+        self._serial += 1
+        id = f"q{self._serial}"
+        waiting = self._waiting[id] = asyncio.get_running_loop().create_future()
+        self.send(id=id, method=method, params=params)
+        return await waiting
+
+    def send(self, **message: Json) -> None:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+async def main() -> None:
+    reader = asyncio.StreamReader(limit=2**20)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await App().run(reader)
+    os._exit(0)  # what is still being asked ends here: nobody waits for it
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
