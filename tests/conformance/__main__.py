@@ -9,12 +9,13 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -34,6 +35,7 @@ COMMAND = [str(BRIDGE), "serve", "--app", f"stdio:{sys.executable} {HERE / 'app.
 
 def main() -> int:
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         suite = Suite(options.suite.resolve())
     except NotInstalled as problem:
@@ -41,10 +43,13 @@ def main() -> int:
         return 1
     keep = Path(options.keep or tempfile.mkdtemp(prefix="abp-conformance-")).resolve()
     failed = 0
-    for revision in options.revision or REVISIONS:
-        folder = keep / revision
-        shutil.rmtree(folder, ignore_errors=True)
-        failed += anyio.run(_run, suite, revision, options.only, folder)
+    try:
+        for revision in options.revision or REVISIONS:
+            folder = keep / revision
+            shutil.rmtree(folder, ignore_errors=True)
+            failed += anyio.run(_run, suite, revision, options.only, folder)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     if failed or options.keep:
         print(f"The suite's own words, and what went over the pipes, are in {keep}")
     else:
@@ -95,12 +100,20 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
 
+class Server(uvicorn.Server):
+    """Leaves signals to the whole, which ends the suite and the bridges, too."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 @asynccontextmanager
 async def _served(adapter: Adapter) -> AsyncIterator[str]:
     """The adapter on a port of its own; on the way out its bridges end, and with them what is still being streamed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(adapter.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5))
+        server = Server(uvicorn.Config(adapter.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             async with adapter.running():
