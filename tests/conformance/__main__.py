@@ -136,7 +136,7 @@ def _judged(checks: Sequence[Check], required: Sequence[str]) -> Counter[str]:
         good = sum(check.verdict == "SUCCESS" for check in here)
         print(f"  {verdict:<9} {scenario} ({good} of {good + len(wrong)} checks)")
         for check in wrong if scenario in required else ():
-            print(f"            {check.id}: {REASONS.get(check.name, check.words)}")
+            print(f"            {check.id}: {REASONS.get(check.name, ' '.join(check.words.split())[:300])}")
     return verdicts
 
 

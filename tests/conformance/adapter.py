@@ -213,10 +213,9 @@ class Adapter:
 
     async def _common(self) -> Bridge:
         async with self._sharing:
-            if self._shared is None:
-                bridge = await self._start("modern")
-                await bridge.prepare(**{_VERSION: MODERN, _CAPABILITIES: {}})
-                self._shared = bridge
+            if self._shared is None or self._shared.pipe.over:
+                self._shared = await self._start("modern")
+                await self._shared.prepare(**{_VERSION: MODERN, _CAPABILITIES: {}})
             return self._shared
 
 
@@ -325,7 +324,7 @@ async def _next(messages: MemoryObjectReceiveStream[Message]) -> Message:
     except TimeoutError:
         raise Refusal(504, INTERNAL_ERROR, f"the bridge said nothing for {PATIENCE:g} s") from None
     except anyio.EndOfStream:
-        raise Refusal(502, INTERNAL_ERROR, "the bridge has ended") from None
+        raise Refusal(502, INTERNAL_ERROR, "nothing comes of it: the bridge has ended, or the request was cancelled") from None
 
 
 def _stream(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Response:

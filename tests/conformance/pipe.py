@@ -52,9 +52,10 @@ class Pipe:
         self._record = record
         self._ids = count(FIRST_ID)
         self._exchanges: dict[Json, Exchange] = {}  # by the pipe's ids, the oldest first
+        self._cancelled: set[Json] = set()  # what the bridge says of these may have crossed with our word
         self._outgoing, self._queue = anyio.create_memory_object_stream[Message](math.inf)
         self._end = anyio.Event()
-        self._over = False
+        self.over = False
         self.rest: MemoryObjectSendStream[Message] | None = None  # for what belongs to no exchange
         self.complaints: list[str] = []
 
@@ -87,7 +88,7 @@ class Pipe:
         if exchange.token is not None:
             sent["params"] = {**request["params"], "_meta": {**meta(request), "progressToken": id}}
         self.tell(sent)
-        if self._over:
+        if self.over:
             exchange.sink.close()
         return exchange
 
@@ -98,8 +99,10 @@ class Pipe:
 
     def cancel(self, exchange: Exchange) -> None:
         """Nobody waits for it any more: the bridge is told, and what it still says is dropped."""
+        exchange.sink.close()
         for id in [id for id, each in self._exchanges.items() if each is exchange]:
             del self._exchanges[id]
+            self._cancelled.add(id)
             self.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "the client left"}})
 
     def cancel_request(self, id: Json) -> None:
@@ -110,26 +113,36 @@ class Pipe:
     # --- from the bridge ---
 
     def _take(self, message: Message) -> None:
-        if "method" not in message:
-            exchange = self._exchanges.pop(message.get("id"), None)
-            if exchange is not None:
-                exchange.sink.send_nowait({**_restored(message, exchange), "id": exchange.request["id"]})
-                exchange.sink.close()
-            return
-        sink, message = self._addressed(message)
-        if sink is not None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                sink.send_nowait(message)
+        if "method" in message:
+            self._deliver(*self._addressed(message))
+        elif (exchange := self._exchanges.pop(message.get("id"), None)) is not None:
+            self._deliver(exchange.sink, {**_restored(message, exchange), "id": exchange.request["id"]})
+            exchange.sink.close()
+        elif message.get("id") not in self._cancelled:
+            self.complaints.append(f"answered what nobody asks, or twice: {json.dumps(message)[:200]}")
 
     def _addressed(self, message: Message) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
+        """Who is to hear it, with the names it is known by there."""
         params = message["params"] if isinstance(message.get("params"), Mapping) else {}
         for named in (meta(message).get(SUBSCRIPTION), params.get("progressToken"), params.get("requestId")):
             if isinstance(named, int) and named >= FIRST_ID:
-                exchange = self._exchanges.get(named)
-                return (None, message) if exchange is None else (exchange.sink, _restored(message, exchange))
+                return self._named(named, message)
         wanted = "subscriptions/listen" if message["method"] in _UNASKED else "tools/call"
         youngest = next((each for each in reversed(self._exchanges.values()) if each.request["method"] == wanted), None)
         return (self.rest if youngest is None else youngest.sink), message
+
+    def _named(self, id: int, message: Message) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
+        exchange = self._exchanges.get(id)
+        if exchange is not None:
+            return exchange.sink, _restored(message, exchange)
+        if id not in self._cancelled:
+            self.complaints.append(f"told of a request after its answer: {json.dumps(message)[:200]}")
+        return None, message
+
+    def _deliver(self, sink: MemoryObjectSendStream[Message] | None, message: Message) -> None:
+        if sink is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.WouldBlock):
+                sink.send_nowait(message)
 
     # --- the process ---
 
@@ -160,7 +173,7 @@ class Pipe:
 
     async def _goodbye(self, process: Process) -> None:
         """Close its stdin and wait, then less gently."""
-        self._over = True
+        self.over = True
         for exchange in self._exchanges.values():
             exchange.sink.close()
         if self.rest is not None:
