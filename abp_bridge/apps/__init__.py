@@ -42,6 +42,7 @@ class App(Protocol):
 
     origin: str
     renders: bool  # whether `render_pdf` can work
+    settle: float  # within how many seconds questions arrive that it asks at the same time
 
     def open(self, listener: Listener) -> AbstractAsyncContextManager[Opened]:
         """Connect and initialise; on the way out, shut down. Raises AppError when it cannot be connected."""

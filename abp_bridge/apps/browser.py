@@ -45,6 +45,7 @@ class BrowserApp:
     """
 
     renders = True
+    settle = 0.01
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class Call:
         """`withdraw` takes questions down; `keep` puts what is too large for a host into files."""
         self.id = id
         self.capability = capability
+        self.settle = app.settle
         self._app = app
         self._params = params
         self._timeout = timeout

@@ -105,9 +105,13 @@ class DeskError(Exception):
 
 
 class Call(Protocol):
-    """A call in progress. It lives in the session; whoever waits for it is only attached."""
+    """A call in progress. It lives in the session; whoever waits for it is only attached.
+
+    `settle` is within how many seconds questions arrive that its app asks at the same time.
+    """
 
     id: str
+    settle: float
 
     async def wait(self) -> Ended: ...
 

@@ -35,7 +35,9 @@ class App:
         while line := await self._reader.readline():
             message = json.loads(line)
             if "method" not in message:
-                self._waiting.pop(message["id"]).set_result(message.get("result"))
+                asked = self._waiting.pop(message["id"])
+                if not asked.done():  # its call may have been cancelled
+                    asked.set_result(message.get("result"))
             elif message["method"] == "capabilities/call":
                 call = message["params"]["options"]["callId"]
                 self._calls[call] = asyncio.create_task(self._call(message["id"], call, message["params"]))
@@ -82,10 +84,10 @@ class App:
                     known[step["as"]] = await self._ask(_filled(step["ask"], known))
                 case "askAll":
                     known[step["as"]] = await asyncio.gather(*(self._ask(each) for each in _filled(step["askAll"], known)))
+                case "askEach":
+                    known[step["as"]] = await self._ask_each(_filled(step["askEach"], known), call)
                 case "tell":
-                    told = _filled(step["tell"], known)
-                    for _ in range(_filled(step.get("times"), known) or 1):
-                        self._send({"method": told["event"], "params": told["data"] or {}})
+                    self._tell(_filled(step["tell"], known), _filled(step.get("times"), known) or 1)
                 case "progress":
                     self._send({"method": "notifications/progress", "params": {**step["progress"], "progressToken": call}})
                 case "offer":
@@ -101,6 +103,18 @@ class App:
                 case "return":
                     return _filled(step["return"], known)
         return {name: answer.get("data") or answer.get("error") for name, answer in known.items() if name != "params"}
+
+    def _tell(self, told: Json, times: int) -> None:
+        for _ in range(times):
+            self._send({"method": told["event"], "params": told["data"] or {}})
+
+    async def _ask_each(self, requests: list[Json], call: str) -> Json:
+        responses = []
+        for request in requests:
+            responses.append(await self._ask(request))
+            progress = {"progress": len(responses), "total": len(requests), "progressToken": call}
+            self._send({"method": "notifications/progress", "params": progress})
+        return responses
 
     async def _ask(self, request: Json) -> Json:
         self._serial += 1

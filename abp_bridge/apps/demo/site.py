@@ -31,6 +31,7 @@ class DemoPage:
     """See `apps.App`. Its address changes from time to time, so that it is called by its name."""
 
     renders = True
+    settle = BrowserApp.settle
 
     def __init__(self, settings: Settings) -> None:
         self.origin = "demo page"

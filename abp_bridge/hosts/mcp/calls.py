@@ -33,7 +33,7 @@ MAX_HELD = 2_000
 MAX_DELIVERED = 200
 MAX_ASKED = 20  # questions of one round
 GRACE = 1.0  # seconds for an app to do something about a question that nobody came back for
-SETTLE = 3  # turns of the event loop that a round waits for what is asked together with its first question
+SETTLE = 3  # looks, without one question more, before a round goes out
 
 # What a client must declare for an app's question of a kind: 2026-07-28 basic/index, -32021.
 _NEEDS = {Kind.SAMPLING: "sampling"}
@@ -274,7 +274,7 @@ async def _settle(held: Held) -> None:
     """Questions that are asked together go together: wait as long as more come."""
     quiet = seen = 0
     while quiet < SETTLE:
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(held.call.settle / SETTLE)
         quiet = quiet + 1 if len(held.pending) == seen else 0
         seen = len(held.pending)
 

@@ -17,7 +17,7 @@ from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.audience import LEVELS, MAX_LISTENS, Audience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS
-from abp_bridge.protocols.mcp_modern import MODERN, SUBSCRIPTION, Malformed, complete, decode_envelope, decode_filter, is_enveloped
+from abp_bridge.protocols.mcp_modern import MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
 from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 from abp_bridge.wire.stdio import whisper
 
@@ -145,11 +145,6 @@ class McpServer:
                 raise Refusal(_MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data) from None
         else:
             raise Refusal(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
-
-    def close(self) -> None:
-        """The session ends: streams end with a result of their own, as long as somebody reads it."""
-        for id in self.audience.leave_all():
-            self._link.respond(id, {"resultType": "complete", "_meta": {SUBSCRIPTION: id}})
 
     def _run(self, id: Id, params: Params, client: Client) -> None:
         self._running[id] = Leg(id, client)

@@ -77,6 +77,7 @@ async function play(steps, params, progressToken, signal) {
     signal.throwIfAborted();
     if (step.ask) known[step.as] = await until(signal, ask(filled(step.ask, known)));
     else if (step.askAll) known[step.as] = await until(signal, Promise.all(filled(step.askAll, known).map(ask)));
+    else if (step.askEach) known[step.as] = await askEach(filled(step.askEach, known), signal, progressToken);
     else if (step.tell) tell(filled(step.tell, known), filled(step.times, known) ?? 1);
     else if (step.progress) report({ ...step.progress, progressToken });
     else if (step.offer) offer(step.offer);
@@ -100,6 +101,15 @@ async function ask(request) {
   const answer = selected ?? { true: 'Yes', false: 'No' }[confirmed] ?? 'Answered';
   entry.querySelector('small').textContent = response.success ? String(answer) : `Not answered: ${response.error?.message}`;
   return response;
+}
+
+async function askEach(requests, signal, progressToken) {
+  const responses = [];
+  for (const request of requests) {
+    responses.push(await until(signal, ask(request)));
+    report({ progress: responses.length, total: requests.length, progressToken });
+  }
+  return responses;
 }
 
 function tell(notification, times) {

@@ -1,0 +1,501 @@
+"""MCP 2026-07-28 as a host speaks it: what each request must say, rounds of questions, and calls that wait for a host to come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import mcp_types as types
+import pytest
+from harness import MODERN, PATIENCE, Hosted, RawHost, accept, hosted, text
+from mcp import MCPError
+from puppets import App, Puppets, puppets
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+META = "io.modelcontextprotocol/"
+FORM: Json = {"elicitation": {"form": {}}}
+
+
+def envelope(capabilities: Json = None, **more: Json) -> Json:
+    """Params with the `_meta` that each request needs."""
+    return {"_meta": {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": capabilities or {}}, **more}
+
+
+def confirms(*messages: str) -> Json:
+    """The arguments of a call that asks these at the same time."""
+    requests = [{"method": "elicitation/confirm", "params": {"message": message}} for message in messages]
+    return {"capability": "demo.ask_all", "params": {"requests": requests}}
+
+
+YES = types.ElicitResult(action="accept", content={"confirmed": True})
+
+
+@asynccontextmanager
+async def modern(*arguments: str, **more: Any) -> AsyncIterator[Hosted]:
+    """A host that asks nobody by itself: the test brings the answers."""
+    more.setdefault("answer", accept(confirmed=True))
+    async with hosted(*(arguments or ("--app", "demo")), version=MODERN, **more) as host:
+        yield host
+
+
+async def call(host: Hosted, arguments: Json, tool: str = "abp_call", **retry: Any) -> Any:
+    """One leg: a CallToolResult, or the InputRequiredResult that asks."""
+    return await host.client.session.call_tool(tool, arguments, allow_input_required=True, **retry)
+
+
+def messages(asked: Any) -> dict[str, str]:
+    """What a round asks, by key."""
+    assert isinstance(asked, types.InputRequiredResult)
+    assert asked.input_requests is not None
+    return {key: request.params.message for key, request in asked.input_requests.items() if isinstance(request, types.ElicitRequest)}
+
+
+def outcomes(result: types.CallToolResult) -> list[str]:
+    return [response["metadata"]["outcome"] for response in json.loads(text(result))]
+
+
+# --- what a host finds ----------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
+    async with hosted("--app", "demo", answer=accept(confirmed=True), version="auto") as host:
+        assert host.client.session.protocol_version == MODERN
+        assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {"confirmed": True}
+        assert host.wire.sent("elicitation/create") == [], "a question is a result, not a request"
+
+
+def test_looking_twice_starts_nothing() -> None:
+    with RawHost("--app", "stdio:false") as host:
+        for _ in range(2):
+            found = host.request("server/discover", envelope())["result"]
+            assert found["supportedVersions"] == [MODERN]
+            assert found["_meta"][f"{META}serverInfo"]["name"] == "abp-bridge"
+        listed = host.request("tools/list", envelope())["result"]
+        assert (listed["resultType"], listed["cacheScope"], listed["ttlMs"]) == ("complete", "private", 0)
+        assert [tool["name"] for tool in listed["tools"]] == ["abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait"]
+        assert host.end() == 0
+
+
+def test_both_eras_are_spoken_on_one_pipe() -> None:
+    with RawHost("--app", "demo") as host:
+        host.request("server/discover", envelope())
+        assert host.initialize(elicitation={})["result"]["protocolVersion"] == "2025-11-25"
+        assert "resultType" not in host.request("tools/list")["result"]
+        assert host.request("tools/list", envelope())["result"]["resultType"] == "complete"
+        assert "resultType" not in host.request("tools/call", {"name": "abp_status"})["result"]
+
+
+NO_VERSION: Json = {"_meta": {f"{META}clientCapabilities": {}}}
+NO_CAPABILITIES: Json = {"_meta": {f"{META}protocolVersion": MODERN}}
+OTHER_VERSION: Json = {"_meta": {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}}
+CALL = {"name": "abp_call", "arguments": {"capability": "demo.echo"}}
+# method, params, code, words of the message
+REFUSED: dict[str, tuple[str, Json, int, str]] = {
+    "no envelope": ("server/discover", {}, -32602, f"{META}protocolVersion and {META}clientCapabilities"),
+    "no envelope, later": ("tools/list", {}, -32602, f"{META}protocolVersion"),
+    "no version": ("server/discover", NO_VERSION, -32602, f"{META}protocolVersion"),
+    "no capabilities": ("tools/list", NO_CAPABILITIES, -32602, f"{META}clientCapabilities"),
+    "another version": ("tools/list", OTHER_VERSION, -32022, "not spoken here"),
+    "a handshake in an envelope": ("initialize", envelope(), -32601, "Method not found: initialize"),
+    "ping": ("ping", envelope(), -32601, "Method not found: ping"),
+    "logging/setLevel": ("logging/setLevel", envelope(level="info"), -32601, "Method not found"),
+    "resources/subscribe": ("resources/subscribe", envelope(uri="abp://x"), -32601, "Method not found"),
+    "an unknown resource": ("resources/read", envelope(uri="abp://nowhere"), -32602, "There is no resource"),
+    "an unknown tool": ("tools/call", envelope(name="fly"), -32602, "Unknown tool"),
+    "answers that are none": ("tools/call", envelope(**CALL, inputResponses=None), -32602, "inputResponses must be an object"),
+    "an answer that is a number": ("tools/call", envelope(**CALL, inputResponses={"q1": 7}), -32602, "inputResponses must be an object"),
+    "a state that is a number": ("tools/call", envelope(**CALL, requestState=7), -32602, "requestState must come back"),
+    "a stream of nothing": ("subscriptions/listen", envelope(), -32602, "needs notifications"),
+    "a stream of odd resources": ("subscriptions/listen", envelope(notifications={"resourceSubscriptions": [1]}), -32602, "list of at most"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None:
+    method, params, code, words = REFUSED[case]
+    with RawHost("--app", "demo") as host:
+        host.request("server/discover", envelope())
+        error = host.request(method, params)["error"]
+        assert (error["code"], words in error["message"]) == (code, True), error
+        if code == -32022:
+            assert error["data"] == {"supported": [MODERN], "requested": "2099-01-01"}
+        if method == "resources/read":
+            assert error["data"] == {"uri": "abp://nowhere"}
+        assert host.request("server/discover", envelope())["result"]["supportedVersions"] == [MODERN]
+
+
+# --- rounds -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+async def test_questions_that_are_asked_together_come_in_one_round(app: str) -> None:
+    async with modern("--app", app) as host:
+        asked = await call(host, confirms("One?", "Two?", "Three?"))
+        assert [words.rpartition(" asks: ")[2] for words in messages(asked).values()] == ["One?", "Two?", "Three?"]
+        result = await call(
+            host, confirms("One?", "Two?", "Three?"), input_responses=dict.fromkeys(messages(asked), YES), request_state=asked.request_state
+        )
+        assert outcomes(result) == ["accepted"] * 3
+
+
+async def test_what_is_not_answered_is_asked_again_and_what_nobody_asked_is_left() -> None:
+    arguments = confirms("One?", "Two?")
+    async with modern() as host:
+        first = await call(host, arguments)
+        one, two = messages(first)
+        again = await call(host, arguments, input_responses={one: YES, "q99": YES}, request_state=first.request_state)
+        assert list(messages(again)) == [two]
+        nothing = await call(host, arguments, request_state=again.request_state)
+        assert list(messages(nothing)) == [two]
+        assert len({first.request_state, again.request_state, nothing.request_state}) == 3
+        result = await call(host, arguments, input_responses={two: types.ElicitResult(action="decline")}, request_state=nothing.request_state)
+        assert outcomes(result) == ["accepted", "declined"]
+
+
+async def test_an_answer_without_a_question_answers_nothing() -> None:
+    arguments = confirms("One?")
+    async with modern() as host:
+        asked = await call(host, arguments, input_responses={"q1": YES})
+        assert list(messages(asked)) == ["q1"]
+
+
+async def test_a_question_is_answered_once_however_often_an_answer_comes() -> None:
+    arguments = confirms("One?", "Two?")
+    async with modern() as host:
+        first = await call(host, arguments)
+        one, two = messages(first)
+        second = await call(host, arguments, input_responses={one: YES}, request_state=first.request_state)
+        no = types.ElicitResult(action="decline")
+        result = await call(host, arguments, input_responses={one: no, two: YES}, request_state=first.request_state)
+        assert outcomes(result) == ["accepted", "accepted"]
+        for state in (first.request_state, second.request_state):
+            once_more = await call(host, arguments, input_responses={one: no, two: no}, request_state=state)
+            assert text(once_more) == text(result), "the result comes again, and nothing is asked or answered again"
+        ended = (await host.status())["questions"]["ended"]
+        assert [each["outcome"] for each in ended] == ["accepted", "accepted"]
+
+
+async def test_two_that_come_back_at_once_both_get_the_result() -> None:
+    arguments = confirms("One?")
+    results: list[types.CallToolResult] = []
+    async with modern() as host:
+        asked = await call(host, arguments)
+
+        async def back() -> None:
+            results.append(await call(host, arguments, input_responses={"q1": YES}, request_state=asked.request_state))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(back)
+            tasks.start_soon(back)
+    assert [outcomes(result) for result in results] == [["accepted"], ["accepted"]]
+
+
+def changed(state: str) -> str:
+    return state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments", "tool", "words"),
+    [
+        (changed, confirms("One?"), "abp_call", "not made here, or was changed"),
+        (lambda state: state + "-TAMPERED", confirms("One?"), "abp_call", "not made here, or was changed"),
+        (lambda state: "", confirms("One?"), "abp_call", "not made here, or was changed"),
+        (lambda state: "é" * 9_000, confirms("One?"), "abp_call", "not made here, or was changed"),
+        (str, confirms("Two?"), "abp_call", "another tool, or with other arguments"),
+        (str, {}, "abp_status", "another tool, or with other arguments"),
+    ],
+    ids=["tampered", "longer", "empty", "odd", "other arguments", "another tool"],
+)
+async def test_a_state_that_is_not_this_calls_is_an_error_and_the_call_goes_on(state: Any, arguments: Json, tool: str, words: str) -> None:
+    async with modern() as host:
+        asked = await call(host, confirms("One?"))
+        with pytest.raises(MCPError, match=words) as refused:
+            await call(host, arguments, tool, input_responses={"q1": YES}, request_state=state(asked.request_state))
+        assert refused.value.code == -32602
+        result = await call(host, confirms("One?"), input_responses={"q1": YES}, request_state=asked.request_state)
+        assert outcomes(result) == ["accepted"]
+
+
+async def test_a_state_of_another_process_is_an_error() -> None:
+    async with modern() as one, modern() as other:
+        foreign = (await call(one, confirms("One?"))).request_state
+        with pytest.raises(MCPError, match="not made here"):
+            await call(other, confirms("One?"), input_responses={"q1": YES}, request_state=foreign)
+
+
+@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+async def test_an_eleventh_question_is_reached_by_coming_back(app: str) -> None:
+    """Hosts give a call up after ten rounds, without a word."""
+    requests = [{"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}} for number in range(1, 12)]
+    shown: list[str] = []
+
+    def answer(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        shown.append(params.message.rpartition(" asks: ")[2])
+        return YES
+
+    async with modern("--app", app, answer=answer) as host:
+        first = await host.call("demo.ask_each", requests=requests)
+        assert len(shown) == 10
+        assert "waits for an answer" in text(first)
+        (connected,) = (await host.status())["apps"].values()
+        (running,) = connected["running"]
+        result = await host.client.call_tool("abp_wait", {"call": running["call"]})
+        assert outcomes(result) == ["accepted"] * 11
+    assert shown == [f"Number {number}?" for number in range(1, 12)]
+
+
+async def test_a_question_is_asked_of_the_host_as_its_last_request_shows_it() -> None:
+    """The capabilities are those of each request: what it does not declare is not asked."""
+    with RawHost("--app", "demo") as host:
+        arguments = {"name": "abp_call", "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}}}
+        asked = host.request("tools/call", envelope(FORM, **arguments))["result"]
+        assert asked["resultType"] == "input_required"
+        without = host.request("tools/call", envelope({"sampling": {}}, **arguments))["result"]
+        assert "NOT_SUPPORTED" in without["content"][0]["text"]
+
+
+CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Book?"}}
+
+
+async def test_a_call_that_fails_for_want_of_a_capability_says_which(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, hosted("--app", made.target, version=MODERN) as host:
+
+        async def needy() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            await app.send(id="q", method="sampling/create", params={"task": "Summarise"})
+            while (answer := await app.next()).get("id") != "q":
+                pass
+            failure = {"code": answer["result"]["error"]["code"], "message": "I need a model"}
+            await app.send(id=work["id"], result={"success": False, "error": failure})
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(needy)
+            with pytest.raises(MCPError, match="I need a model") as refused:
+                await call(host, {"capability": "work"})
+        assert (refused.value.code, refused.value.error.data) == (-32021, {"requiredCapabilities": {"sampling": {}}})
+
+
+# --- hosts that do not come back ----------------------------------------------------------------------------------------------------------------
+
+
+async def asking(made: Puppets) -> tuple[App, Json]:
+    """An app that has been called and asks: (it, the call)."""
+    app = await made.app()
+    await app.open("work")
+    work = await app.next("capabilities/call")
+    await app.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+    return app, work
+
+
+async def test_a_host_that_never_comes_back_is_a_time_out_and_then_the_end_of_the_call(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target, env={"ABP_PARK_TIMEOUT": "200"}) as host, anyio.create_task_group() as tasks:
+        found: list[tuple[App, Json]] = []
+
+        async def act() -> None:
+            found.append(await asking(made))
+
+        tasks.start_soon(act)
+        asked = await call(host, {"capability": "work"})
+        ((app, work),) = found
+        answer = await app.next()
+        assert (answer["id"], answer["result"]["error"]["code"], answer["result"]["metadata"]["outcome"]) == ("q", "TIMEOUT", "timed_out")
+        assert "did not come back within 0.2 s" in answer["result"]["error"]["message"]
+        cancelled = await app.next("capabilities/cancel")
+        assert cancelled["params"]["callId"] == work["params"]["options"]["callId"]
+        with pytest.raises(MCPError, match="too old: its call is over"):
+            await call(host, {"capability": "work"}, input_responses={"q1": YES}, request_state=asked.request_state)
+
+
+async def test_an_answer_after_the_apps_own_time_is_none() -> None:
+    arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 100}}}
+    async with modern() as host:
+        asked = await call(host, arguments)
+        await host.after_it_ended(YES)
+        result = await call(host, arguments, input_responses={"q1": YES}, request_state=asked.request_state)
+        assert json.loads(text(result))["metadata"]["outcome"] == "timed_out"
+
+
+async def test_a_cancelled_request_is_the_end_of_the_call_and_is_not_answered(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await call(host, {"capability": "work"})
+
+        tasks.start_soon(run)
+        app = await made.app()
+        await app.open("work")
+        work = await app.next("capabilities/call")
+        scope.cancel()
+        assert (await app.next("capabilities/cancel"))["params"]["callId"] == work["params"]["options"]["callId"]
+        (request,) = host.wire.received("tools/call")
+        await host.status()
+        assert [message for message in host.wire.sent() if message.get("id") == request["id"]] == []
+
+
+async def test_a_question_that_names_its_call_is_that_calls_though_others_are_parked(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+        asked: dict[int, Any] = {}
+
+        async def run(number: int) -> None:
+            asked[number] = await call(host, {"capability": "work", "params": {"number": number}})
+
+        tasks.start_soon(run, 1)
+        app, first = await asking(made)
+        while 1 not in asked:
+            await anyio.lowlevel.checkpoint()
+        tasks.start_soon(run, 2)
+        second = await app.next("capabilities/call")
+        await app.send(id="r", method="elicitation/confirm", params={"message": "Again?", "operationId": first["params"]["options"]["callId"]})
+        await app.send(id="s", method="elicitation/confirm", params={"message": "Whose?", "operationId": second["params"]["options"]["callId"]})
+        while 2 not in asked:
+            await anyio.lowlevel.checkpoint()
+        assert [words.rpartition(" asks: ")[2] for words in messages(asked[2]).values()] == ["Whose?"]
+        back = await call(host, {"capability": "work", "params": {"number": 1}}, request_state=asked[1].request_state)
+        assert [words.rpartition(" asks: ")[2] for words in messages(back).values()] == ["Go?", "Again?"]
+
+
+async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.client.call_tool, "abp_connect", {})
+        app = await made.app()
+        await app.open("work")
+        await app.send(id="q", method="elicitation/confirm", params={"message": "Anybody?"})
+        while (answer := await app.next()).get("id") != "q":
+            pass
+        assert answer["result"]["error"]["code"] == "NOT_SUPPORTED"
+        assert "only inside of a call" in answer["result"]["error"]["message"]
+
+
+# --- what a host is told ----------------------------------------------------------------------------------------------------------------------
+
+
+async def test_progress_goes_on_with_the_token_of_the_request_that_waits() -> None:
+    seen: list[float] = []
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async with modern() as host:
+        arguments = {"capability": "demo.ask_each", "params": {"requests": [CONFIRM, CONFIRM]}}
+        await host.client.call_tool("abp_call", arguments, progress_callback=show)
+        tokens = [params["progressToken"] for params in host.wire.sent("notifications/progress")]
+        legs = [message["params"]["_meta"]["progressToken"] for message in host.wire.received("tools/call")]
+        assert tokens == legs[1:]
+        await host.client.call_tool("abp_call", {"capability": "demo.work"})
+        assert len(host.wire.sent("notifications/progress")) == 2, "nobody asked for more"
+
+
+def test_logs_are_for_the_request_that_asked_for_them() -> None:
+    tell = {"name": "abp_call", "arguments": {"capability": "demo.tell", "params": {"event": "notifications/mood", "data": {}}}}
+    with RawHost("--app", "demo") as host:
+        for level, heard in ((None, 0), ("error", 0), ("info", 1), ("loud", 0)):
+            params = envelope(**tell)
+            params["_meta"] |= {} if level is None else {f"{META}logLevel": level}
+            host.send("tools/call", params, id=f"call {level}")
+            before = []
+            while (message := host.read()).get("id") != f"call {level}":
+                before.append(message["method"])
+            assert before.count("notifications/message") == heard, level
+
+
+async def test_a_stream_is_told_what_it_asked_for_and_in_its_name() -> None:
+    with RawHost("--app", "demo") as host:
+        host.send("subscriptions/listen", envelope(notifications={"toolsListChanged": True, "promptsListChanged": True}), id="tools")
+        uri = "abp://demo/state/mood"
+        host.send("subscriptions/listen", envelope(notifications={"resourceSubscriptions": [uri], "resourcesListChanged": True}), id="mood")
+        acknowledged = [host.read()["params"] for _ in range(2)]
+        assert acknowledged == [
+            {"notifications": {"toolsListChanged": True}, "_meta": {f"{META}subscriptionId": "tools"}},
+            {"notifications": {"resourceSubscriptions": [uri], "resourcesListChanged": True}, "_meta": {f"{META}subscriptionId": "mood"}},
+        ]
+        told = {"event": "notifications/state/changed", "data": {"field": "mood", "newValue": "good"}}
+        host.send("tools/call", envelope(name="abp_call", arguments={"capability": "demo.tell", "params": told}), id="call")
+        heard = []
+        while (message := host.read()).get("id") != "call":
+            heard.append((message["params"]["_meta"][f"{META}subscriptionId"], message["method"].removeprefix("notifications/")))
+        assert heard == [("tools", "tools/list_changed"), ("mood", "resources/list_changed"), ("mood", "resources/updated")]
+        host.send("notifications/cancelled", {"requestId": "tools"})
+        host.send("tools/call", envelope(name="abp_disconnect"), id="gone")
+        assert host.read()["id"] == "gone", "a stream that was left hears no more, and gets no response"
+        host.send("subscriptions/listen", envelope(notifications={}), id="tools")
+        assert host.read()["params"]["_meta"] == {f"{META}subscriptionId": "tools"}
+
+
+async def test_a_client_that_listens_finds_the_tools_that_grew() -> None:
+    async with modern() as host, host.client.listen(tools_list_changed=True) as stream:
+        await host.client.call_tool("abp_connect", {})
+        with anyio.fail_after(PATIENCE):
+            await anext(aiter(stream))
+        assert "abp_demo_ask" in {tool.name for tool in (await host.client.list_tools()).tools}
+
+
+def test_there_is_an_end_to_streams() -> None:
+    with RawHost() as host:
+        for number in range(100):
+            host.send("subscriptions/listen", envelope(notifications={}), id=f"s{number}")
+            host.read()
+        refused = host.request("subscriptions/listen", envelope(notifications={}))
+        assert "at most 100 streams" in refused["error"]["message"]
+
+
+# --- patience, in both eras ---------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answer_is_kept() -> None:
+    gate = anyio.Event()
+
+    async def later(params: Any) -> types.ElicitResult:
+        await gate.wait()
+        return YES
+
+    async with hosted("--app", "demo", answer=later, env={"ABP_HOST_PATIENCE": "500"}) as host:
+        result = await host.call("demo.ask", request=CONFIRM)
+        assert not result.is_error
+        assert text(result).startswith("The call call-1 waits for an answer of the person's; nothing is lost.")
+        assert len((await host.status())["questions"]["open"]) == 1, "the question stays in front of the person"
+        gate.set()
+        await host.after_it_ended(YES)
+        result = await host.client.call_tool("abp_wait", {"call": "call-1"})
+        assert json.loads(text(result))["data"] == {"confirmed": True}
+
+
+async def test_coming_back_too_early_waits_on() -> None:
+    async with hosted("--app", "demo", answer=lambda params: None, env={"ABP_HOST_PATIENCE": "300"}) as host:
+        await host.call("demo.ask", request=CONFIRM)
+        again = await host.client.call_tool("abp_wait", {"call": "call-1"})
+        assert "waits for an answer" in text(again)
+        unknown = await host.client.call_tool("abp_wait", {"call": "call-7"})
+        assert (unknown.is_error, "there are call-1" in text(unknown)) == (True, True)
+        nameless = await host.client.call_tool("abp_wait", {})
+        assert "MISSING_PARAM" in text(nameless)
+
+
+async def test_a_call_that_works_long_can_be_come_back_to() -> None:
+    async with modern(env={"ABP_HOST_PATIENCE": "300"}) as host:
+        result = await host.call("demo.hold")
+        assert "is still running" in text(result)
+        assert (await host.status())["apps"]["demo"]["running"] != []
+
+
+async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:
+    """Codex stops its clock while it shows a question."""
+
+    async def slowly(params: Any) -> types.ElicitResult:
+        await anyio.sleep(0.6)
+        return YES
+
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    async with hosted("--app", "demo", answer=slowly, client_info=info, env={"ABP_HOST_PATIENCE": "300"}) as host:
+        assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {"confirmed": True}
