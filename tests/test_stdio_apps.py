@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import accept, hosted, refuse, text
+from harness import RawHost, accept, hosted, refuse, text
 
 ROOT = Path(__file__).parent.parent
 
@@ -96,3 +96,23 @@ async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
         assert text(await host.client.call_tool("abp_call", arguments)) == "2"
         tools = [tool.name for tool in (await host.client.list_tools()).tools]
         assert {"abp_demo_echo", "abp_demo_echo_2"} <= set(tools)
+
+
+async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> None:
+    async with hosted("--app", program(ROOT / "tests/apps/early.py")) as host:
+        uri = "abp://early/state/mood"
+        await host.client.session.subscribe_resource(uri)
+        await host.client.call_tool("abp_connect", {})
+        assert host.wire.sent("notifications/resources/updated") == [{"uri": uri}]
+        told = [message["method"] for message in host.wire.sent() if "method" in message]
+        assert told.index("notifications/tools/list_changed") < told.index("notifications/resources/list_changed")
+        assert [str(resource.uri) for resource in (await host.client.list_resources()).resources] == [uri]
+
+
+def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    with RawHost("--app", program(ROOT / "tests/apps/early.py")) as host:
+        host.initialize()
+        for tool in ("abp_connect", "abp_disconnect") * 20:
+            assert not host.request("tools/call", {"name": tool})["result"]["isError"]
+        assert host.end() == 0
+    assert capfd.readouterr().err == ""

@@ -131,6 +131,7 @@ class StdioApp:
         if self._listener is not None:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
+        if self._listener is not None:  # still: it may have been told goodbye meanwhile
             self._listener.gone(f"the app's process ended ({child.farewell})")
             self._gone.set()
 

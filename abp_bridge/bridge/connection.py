@@ -28,6 +28,7 @@ MAX_STATE_FIELDS = 500
 MAX_STATE_SIZE = 64 * 1024
 MAX_KINDS = 50
 MAX_BRIEF = 1_000
+MAX_EARLY = 1_000
 
 
 class Session(Protocol):
@@ -57,6 +58,7 @@ class Connection:
         self._session = session
         self._opened: Opened | None = None
         self._warnings: list[str] = []
+        self._early: list[Notice] = []  # told while it was being opened: it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
         self._last: dict[str, Json] = {}
         self._counts: Counter[str] = Counter()
@@ -72,6 +74,9 @@ class Connection:
                 self._warnings.extend(self._opened.warnings)
                 self._offer(self._opened.capabilities)
                 self._session.admit(self, self._opened.id)
+                for notice in self._early:
+                    self.told(notice)
+                self._early.clear()
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._list_again)
@@ -141,6 +146,9 @@ class Connection:
 
     def told(self, notice: Notice) -> None:
         """See `Listener.told`."""
+        if not self.id:
+            self._hear_early(notice)
+            return
         name = notice.name if notice.name in self._last or len(self._last) < MAX_KINDS else "(other kinds)"
         self._counts[name] += 1
         self._last[name] = _brief(notice.data)
@@ -150,6 +158,12 @@ class Connection:
         if call is not None:
             call.told(describe(notice))
         self._session.host.told(self.id, self.app.origin, notice)
+
+    def _hear_early(self, notice: Notice) -> None:
+        if len(self._early) < MAX_EARLY:
+            self._early.append(notice)
+        else:
+            self.warn(f"of what the app told while it was being opened, only the first {MAX_EARLY} are kept")
 
     def progressed(self, progress: Progress) -> None:
         """See `Listener.progressed`. Attributed by token, else to the only running call, else to the session (X4)."""

@@ -25,7 +25,7 @@ from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
-from abp_bridge.results import INLINE_LIMIT, Results, spelled
+from abp_bridge.results import INLINE_LIMIT, SHOWN_LIMIT, Results, spelled
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -287,16 +287,20 @@ class Bridge:
         text = spelled(data)
         if len(text) > INLINE_LIMIT:
             kind, name = ("text/plain", "result.txt") if isinstance(data, str) else ("application/json", "result.json")
-            filed = self._filed(connection, files, text.encode(errors="replace"), kind, name)
+            whole: list[SavedFile] = []
+            filed = self._filed(connection, whole, text.encode(errors="replace"), kind, name)
+            files += [replace(file, content=None) for file in whole]  # it is too large to be shown: that is why it is a file
             data = filed if "savedTo" in filed else data
         return replace(result, data=data), files
 
     def _filed(self, connection: Connection, files: list[SavedFile], content: bytes, mime_type: str, name: str) -> dict[str, Json]:
         try:
-            files.append(self._save(connection, content, mime_type, name))
+            saved = self._save(connection, content, mime_type, name)
         except OSError as problem:
             return {"notSaved": str(problem), "mimeType": mime_type, "encoding": "base64", "content": base64.b64encode(content).decode()}
-        return {"savedTo": files[-1].path, "mimeType": mime_type, "size": len(content)}
+        shown = sum(len(file.content or b"") for file in files) + len(content) <= SHOWN_LIMIT
+        files.append(replace(saved, content=content) if shown else saved)
+        return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
 
     def _save(self, connection: Connection, content: bytes, mime_type: str, name: str) -> SavedFile:
         saved = self._results.save(connection.id, content, mime_type, name)

@@ -61,13 +61,17 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file that a result was saved to. `uri` is its resource, `path` where it lies on this machine."""
+    """A file that a result was saved to. `uri` is its resource, `path` where it lies on this machine.
+
+    `content` is there when it is small enough to be shown with the result.
+    """
 
     uri: str
     path: str
     name: str
     mime_type: str
     size: int
+    content: bytes | None = None
 
 
 def failed(code: str, message: str, *, retryable: bool = False, cancelled: bool = False) -> CallResult:

@@ -60,7 +60,7 @@ def _described(notice: Notice) -> str:
     if notice.event is Event.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(names)}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
-    return f"{notice.name} {_short(data)}"
+    return f"{notice.name} {_short({word: value for word, value in data.items() if word != 'operationId'})}"
 
 
 def _short(value: Json) -> str:

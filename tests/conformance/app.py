@@ -379,7 +379,7 @@ class App:
 
     def send(self, **message: Json) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        sys.stdout.flush()
+        asyncio.get_running_loop().call_soon(sys.stdout.flush)  # what is asked together arrives together
 
 
 async def main() -> None:

@@ -155,7 +155,8 @@ def fill_in(question: Question, form: Mapping[str, Json], meant: Mapping[str, Js
 
 def _entered(field: Field, shown: Mapping[str, Json], value: Json) -> Json:
     if shown["type"] == "array":
-        offered = [each["const"] for each in shown["items"]["anyOf"]]
+        items = shown["items"]
+        offered = [each["const"] for each in items["anyOf"]] if "anyOf" in items else items["enum"]
         return [offered[_place(field, each)] for each in value]
     if field.type is FieldType.CHOICE:
         offered = [each["const"] for each in shown["oneOf"]] if "oneOf" in shown else shown["enum"]

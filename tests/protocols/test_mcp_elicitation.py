@@ -179,7 +179,7 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
     "any of 1 and true": (
         {"type": "array", "items": {"enum": [1, True]}, "default": [True], "minItems": True},
         _each("1", "true", default=["true"]),
-        {"it": {"type": "array", "items": {"anyOf": [{"const": "1", "title": "1"}, {"const": "true", "title": "true"}]}, "default": ["true"]}},
+        {"it": {"type": "array", "items": {"type": "string", "enum": ["1", "true"]}, "default": ["true"]}},
         _each("1", "true", default=["true"]),
     ),
     "nested data": (

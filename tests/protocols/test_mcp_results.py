@@ -118,6 +118,26 @@ def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
     ]
 
 
+SHOWN: dict[str, tuple[str, Json]] = {
+    "a picture": ("image/png", {"type": "image", "data": "YQ==", "mimeType": "image/png"}),
+    "a sound": ("audio/wav", {"type": "audio", "data": "YQ==", "mimeType": "audio/wav"}),
+    "words": ("Text/Plain; charset=utf-8", {"type": "resource", "resource": {"uri": "abp://a/results/f", "mimeType": "text/plain", "text": "a"}}),
+}
+
+
+@pytest.mark.parametrize(("kind", "block"), SHOWN.values(), ids=SHOWN)
+def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
+    file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
+    _, shown, link = encode_result(CallResult("Done"), files=[file])["content"]
+    assert (shown, link["type"]) == (block, "resource_link")
+
+
+@pytest.mark.parametrize("kind", ["application/pdf", "image/svg+xml"])
+def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
+    file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
+    assert [block["type"] for block in encode_result(CallResult("Done"), files=[file])["content"]] == ["text", "resource_link"]
+
+
 PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
     "a step": (Progress("op", 2.0, 5.0), {"progress": 2, "total": 5}),
     "a fraction": (Progress("op", 0.25, 1.0, "Sorting"), {"progress": 0.25, "total": 1, "message": "Sorting"}),

@@ -135,7 +135,8 @@ def test_a_url_is_one() -> None:
 
 
 failures = st.none() | st.builds(Failure, st.text(), st.text(), st.booleans(), st.none() | st.floats(0, 1e6), json_values, st.just(("a", "b")))
-files = st.builds(SavedFile, st.just("abp://a/b"), st.text(), st.text(), st.just("image/png"), st.integers(0))
+kinds = st.sampled_from(["image/png", "audio/wav", "text/plain", "application/pdf"])
+files = st.builds(SavedFile, st.just("abp://a/b"), st.text(), st.text(), kinds, st.integers(0), st.none() | st.binary())
 
 
 @given(json_values, failures, st.lists(files, max_size=2), st.lists(st.text(), max_size=2))

@@ -179,14 +179,15 @@ def _choice(field: Field, version: str) -> dict[str, Json]:
     if titled and version >= V2025_11_25:
         made["oneOf"] = _titled(field)
     else:
-        made["enum"] = [choice.key for choice in field.choices]
+        made["enum"] = _keys(field)
     if titled and version < V2025_11_25:
         made["enumNames"] = [choice.label for choice in field.choices]
     return _property(field, version, made, [], next(iter(_chosen(field, [field.default])), MISSING))
 
 
 def _choices(field: Field, version: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"type": "array", "items": {"anyOf": _titled(field)}}
+    titled = any(choice.label != choice.key for choice in field.choices)
+    made: dict[str, Json] = {"type": "array", "items": {"anyOf": _titled(field)} if titled else {"type": "string", "enum": _keys(field)}}
     for word in ("minItems", "maxItems"):
         if (size := _count(field.schema.get(word))) is not None:
             made[word] = size
@@ -259,6 +260,10 @@ def _described(field: Field) -> str:
 
 def _titled(field: Field) -> list[Json]:
     return [{"const": choice.key, "title": choice.label} for choice in field.choices]
+
+
+def _keys(field: Field) -> list[Json]:
+    return [choice.key for choice in field.choices]
 
 
 def _default(field: Field, kind: type | tuple[type, ...]) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +68,8 @@ def encode_result(result: CallResult, *, told: Sequence[str] = (), files: Sequen
     if isinstance(note := result.metadata.get("note"), str):
         lines.append(f"Note: {note}.")
     content: list[Json] = [_text("\n".join(lines))]
-    content.extend(_link(file) for file in files)
+    for file in files:
+        content += [*_shown(file), _link(file)]
     if told:
         content.append(_text("While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told)))
     return {"content": content, "isError": result.failure is not None}
@@ -98,6 +100,22 @@ def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
 
 def _text(words: str) -> dict[str, Json]:
     return {"type": "text", "text": words}
+
+
+_PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_WORDS = ("text/", "application/json")
+
+
+def _shown(file: SavedFile) -> list[Json]:
+    """What a model can see or hear of a file, beside the link to it."""
+    kind = file.mime_type.partition(";")[0].strip().lower()
+    if file.content is None:
+        return []
+    if kind in _PICTURES or kind.startswith("audio/"):
+        return [{"type": kind.partition("/")[0], "data": base64.b64encode(file.content).decode(), "mimeType": kind}]
+    if kind.startswith(_WORDS):
+        return [{"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": file.content.decode(errors="replace")}}]
+    return []
 
 
 def _link(file: SavedFile) -> dict[str, Json]:
