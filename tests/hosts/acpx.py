@@ -81,7 +81,7 @@ CASES = (
     Case(
         {"method": "elicitation/input", "params": {"prompt": "Which trip?", "schema": TRIP}},
         {"train": True, "class": "2"},
-        ["train (1 of 3) — Yes?", "class (2 of 3) — 2?", "bags (3 of 3) — Leave empty?", "— Send?"],
+        ["— Yes?", "— 2?", "— Leave empty?", "— Send?"],
         {"value": {"train": True, "class": 2}},
     ),
     Case(preference("Which seat?"), {"value": "aisle"}, ["— aisle?"], {"value": "aisle"}),
@@ -358,8 +358,10 @@ def claudes_own_question_is_walked_where_there_are_no_forms(stage: Stage) -> Non
     run(stage, "--approve-all", agent, f"{calling('AskUserQuestion', questions=[COLOUR])}\n{by_the_model(confirm('Book?'))}", env)
     wire = stage.record("proxy").acp
     expect(wire.sent("elicitation/create"), [])
-    titles = [permission["toolCall"]["title"] for permission in wire.sent("session/request_permission")]
-    expect(titles, ["Claude Agent asks: Which colour? — Red?", "mcp__abp__abp_call", "demo asks: Book?"])
+    walked, *others = [permission["toolCall"]["title"] for permission in wire.sent("session/request_permission")]
+    assert walked.startswith("Claude Agent asks: Which colour?"), walked
+    assert walked.endswith("— Red?"), walked
+    expect(others, ["mcp__abp__abp_call", "demo asks: Book?"])
     own, apps = heard(stage)
     assert '"Which colour?"="Red"' in own, own
     expect(gist(json.loads(apps)), (True, {"confirmed": True}, "host-policy"))
