@@ -55,7 +55,10 @@ class App:
                     return message
 
     async def send(self, **message: Json) -> None:
-        await self._stream.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def write(self, data: bytes) -> None:
+        await self._stream.send(data)
 
     async def open(self, *capabilities: str, id: str = "puppet") -> None:
         """Answer `initialize` and the listing that follows it."""

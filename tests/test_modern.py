@@ -135,15 +135,32 @@ def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None
 # --- rounds -----------------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
-async def test_questions_that_are_asked_together_come_in_one_round(app: str) -> None:
-    async with modern("--app", app) as host:
-        asked = await call(host, confirms("One?", "Two?", "Three?"))
+async def test_questions_that_are_asked_together_come_in_one_round(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+
+        async def asks_twice() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            questions = [{"jsonrpc": "2.0", "id": n, "method": "elicitation/confirm", "params": {"message": n}} for n in ("One?", "Two?", "Three?")]
+            await app.write(b"".join(json.dumps(question).encode() + b"\n" for question in questions))
+            answers = [await app.next() for _ in questions]
+            await app.send(id=work["id"], result={"success": True, "data": [answer["result"]["data"] for answer in answers]})
+
+        tasks.start_soon(asks_twice)
+        asked = await call(host, {"capability": "work"})
         assert [words.rpartition(" asks: ")[2] for words in messages(asked).values()] == ["One?", "Two?", "Three?"]
-        result = await call(
-            host, confirms("One?", "Two?", "Three?"), input_responses=dict.fromkeys(messages(asked), YES), request_state=asked.request_state
-        )
+        answers = dict.fromkeys(messages(asked), YES)
+        result = await call(host, {"capability": "work"}, input_responses=answers, request_state=asked.request_state)
+        assert json.loads(text(result)) == [{"confirmed": True}] * 3
+
+
+async def test_a_page_that_asks_together_is_answered_together() -> None:
+    async with modern("--app", "demo:page") as host:
+        result = await host.client.call_tool("abp_call", confirms("One?", "Two?", "Three?"))
         assert outcomes(result) == ["accepted"] * 3
+        legs = host.wire.received("tools/call")
+        assert len(legs) < 1 + 3, "fewer rounds than questions"
 
 
 async def test_what_is_not_answered_is_asked_again_and_what_nobody_asked_is_left() -> None:

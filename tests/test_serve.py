@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -380,7 +381,9 @@ async def test_only_the_asked_for_log_levels_are_sent() -> None:
 async def test_a_binary_result_is_a_file_and_a_resource() -> None:
     async with hosted("--app", "demo") as host:
         result = await host.call("demo.file")
-        link = result.content[1]
+        _, picture, link = result.content
+        assert isinstance(picture, types.ImageContent)
+        assert base64.b64decode(picture.data).startswith(b"\x89PNG")
         assert isinstance(link, types.ResourceLink)
         assert (link.name, link.mime_type) == ("dot.png", "image/png")
         path = json.loads(text(result))["savedTo"]

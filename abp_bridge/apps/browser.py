@@ -45,7 +45,7 @@ class BrowserApp:
     """
 
     renders = True
-    settle = 0.01
+    settle = 0.025
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude]: the closing line is 'N passed, N failed'."""
+"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx]: the closing line is 'N passed, N failed'."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import time
 import traceback
 from pathlib import Path
 
-from . import claude, codex, goose, install
+from . import acpx, claude, codex, goose, install
 from .model import Model
 from .stage import Check, Stage
 
-HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS}
+HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS, "acpx": acpx.CHECKS}
 
 
 def main() -> int:
     options = _options()
+    hosts: Path = options.hosts.resolve()
     keep: Path = options.keep or Path(tempfile.mkdtemp(prefix="abp-hosts-"))
     passed = failed = 0
     for host in options.host or HOSTS:
         try:
-            program = install.program(host, options.hosts.resolve())
+            program = install.program(host, hosts)
         except install.NotInstalled as problem:
             print(f"failed   {host} cannot be installed: {problem}", flush=True)
             failed += 1
             continue
         for check in HOSTS[host]:
-            if _passes(check, keep.resolve() / host / check.__name__, program):
+            if _passes(check, keep.resolve() / host / check.__name__, program, hosts):
                 passed += 1
             else:
                 failed += 1
@@ -57,12 +58,12 @@ def _host(name: str) -> str:
     return name
 
 
-def _passes(check: Check, folder: Path, program: Path) -> bool:
+def _passes(check: Check, folder: Path, program: Path, hosts: Path) -> bool:
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with Model() as model:
-            stage = Stage(folder, program, model)
+            stage = Stage(folder, program, model, hosts)
             try:
                 check(stage)
             finally:

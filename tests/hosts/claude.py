@@ -9,11 +9,15 @@ from .acp import Editor, editor
 from .stage import Json, Stage, accept, asking, calling, expect, gist
 
 
+def environment(stage: Stage) -> dict[str, str]:
+    """Claude as quiet as it can be, with our model."""
+    quiet = dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "IS_SANDBOX"), "1")
+    return stage.environment(ANTHROPIC_BASE_URL=stage.model.url, ANTHROPIC_API_KEY="none", ENABLE_TOOL_SEARCH="false", **quiet)
+
+
 def claude(stage: Stage) -> AbstractContextManager[Editor]:
     """`claude-agent-acp` in an editor."""
-    quiet = dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "IS_SANDBOX"), "1")
-    env = stage.environment(ANTHROPIC_BASE_URL=stage.model.url, ANTHROPIC_API_KEY="none", ENABLE_TOOL_SEARCH="false", **quiet)
-    return editor(stage, [stage.program], env)
+    return editor(stage, [stage.program], environment(stage))
 
 
 def a_form_is_relayed_to_the_editor(stage: Stage) -> None:

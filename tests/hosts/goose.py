@@ -19,12 +19,17 @@ extensions: {{}}
 """
 
 
-def goose(stage: Stage) -> AbstractContextManager[Editor]:
-    """`goose acp` in an editor."""
+def environment(stage: Stage) -> dict[str, str]:
+    """Goose's home is written; its environment is returned."""
     config = stage.home / ".config" / "goose" / "config.yaml"
     config.parent.mkdir(parents=True)
     config.write_text(CONFIG.format(url=stage.model.url))
-    return editor(stage, [stage.program, "acp"], stage.environment(OPENAI_API_KEY="none"))
+    return stage.environment(OPENAI_API_KEY="none")
+
+
+def goose(stage: Stage) -> AbstractContextManager[Editor]:
+    """`goose acp` in an editor."""
+    return editor(stage, [stage.program, "acp"], environment(stage))
 
 
 def a_confirm_is_relayed_to_the_editor(stage: Stage) -> None:

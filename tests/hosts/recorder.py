@@ -2,7 +2,8 @@
 
     python recorder.py PREFIX COMMAND ARG...
 
-So whoever starts the program has the program itself as child, signals, exit code and all. PREFIX-PID.jsonl gets one object a line: `{"time": SECONDS,
+So whoever starts the program has the program itself as child, signals, exit code and all, and that process is nobody's child: hosts that end what a
+program has started do not end it. PREFIX-PID.jsonl gets one object a line: `{"time": SECONDS,
 "from": "host" | "program", "message": ...}`, the message as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`.
 Imports little: what it adds to the start is taken from the program's first second.
 """
@@ -49,11 +50,14 @@ def main() -> None:
     prefix, *command = sys.argv[1:]
     name = f"{prefix}-{os.getpid()}.jsonl"
     (stdin, inward), (outward, stdout), (complaints, stderr) = os.pipe(), os.pipe(), os.pipe()
-    if os.fork():
+    if between := os.fork():
+        os.waitpid(between, 0)
         for mine, standard in ((stdin, 0), (stdout, 1), (stderr, 2)):
             os.dup2(mine, standard)
         os.execvp(command[0], command)  # the pipes themselves are closed on exec
     os.setsid()
+    if os.fork():
+        os._exit(0)
     for other in (stdin, stdout, stderr):
         os.close(other)
     record = Record(name)

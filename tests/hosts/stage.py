@@ -1,20 +1,29 @@
-"""What every check has: a folder with a home of its own, a model, the bridge's command under a recorder, and afterwards the referee."""
+"""What every check has: a folder with a home of its own, a model, the bridge's command under a recorder, and afterwards the referee.
+
+Records are of four kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a client and us before another agent) and `app` (us
+and an app).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from acp_harness import Wire as AcpWire
 from harness import Wire
 
+from . import install
 from .model import Model
 from .program import PATIENCE, Program, Question
 
@@ -38,9 +47,19 @@ class Record:
     """What passed one recorder; `closed` says when either side ended, in seconds."""
 
     path: Path
-    wire: Wire = field(default_factory=Wire)
+    lines: list[tuple[str, Json]] = field(default_factory=list)  # (who wrote it: "host" or "program", the message)
     stderr: list[str] = field(default_factory=list)
     closed: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def wire(self) -> Wire:
+        """What passed, as MCP."""
+        return Wire([("host" if who == "host" else "bridge", message) for who, message in self.lines])
+
+    @property
+    def acp(self) -> AcpWire:
+        """What passed, as ACP."""
+        return AcpWire([("client" if who == "host" else "agent", message) for who, message in self.lines])
 
     def results(self) -> Iterator[Json]:
         """The results of `tools/call`, in the order in which they came."""
@@ -61,7 +80,7 @@ def read(path: Path) -> Record:
     for line in path.read_text().split("\n")[:-1]:  # what is still being written comes after the last line end
         entry = json.loads(line)
         if "message" in entry:
-            record.wire.lines.append(("host" if entry["from"] == "host" else "bridge", entry["message"]))
+            record.lines.append((entry["from"], entry["message"]))
         elif "stderr" in entry:
             record.stderr.append(entry["stderr"])
         else:
@@ -70,23 +89,39 @@ def read(path: Path) -> Record:
 
 
 class Stage:
-    """One check's place under `folder`; `program` is the host."""
+    """One check's place under `folder`; `program` is the host, found like the others under `hosts`."""
 
-    def __init__(self, folder: Path, program: Path, model: Model) -> None:
+    def __init__(self, folder: Path, program: Path, model: Model, hosts: Path) -> None:
         self.program = program
         self.model = model
+        self._hosts = hosts
         self.folder = folder
         self.home = folder / "home"
         self.work = folder / "work"
         for each in (self.home, self.work):
             each.mkdir(parents=True)
+        self.temporary = Path(tempfile.mkdtemp(prefix="hosts-"))  # not below `folder`: sockets have short names
+
+    def other(self, host: str) -> Path:
+        """The program of another host. Raises NotInstalled."""
+        return install.program(host, self._hosts)
 
     def environment(self, **more: str) -> dict[str, str]:
         """For a host: nothing of the person who runs this."""
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "dumb", **more}
+        places = {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", **places, **more}
 
     def bridge(self, app: str = "demo") -> list[str]:
+        """The bridge as an MCP server."""
         return recorded(self.folder / "mcp", BRIDGE, "serve", "--app", app)
+
+    def agent(self, app: str = "demo") -> list[str]:
+        """The bridge as an ACP agent."""
+        return recorded(self.folder / "acp", BRIDGE, "serve", "--app", app)
+
+    def before(self, *agent: str | Path, app: str = "demo") -> list[str]:
+        """The bridge before the ACP agent `agent`."""
+        return recorded(self.folder / "proxy", BRIDGE, "acp", "--app", app, "--", *agent)
 
     def records(self, kind: str = "mcp") -> list[Record]:
         return [read(path) for path in sorted(self.folder.glob(f"{kind}-*.jsonl"))]
@@ -108,15 +143,19 @@ class Stage:
             time.sleep(0.05)
 
     def referee(self) -> None:
-        """Every bridge spoke by the rules, left nothing on stderr, and ended quietly with its host."""
-        records = self.records()
-        assert records, "no bridge was started"
-        for record in records:
-            ended = self._ended(record.path)
-            ended.wire.check()
-            after = ended.closed["program"] - ended.closed.get("host", ended.closed["program"])
-            assert after < QUIET_END, f"the bridge ended {after:g} s after its host, see {record.path}"
-            assert ended.stderr == [], f"the bridge said {ended.stderr}"
+        """Every bridge spoke by the rules, said nothing on stderr, ended quietly with its host, and left nothing behind."""
+        try:
+            paths = [path for kind in _RULES for path in self.folder.glob(f"{kind}-*.jsonl")]
+            assert paths, "no bridge was started"
+            for path in paths:
+                record = self._ended(path)
+                after = record.closed["program"] - record.closed.get("host", record.closed["program"])
+                assert after < QUIET_END, f"the bridge ended {after:g} s after its host, see {path}"
+                check = _RULES[path.name.partition("-")[0]]
+                check(record)
+            self._nothing_is_left()
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
 
     def _ended(self, path: Path) -> Record:
         until = time.monotonic() + QUIET_END
@@ -126,6 +165,54 @@ class Stage:
                 raise AssertionError(f"a bridge was still there {QUIET_END:g} s after its host, see {path}")
             time.sleep(0.05)
         return record
+
+    def _nothing_is_left(self) -> None:
+        """No process whose home is ours (where there is a /proc to tell), and no temporary folder of the bridge's."""
+        until = time.monotonic() + QUIET_END
+        while processes := self._processes():
+            if time.monotonic() > until:
+                for process in processes:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
+                raise AssertionError(f"left behind: {processes}")
+            time.sleep(0.05)
+        folders = [path.name for path in self.temporary.glob("abp-*")]
+        assert not folders, f"left behind: {folders}"
+
+    def _processes(self) -> dict[int, str]:
+        """Those that were started with our home: their commands by their ids."""
+        found = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
+                if f"HOME={self.home}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                    found[int(path.name)] = (path / "cmdline").read_text().replace("\0", " ")
+        return found
+
+
+def _check_server(record: Record) -> None:
+    record.wire.check()
+    assert record.stderr == [], f"the bridge said {record.stderr}"
+
+
+def _check_agent(record: Record) -> None:
+    record.acp.check()
+    assert record.stderr == [], f"the bridge said {record.stderr}"
+
+
+def _check_proxy(record: Record) -> None:
+    """What the proxy says itself; the lines of its agent, whose stderr it shares, are not ours to judge."""
+    AcpWire([(who, message) for who, message in record.acp.lines if who == "client" or _is_the_proxys(message)]).check()
+    said = [line for line in record.stderr if line.startswith(("abp-bridge", "Traceback"))]
+    assert said == [], f"the bridge said {said}"
+
+
+def _is_the_proxys(message: Json) -> bool:
+    params = message.get("params") or {}
+    marks = (message.get("id"), params.get("requestId"), params.get("update", {}).get("toolCallId"))
+    return "method" in message and any(str(mark).startswith("abp-") for mark in marks)
+
+
+_RULES: dict[str, Callable[[Record], None]] = {"mcp": _check_server, "acp": _check_agent, "proxy": _check_proxy}
 
 
 class Chat:
