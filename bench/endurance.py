@@ -62,7 +62,7 @@ def flood(bench: Bench) -> list[Row]:
     asked: set[Json] = set()
 
     def on_notification(message: Json) -> None:
-        told = message["params"].get("data", {}) if message["method"] == "notifications/message" else {}
+        told = message["params"]["data"]["data"] if message["method"] == "notifications/message" else {}
         if "field" in told:
             newest[told["field"]] = told["newValue"]
 
