@@ -22,7 +22,7 @@ Json = Any
 
 PATIENCE = 60.0
 GRACE = 2.0
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # what a pipe holds; more than that is asked of the system for each read anew
 CPU_OF_PROCESS = 2  # Linux: a process's CPU clock has its number in it (MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED)
 
 ANSWER = {"action": "accept", "content": {"confirmed": True}}
