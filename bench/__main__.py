@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.acp import acp
 from bench.client import Broken
 from bench.endurance import endurance, flood, shout, together
 from bench.start import busy, memory, start
@@ -29,6 +30,7 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
     "endurance": endurance,
     "flood": flood,
     "shout": shout,
+    "acp": acp,
     "busy": busy,
 }
 

@@ -1,4 +1,4 @@
-"""A host made of as little as possible: a child process, JSON lines on unbuffered pipes, and a clock.
+"""Hosts made of as little as possible, of MCP servers and of ACP agents: a child process, JSON lines on unbuffered pipes, and a clock.
 
 Every wait has a bound. Arrival times are taken right after the read that completed a line, before it is parsed.
 """
@@ -16,13 +16,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 Json = Any
 
 PATIENCE = 60.0
 GRACE = 2.0
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # what a pipe holds; more than that is asked of the system for each read anew
 CPU_OF_PROCESS = 2  # Linux: a process's CPU clock has its number in it (MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED)
 
 ANSWER = {"action": "accept", "content": {"confirmed": True}}
@@ -35,6 +35,8 @@ class Broken(Exception):
 
 class Client:
     """One MCP server and the connection to it. Counts the notifications that come, and answers every question with `ANSWER` at once."""
+
+    question = "elicitation/create"
 
     def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         self.name = name
@@ -57,7 +59,7 @@ class Client:
         self._arrived = 0.0
         self._serial = 0
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -95,16 +97,17 @@ class Client:
 
     def receive(self, patience: float = PATIENCE) -> tuple[float, Json]:
         """The next message, and when it came."""
-        limit = time.perf_counter() + patience
-        while not self._lines:
-            self._ready(self._readable, limit, "says nothing")
-            data = os.read(self._out.fileno(), CHUNK)
-            self._arrived = time.perf_counter()
-            if not data:
-                raise self._broken("ended")
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            self._lines.extend(lines)
+        self._some(patience)
         return self._arrived, json.loads(self._lines.popleft())
+
+    def skip(self, count: int) -> None:
+        """Take the next `count` messages without a look at them, so that this side does not hold up who sends them."""
+        while count:
+            self._some(PATIENCE)
+            taken = min(count, len(self._lines))
+            for _ in range(taken):
+                self._lines.popleft()
+            count -= taken
 
     def ask_for(self, method: str, params: Mapping[str, Json]) -> tuple[int, float]:
         """Send a request without waiting for its response: (its id, when it left)."""
@@ -112,7 +115,7 @@ class Client:
         return self._serial, self.send({"id": self._serial, "method": method, "params": params})
 
     def wait_for(self, id: int, on_question: Callable[[float, Json], None] | None = None) -> tuple[float, Json]:
-        """The result of request `id`, and when it came. Questions that come meanwhile go to `on_question` (when it came, its id), or are answered."""
+        """The result of request `id`, and when it came. Questions that come meanwhile go to `on_question` (when it came, it), or are answered."""
         while True:
             came, message = self.receive()
             if "method" not in message:
@@ -124,15 +127,15 @@ class Client:
             if "id" not in message:
                 self.notifications += 1
                 self.on_notification(message)
-            elif message["method"] != "elicitation/create":
+            elif message["method"] != self.question:
                 raise self._broken(f"asks {message['method']}")
             elif on_question is not None:
-                on_question(came, message["id"])
+                on_question(came, message)
             else:
-                self.answer(message["id"])
+                self.answer(message)
 
-    def answer(self, id: Json) -> None:
-        self.send({"id": id, "result": ANSWER})
+    def answer(self, question: Json) -> None:
+        self.send({"id": question["id"], "result": ANSWER})
 
     def request(self, method: str, params: Mapping[str, Json]) -> tuple[float, Json]:
         """One request and its result: (seconds, result)."""
@@ -168,6 +171,18 @@ class Client:
         """Seconds on a CPU, all its threads together, also those that have ended."""
         return time.clock_gettime((~self._child.pid << 3) | CPU_OF_PROCESS)
 
+    def _some(self, patience: float) -> None:
+        """Read until there is a whole line."""
+        limit = time.perf_counter() + patience
+        while not self._lines:
+            self._ready(self._readable, limit, "says nothing")
+            data = os.read(self._out.fileno(), CHUNK)
+            self._arrived = time.perf_counter()
+            if not data:
+                raise self._broken("ended")
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(lines)
+
     def _ready(self, poll: select.poll, limit: float, silence: str) -> None:
         if not poll.poll(max(0.0, limit - time.perf_counter()) * 1000):
             raise self._broken(silence)
@@ -176,3 +191,30 @@ class Client:
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - 1_000))
         return Broken(f"{self.name} {what}. Its last words: {self._stderr.read().decode(errors='replace').strip() or 'none'}")
+
+
+class Editor(Client):
+    """One ACP agent and the connection to it. It shows no forms, and allows whatever it is asked for at once."""
+
+    question = "session/request_permission"
+
+    def answer(self, question: Json) -> None:
+        allowed = next(option["optionId"] for option in question["params"]["options"] if option["kind"] == "allow_once")
+        self.send({"id": question["id"], "result": {"outcome": {"outcome": "selected", "optionId": allowed}}})
+
+    def hail(self) -> float:
+        """`initialize`: the seconds from spawn to the reply."""
+        editor = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+        id, _ = self.ask_for("initialize", editor)
+        came, _ = self.wait_for(id)
+        return came - self.spawned
+
+    def open(self) -> Json:
+        """`session/new`: its result, whose id is that of every prompt from now on."""
+        _, opened = self.request("session/new", {"cwd": "/", "mcpServers": []})
+        self._session = opened["sessionId"]
+        return opened
+
+    def words(self, text: str) -> Json:
+        """The parameters of a `session/prompt`."""
+        return {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}

@@ -37,7 +37,7 @@ class EchoApp:
 
     def run(self) -> None:
         rest = b""
-        while data := os.read(0, 256 * 1024):
+        while data := os.read(0, 64 * 1024):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 self._take(json.loads(line))

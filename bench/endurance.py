@@ -62,13 +62,13 @@ def flood(bench: Bench) -> list[Row]:
     asked: set[Json] = set()
 
     def on_notification(message: Json) -> None:
-        told = message["params"].get("data", {}) if message["method"] == "notifications/message" else {}
+        told = message["params"]["data"]["data"] if message["method"] == "notifications/message" else {}
         if "field" in told:
             newest[told["field"]] = told["newValue"]
 
-    def on_question(came: float, id: Json) -> None:
-        asked.add(id)
-        bridge.answer(id)
+    def on_question(came: float, question: Json) -> None:
+        asked.add(question["id"])
+        bridge.answer(question)
 
     with ExitStack() as stack:
         bridge = bench.connected(stack)
@@ -120,8 +120,8 @@ def _ask_together(client: Client, total: int, wide: int) -> float:
     """Seconds for `total` questions with `wide` of them open at once. The host answers only when it has seen them all."""
     waiting: list[Json] = []
 
-    def on_question(came: float, id: Json) -> None:
-        waiting.append(id)
+    def on_question(came: float, question: Json) -> None:
+        waiting.append(question)
         if len(waiting) == wide:
             for each in waiting:
                 client.answer(each)

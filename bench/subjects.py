@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.client import Client
+from bench.client import Client, Editor, Json
 
 HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
@@ -25,6 +25,19 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 APP = f"stdio:{shlex.join([PYTHON, str(HERE / 'echo_app.py')])}"
 
+# What an editor launches.
+PROXY, PROXY_WITH_APP, LINE_PUMP, FACE, SDK_AGENT = "abp_bridge acp", "abp_bridge acp --app", "line pump", "abp_bridge serve --app", "SDK agent"
+
+_AGENT = [PYTHON, str(HERE / "baselines" / "echo_agent.py")]
+
+ACP_COMMANDS: dict[str, Sequence[str]] = {
+    PROXY: [PYTHON, "-m", "abp_bridge", "acp", "--", *_AGENT],
+    PROXY_WITH_APP: [PYTHON, "-m", "abp_bridge", "acp", "--app", APP, "--", *_AGENT],
+    LINE_PUMP: [PYTHON, str(HERE / "baselines" / "line_pump.py"), *_AGENT],
+    FACE: [*COMMANDS[BRIDGE], "--app", APP],
+    SDK_AGENT: [PYTHON, str(HERE / "baselines" / "acp_agent.py")],
+}
+
 
 class Bench:
     """Starts subjects. `scratch` is a folder of this run's: compiled files go there, so that everything starts as it does when installed."""
@@ -33,7 +46,7 @@ class Bench:
         self.scratch = scratch
         self.quick = quick
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ABP_"))}
-        self._env = {**kept, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "ABP_PERSON_FLOOR": "0"}
+        self._env = {**kept, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "TMPDIR": str(scratch), "ABP_PERSON_FLOOR": "0"}
 
     def start(self, subject: str) -> Client:
         return Client(subject, COMMANDS[subject], self._env)
@@ -51,3 +64,19 @@ class Bench:
         client.tool("abp_connect", {})
         client.tool("abp_call", {"capability": "echo", "params": {"text": "hello"}})
         return client
+
+    def edit(self, subject: str) -> Editor:
+        """An editor that has launched this."""
+        return Editor(subject, ACP_COMMANDS[subject], self._env)
+
+    def opened(self, stack: ExitStack, subject: str) -> Editor:
+        """The same, greeted and with a session."""
+        editor = stack.enter_context(self.edit(subject))
+        editor.hail()
+        editor.open()
+        return editor
+
+    def launch(self, server: Json) -> Client:
+        """What an agent makes of an entry of `mcpServers`."""
+        variables = {variable["name"]: variable["value"] for variable in server["env"]}
+        return Client(f"the server {server['name']}", [server["command"], *server["args"]], self._env | variables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from bench.client import Client, Json
@@ -20,7 +20,7 @@ def calls(bench: Bench) -> list[Row]:
     with ExitStack() as stack:
         bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
         rich = bench.connected(stack, more=MORE)
-        took, cpu = _in_turns(
+        took, cpu = in_turns(
             {
                 "abp_call": (bridge, _calls_of(bridge, "abp_call", {"capability": "echo", "params": echo})),
                 "abp_echo": (bridge, _calls_of(bridge, "abp_echo", echo)),
@@ -28,7 +28,7 @@ def calls(bench: Bench) -> list[Row]:
                 SDK: (sdk, _calls_of(sdk, "echo", echo)),
                 PUMP: (pump, _calls_of(pump, "echo", echo)),
             },
-            bench,
+            4 if bench.quick else 40,
         )
     rows = []
     for name, figure in (("abp_call", "call by abp_call"), ("abp_echo", "call by the capability's own tool")):
@@ -47,13 +47,13 @@ def questions(bench: Bench) -> list[Row]:
     with ExitStack() as stack:
         bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
         ask = {"count": TURN + 1, "together": 1}
-        took, cpu = _in_turns(
+        took, cpu = in_turns(
             {
                 "bridge": (bridge, lambda: rounds_of(bridge, "abp_ask", ask)),
                 SDK: (sdk, lambda: rounds_of(sdk, "ask", ask)),
                 PUMP: (pump, lambda: rounds_of(pump, "ask", ask)),
             },
-            bench,
+            4 if bench.quick else 40,
         )
     figure = "question, answered at once"
     return [
@@ -66,13 +66,18 @@ def questions(bench: Bench) -> list[Row]:
 
 def rounds_of(client: Client, tool: str, arguments: Json) -> list[float]:
     """Call a tool that asks one question after another; the seconds from each question to the next."""
+    return rounds(client, "tools/call", {"name": tool, "arguments": arguments})
+
+
+def rounds(client: Client, method: str, params: Json) -> list[float]:
+    """The same of any request."""
     seen: list[float] = []
 
-    def on_question(came: float, id: Json) -> None:
+    def on_question(came: float, question: Json) -> None:
         seen.append(came)
-        client.answer(id)
+        client.answer(question)
 
-    id, _ = client.ask_for("tools/call", {"name": tool, "arguments": arguments})
+    id, _ = client.ask_for(method, params)
     client.wait_for(id, on_question)
     return [after - before for before, after in itertools.pairwise(seen)]
 
@@ -81,12 +86,15 @@ def _calls_of(client: Client, tool: str, arguments: Json) -> Callable[[], list[f
     return lambda: [client.tool(tool, arguments)[0] for _ in range(TURN)]
 
 
-def _in_turns(turns: dict[str, tuple[Client, Callable[[], list[float]]]], bench: Bench) -> tuple[dict[str, Sample], dict[str, Sample]]:
+Turns = Mapping[str, tuple[Client, Callable[[], list[float]]]]
+
+
+def in_turns(turns: Turns, count: int) -> tuple[dict[str, Sample], dict[str, Sample]]:
     """Milliseconds, and milliseconds of the server's CPU per piece, by name. The first turn of each only warms up."""
     took: dict[str, list[float]] = {name: [] for name in turns}
     cpu: dict[str, list[float]] = {name: [] for name in turns}
     names = list(turns)
-    for number in range(1 + (4 if bench.quick else 40)):
+    for number in range(1 + count):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             client, turn = turns[name]
             before = client.cpu()
