@@ -102,7 +102,10 @@ def _asking(settings: Settings, host: Host) -> Asking:
 def _injected(settings: Settings) -> Injected:
     from abp_bridge.hosts.acp.injected import Injected
 
-    return Injected(lambda host, tasks: _bridge(settings, host, tasks), park=settings.park_timeout, patience=settings.patience)
+    def begin(host: Host, tasks: TaskGroup) -> Desk:
+        return _bridge(settings, host, tasks)
+
+    return Injected(begin, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern)
 
 
 def _bridge(settings: Settings, host: Host, tasks: TaskGroup) -> Desk:

@@ -61,7 +61,7 @@ class _Door:
     def on_message(self, message: Request | Notification) -> None:
         if self._face is None:
             params = message.params if isinstance(message.params, dict) else {}
-            self._face = self._acp() if type(params.get("protocolVersion")) is int else McpServer(self._mcp_session, self._tasks)
+            self._face = self._acp() if type(params.get("protocolVersion")) is int else self._mcp()
             self._face.link = self.link
         self._face.on_message(message)
 
@@ -80,6 +80,9 @@ class _Door:
 
         return AcpSession(link, id, client, self._bridge)
 
+    def _mcp(self) -> McpServer:
+        return McpServer(self._mcp_session, self._tasks, modern=self._settings.mcp_modern)
+
     def _mcp_session(self, server: McpServer) -> McpSession:
         from abp_bridge.hosts.mcp.session import McpSession
 
@@ -97,5 +100,8 @@ async def watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) ->
     """The first signal ends the serving; later ones find it ending already (some hosts send SIGINT twice, then SIGTERM)."""
     with anyio.open_signal_receiver(*SIGNALS) as received:
         task_status.started()
-        async for _ in received:
-            serving.cancel()
+        try:
+            async for _ in received:
+                serving.cancel()
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # everything has ended; Python would speak of it on stderr

@@ -93,6 +93,12 @@ def test_both_eras_are_spoken_on_one_pipe() -> None:
         assert "resultType" not in host.request("tools/call", {"name": "abp_status"})["result"]
 
 
+def test_the_era_can_be_switched_off() -> None:
+    with RawHost("--app", "demo", env={"ABP_MCP_MODERN": "false"}) as host:
+        assert host.request("server/discover", envelope())["error"]["code"] == -32601
+        assert host.initialize()["result"]["protocolVersion"] == "2025-11-25"
+
+
 NO_VERSION: Json = {"_meta": {f"{META}clientCapabilities": {}}}
 NO_CAPABILITIES: Json = {"_meta": {f"{META}protocolVersion": MODERN}}
 OTHER_VERSION: Json = {"_meta": {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -246,11 +247,21 @@ def stop_reading(host: RawHost) -> None:
     host.send("ping", id=9)
 
 
+def interrupt_until_it_ends(host: RawHost) -> None:
+    """Sooner or later one comes in the last moment."""
+    for _ in range(5_000):
+        host.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            host.process.wait(0.0005)
+            break
+
+
 ENDINGS = {
     "stdin closed": close_stdin,
     "SIGTERM": signals(signal.SIGTERM),
     "SIGINT twice": signals(signal.SIGINT, signal.SIGINT),
     "SIGINT twice, then SIGTERM": signals(signal.SIGINT, signal.SIGINT, signal.SIGTERM),
+    "SIGINT without end": interrupt_until_it_ends,
     "SIGHUP": signals(signal.SIGHUP),
     "the host stops reading": stop_reading,
 }

@@ -14,7 +14,7 @@ import stat
 import anyio
 import anyio.lowlevel
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
 PIPE_BUF = 4096
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,12 +22,12 @@ def _allow(params: Json) -> Json:
 class Editor(Chat):
     """One session of an agent."""
 
-    def __init__(self, stage: Stage, program: Program, app: str) -> None:
+    def __init__(self, stage: Stage, program: Program, app: str, bridge_env: Mapping[str, str]) -> None:
         super().__init__(stage, program)
         client = {"name": "abp-bridge-tests", "version": "0"}
         program.request("initialize", {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client})
         command, *args = stage.bridge(app)
-        env = [{"name": name, "value": value} for name, value in BRIDGE_ENV.items()]
+        env = [{"name": name, "value": value} for name, value in {**BRIDGE_ENV, **bridge_env}.items()]
         server = {"name": "abp", "command": command, "args": args, "env": env}
         self._session = program.request("session/new", {"cwd": str(stage.work), "mcpServers": [server]})["sessionId"]
         self._turn: Future[Json] = Future()
@@ -44,8 +44,8 @@ class Editor(Chat):
 
 
 @contextmanager
-def editor(stage: Stage, command: Sequence[str | Path], env: dict[str, str], app: str = "demo") -> Iterator[Editor]:
-    """A session with the agent `command`, whose bridge serves `app`."""
+def editor(stage: Stage, command: Sequence[str | Path], env: dict[str, str], app: str = "demo", **bridge_env: str) -> Iterator[Editor]:
+    """A session with the agent `command`, whose bridge serves `app`; what `bridge_env` sets is the bridge's only."""
     with Program(
         command,
         cwd=stage.work,
@@ -55,4 +55,4 @@ def editor(stage: Stage, command: Sequence[str | Path], env: dict[str, str], app
         answers={"session/request_permission": _allow},
         stamp={"jsonrpc": "2.0"},
     ) as program:
-        yield Editor(stage, program, app)
+        yield Editor(stage, program, app, bridge_env)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
 
 from .acp import Editor, editor
-from .stage import DECLINE, Stage, accept, expect, gist
+from .stage import CANCEL, DECLINE, Json, Stage, accept, asking, calling, expect, gist
 
 CONFIG = """\
 GOOSE_PROVIDER: openai
@@ -27,35 +28,73 @@ def environment(stage: Stage) -> dict[str, str]:
     return stage.environment(OPENAI_API_KEY="none")
 
 
-def goose(stage: Stage) -> AbstractContextManager[Editor]:
+def goose(stage: Stage, **bridge_env: str) -> AbstractContextManager[Editor]:
     """`goose acp` in an editor."""
-    return editor(stage, [stage.program, "acp"], environment(stage))
+    return editor(stage, [stage.program, "acp"], environment(stage), **bridge_env)
 
 
-def a_confirm_is_relayed_to_the_editor(stage: Stage) -> None:
-    with goose(stage) as agent:
+def a_confirm_is_relayed_to_the_editor(stage: Stage, **bridge_env: str) -> None:
+    with goose(stage, **bridge_env) as agent:
         (shown,), response = agent.ask("elicitation/confirm", accept(confirmed=True), message="Book?")
     expect((shown["mode"], shown["message"]), ("form", "demo asks: Book?"))
     expect(gist(response), (True, {"confirmed": True}, "person"))
 
 
-def a_person_who_declines_is_not_a_policy(stage: Stage) -> None:
-    with goose(stage) as agent:
+def a_question_is_a_result_and_its_answer_the_call_again(stage: Stage) -> None:
+    a_confirm_is_relayed_to_the_editor(stage)
+    wire = stage.record().wire
+    expect(wire.lines[0][1]["method"], "server/discover")
+    expect((wire.received("initialize"), wire.sent("elicitation/create")), ([], []))
+    first, second = wire.received("tools/call")
+    assert "requestState" not in first["params"]
+    expect(list(second["params"]["inputResponses"]), ["q1"])
+
+
+def without_the_modern_era_a_question_is_a_request(stage: Stage) -> None:
+    a_confirm_is_relayed_to_the_editor(stage, ABP_MCP_MODERN="false")
+    wire = stage.record().wire
+    expect(wire.lines[0][1]["method"], "server/discover")
+    expect(wire.lines[1][1]["error"]["code"], -32601)
+    expect((len(wire.received("initialize")), len(wire.sent("elicitation/create"))), (1, 1))
+
+
+def a_person_who_declines_is_not_a_policy(stage: Stage, **bridge_env: str) -> None:
+    with goose(stage, **bridge_env) as agent:
         _, response = agent.ask("elicitation/confirm", DECLINE, message="Book?")
     expect(gist(response), (False, None, "person"))
 
 
-def it_falls_back_to_the_handshake_when_discovery_is_refused(stage: Stage) -> None:
+def a_person_who_declines_in_the_legacy_era_is_not_a_policy(stage: Stage) -> None:
+    a_person_who_declines_is_not_a_policy(stage, ABP_MCP_MODERN="false")
+
+
+def questions_asked_together_are_answered_together(stage: Stage) -> None:
+    requests = [{"method": "elicitation/confirm", "params": {"message": f"{number}?"}} for number in ("One", "Two")]
     with goose(stage) as agent:
-        agent.ask("elicitation/confirm", accept(confirmed=True), message="Book?")
-    wire = stage.record().wire
-    expect(wire.lines[0][1]["method"], "server/discover")
-    expect(wire.lines[1][1]["error"]["code"], -32601)
-    expect(len(wire.received("initialize")), 1)
+        agent.play(calling("abp_call", capability="demo.ask_all", params={"requests": requests}), accept(confirmed=True), accept(confirmed=False))
+    answers = json.loads(stage.results()[-1]["content"][0]["text"])
+    expect(sorted(answer["data"]["confirmed"] for answer in answers), [False, True])
+
+
+def a_question_of_a_cancelled_turn_is_a_time_out(stage: Stage) -> None:
+    """Goose says nothing of a turn that was cancelled: the call is kept for as long as somebody could come back for it, and no longer."""
+    with goose(stage, ABP_PARK_TIMEOUT="1000") as agent:
+        agent.begin(asking("elicitation/confirm", message="Book?"))
+        question = agent.question()
+        agent.cancel()
+        question.answer(CANCEL)
+        expect(agent.finish(), "cancelled")
+        agent.play(calling("abp_call", capability="demo.hold", timeout=3) + "\n" + calling("abp_status"))
+    status: Json = json.loads(stage.results()[-1]["content"][0]["text"])
+    expect(status["questions"]["open"], [])
+    assert status["questions"]["ended"][0]["outcome"] in ("timed_out", "cancelled")
 
 
 CHECKS = (
-    a_confirm_is_relayed_to_the_editor,
+    a_question_is_a_result_and_its_answer_the_call_again,
+    without_the_modern_era_a_question_is_a_request,
     a_person_who_declines_is_not_a_policy,
-    it_falls_back_to_the_handshake_when_discovery_is_refused,
+    a_person_who_declines_in_the_legacy_era_is_not_a_policy,
+    questions_asked_together_are_answered_together,
+    a_question_of_a_cancelled_turn_is_a_time_out,
 )

@@ -40,11 +40,12 @@ LONGEST_PATH = 100  # of a socket; some systems take 103 bytes
 class Injected:
     """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`."""
 
-    def __init__(self, begin: Callable[[Host, TaskGroup], Desk], *, park: float, patience: float | None) -> None:
-        """`park` and `patience` as in `McpSession`."""
+    def __init__(self, begin: Callable[[Host, TaskGroup], Desk], *, park: float, patience: float | None, modern: bool) -> None:
+        """`park` and `patience` as in `McpSession`, `modern` as in `McpServer`."""
         self._begin = begin
         self._park = park
         self._patience = patience
+        self._modern = modern
         self._sessions: dict[str, EditorSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
@@ -123,7 +124,7 @@ class Injected:
             return McpSession(server, settle, park=self._park, patience=self._patience)
 
         async with anyio.create_task_group() as tasks:
-            server = McpServer(begin, tasks)
+            server = McpServer(begin, tasks, modern=self._modern)
             server.link = Link(Peer(), source, sink, on_message=server.on_message, withdraw=withdraw)
             try:
                 await server.link.run()

@@ -82,14 +82,15 @@ class Leg:
 
 
 class McpServer:
-    """One connection. `begin(server)` makes its session; calls run in `tasks`."""
+    """One connection. `begin(server)` makes its session; calls run in `tasks`. Without `modern`, hosts that look for that era find the other."""
 
-    def __init__(self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup) -> None:
+    def __init__(self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup, *, modern: bool = True) -> None:
         self.tasks = tasks
         self.audience = Audience()
         self.client = self._legacy = Client(LATEST, {}, None)  # as it showed itself last, and by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
+        self._speaks_modern = modern
         self._handshaken = False
         self._running: dict[Id, Leg] = {}
         self._link: Link
@@ -126,6 +127,8 @@ class McpServer:
 
     def _is_modern(self, method: str, params: Params) -> bool:
         """By its envelope; without one, by what only this era has, or by what the host spoke before: a handshake can always begin."""
+        if not self._speaks_modern:
+            return False
         if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
             return True
         return self.client.modern and not self._handshaken and method != "initialize"
