@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.acp import acp
 from bench.client import Broken
 from bench.endurance import endurance, flood, shout, together
+from bench.modern import modern, parked
 from bench.start import busy, memory, start
 from bench.subjects import Bench
 from bench.table import Row, as_markdown, as_text
@@ -26,6 +27,8 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
     "memory": memory,
     "calls": calls,
     "questions": questions,
+    "modern": modern,
+    "parked": parked,
     "together": together,
     "endurance": endurance,
     "flood": flood,

@@ -27,6 +27,11 @@ CPU_OF_PROCESS = 2  # Linux: a process's CPU clock has its number in it (MAKE_PR
 
 ANSWER = {"action": "accept", "content": {"confirmed": True}}
 PROTOCOL = "2025-11-25"
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+}
 
 
 class Broken(Exception):
@@ -146,6 +151,25 @@ class Client:
     def tool(self, name: str, arguments: Mapping[str, Json]) -> tuple[float, Json]:
         """One call of a tool: (seconds, result)."""
         return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    def call_modern(self, name: str, arguments: Mapping[str, Json], asked: Json = None) -> tuple[int, float]:
+        """Send a 2026-07-28 `tools/call`: (its id, when it left). `asked` is a result that asked for input: every question in it is answered."""
+        params: dict[str, Json] = {"name": name, "arguments": arguments, "_meta": MODERN}
+        if asked is not None:
+            params |= {"requestState": asked["requestState"], "inputResponses": dict.fromkeys(asked["inputRequests"], ANSWER)}
+        return self.ask_for("tools/call", params)
+
+    def gather(self, ids: set[int]) -> list[Json]:
+        """The results of all these requests, in the order in which they come."""
+        results = []
+        while ids:
+            _, message = self.receive()
+            if "id" in message and "method" not in message:
+                ids.remove(message["id"])
+                if "result" not in message:
+                    raise self._broken(f"answered an error: {message}")
+                results.append(message["result"])
+        return results
 
     def greet(self) -> tuple[float, float, list[Json]]:
         """`initialize` and `tools/list`: (seconds from spawn to the first reply, to the second, the tools)."""

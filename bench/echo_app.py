@@ -25,6 +25,7 @@ class Asking:
     """A call that waits for answers: questions still to be asked, still open, and answered with a yes."""
 
     call: Json
+    operation: Json
     to_come: int
     open: int = 0
     confirmed: int = 0
@@ -52,19 +53,19 @@ class EchoApp:
         elif method == "capabilities/list":
             _send({"id": id, "result": _CAPABILITIES})
         elif method == "capabilities/call":
-            self._call(id, message["params"]["capability"], message["params"]["params"])
+            self._call(id, **message["params"])
         elif id is not None:
             _send({"id": id, "result": {}})
 
-    def _call(self, id: Json, capability: str, params: Json) -> None:
+    def _call(self, id: Json, capability: str, params: Json, options: Json) -> None:
         if capability == "echo":
             _send({"id": id, "result": {"success": True, "data": params["text"]}})
         elif capability == "ask":
-            asking = Asking(id, params["count"])
+            asking = Asking(id, options["callId"], params["count"])
             for _ in range(min(params["count"], params["together"])):
                 self._ask(asking)
         elif capability == "flood":
-            self._flood(id, params)
+            self._flood(id, params, options["callId"])
         else:
             for number in range(params["count"]):
                 _send({"method": f"notifications/shouted/{number}", "params": {"words": "x" * params["size"]}})
@@ -76,7 +77,7 @@ class EchoApp:
         self._asked[f"q{self._serial}"] = asking
         asking.to_come -= 1
         asking.open += 1
-        _send({"id": f"q{self._serial}", "method": "elicitation/confirm", "params": {"prompt": "Go on?"}})
+        _send({"id": f"q{self._serial}", "method": "elicitation/confirm", "params": {"prompt": "Go on?", "operationId": asking.operation}})
 
     def _answered(self, id: str, response: Json) -> None:
         asking = self._asked.pop(id)
@@ -87,8 +88,8 @@ class EchoApp:
         elif not asking.open:
             _send({"id": asking.call, "result": {"success": True, "data": {"confirmed": asking.confirmed}}})
 
-    def _flood(self, id: Json, params: Json) -> None:
-        asking = Asking(id, params["questions"])
+    def _flood(self, id: Json, params: Json, operation: Json) -> None:
+        asking = Asking(id, operation, params["questions"])
         every = params["count"] // params["questions"]
         batch: list[Json] = []
         for number in range(params["count"]):

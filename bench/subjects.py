@@ -15,11 +15,13 @@ HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
 
 BRIDGE, SCRIPT, SDK, PUMP = "python -m abp_bridge serve", "abp-bridge serve", "SDK server", "pump"
+SDK_MODERN = "SDK server, modern"
 
 COMMANDS: dict[str, Sequence[str]] = {
     BRIDGE: [PYTHON, "-m", "abp_bridge", "serve"],
     SCRIPT: [str(Path(PYTHON).with_name("abp-bridge")), "serve"],
     SDK: [PYTHON, str(HERE / "baselines" / "sdk_server.py")],
+    SDK_MODERN: [PYTHON, str(HERE / "baselines" / "sdk_modern.py")],
     PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), PYTHON, str(HERE / "baselines" / "echo_server.py")],
 }
 
