@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
         help="the bridge itself, on stdin and stdout, for an MCP host to launch",
-        description="The stdio bridge: an MCP server (2025-06-18 and 2025-11-25). Hosts launch it; it is not for typing at.",
+        description="The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP agent. Hosts launch it; "
+        "it is not for typing at.",
     )
     _add_app_options(serve)
     serve.set_defaults(run=_serve)

@@ -1,4 +1,4 @@
-"""The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions 2025-06-18 and 2025-11-25."""
+"""The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions 2025-06-18, 2025-11-25 and 2026-07-28."""
 
 from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 from abp_bridge.protocols.mcp.elicitation import (

@@ -1,0 +1,199 @@
+"""Whatever an app and a modern host do, in whatever order: each question gets one answer, the first, and nobody waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from anyio import wait_all_tasks_blocked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abp_bridge.core.capability import CallResult
+from abp_bridge.hosts.contract import Ended, HostAway, SurfaceRefused
+from abp_bridge.hosts.mcp.calls import MAX_ASKED, Calls, Held, Patience
+from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.server import Leg, Refusal
+from abp_bridge.protocols.mcp_modern import MAX_ROUNDS
+
+Json = Any
+
+CLIENT = Client("2026-07-28", {}, {}, modern=True)
+ARGUMENTS = {"capability": "work"}
+DONE = Ended(CallResult("done"))
+
+
+class AppCall:
+    """The call of an app that the test plays."""
+
+    id = "call-1"
+    settle = 0.0
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    async def wait(self) -> Ended:
+        raise NotImplementedError
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
+
+
+class Play:
+    """One call from its first request to its end; `states` are what the host was given to come back with."""
+
+    def __init__(self, tasks: Any) -> None:
+        self.tasks = tasks
+        self.app = AppCall()
+        self.held: Held
+        self.calls = Calls(tasks, limit=600.0, patience=lambda leg: Patience(600.0), tell=lambda leg, progress: None)
+        self.states: list[str] = []
+        self.results: list[Json] = []
+        self.asked: list[str] = []  # the keys, in the order of asking
+        self.delivered: dict[str, Json] = {}  # what the host brought first for each that was open
+        self.answers: dict[str, list[Json]] = {}  # what the app got
+        self.legs: list[Leg] = []
+
+    async def begin(self) -> None:
+        async def start(held: Held, on_progress: Any) -> Any:
+            self.held = held
+            return self.app
+
+        await self._leg(lambda leg: self.calls.begin("abp_call", ARGUMENTS, leg, start))
+
+    async def ask(self) -> None:
+        number = len(self.asked) + 1
+        self.asked.append(f"q{number}")
+        self.tasks.start_soon(self._ask, f"q{number}")
+        await wait_all_tasks_blocked()
+
+    async def _ask(self, key: str) -> None:
+        try:
+            answer: Json = await self.held.ask("elicitation/create", {"message": key})
+        except (HostAway, SurfaceRefused) as problem:
+            answer = problem
+        self.answers.setdefault(key, []).append(answer)
+
+    async def come_back(self, which: int, keys: list[int], action: str) -> None:
+        state = self.states[which % len(self.states)]
+        answers: dict[str, Mapping[str, Json]] = {f"q{key}": {"action": action} for key in keys}
+        for key, answer in answers.items():
+            if key in self.held.pending:
+                self.delivered.setdefault(key, answer)
+        await self._leg(lambda leg: self.calls.resume("abp_call", ARGUMENTS, leg, state, answers))
+
+    async def _leg(self, attach: Any) -> None:
+        leg = Leg(len(self.legs), CLIENT)
+        self.legs.append(leg)
+
+        async def run() -> None:
+            with leg.scope:
+                result = await attach(leg)
+                self.results.append(result)
+                if "requestState" in result:
+                    self.states.append(result["requestState"])
+
+        self.tasks.start_soon(run)
+        await wait_all_tasks_blocked()
+
+    async def end(self) -> None:
+        if self.held.ended is None:
+            self.held.end(DONE)
+        await wait_all_tasks_blocked()
+
+    def check(self) -> None:
+        assert all(len(got) == 1 for got in self.answers.values()), "a question was answered twice"
+        for key, answer in self.delivered.items():
+            assert self.answers[key] == [answer], "the first answer that came for an open question is its answer"
+        waiting = set(self.asked) - set(self.answers)
+        assert waiting == set(self.held.pending)
+        assert not waiting or self.held.ended is None, "a question outlived its call"
+        assert not (waiting and self.held.legs), "the host waits, and is not told what is asked"
+        for result in self.results:
+            if result.get("resultType") == "input_required":
+                assert 0 < len(result["inputRequests"]) <= MAX_ASKED
+        assert self.app.cancelled == []
+
+
+STEPS = st.one_of(
+    st.just(("ask",)),
+    st.just(("ask",)),
+    st.tuples(st.just("come_back"), st.integers(0, 40), st.lists(st.integers(1, 8), max_size=4, unique=True), st.sampled_from(["accept", "decline"])),
+    st.tuples(st.just("come_back"), st.integers(0, 40), st.lists(st.integers(1, 8), max_size=4, unique=True), st.sampled_from(["accept", "decline"])),
+    st.just(("end",)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            play = Play(tasks)
+            await play.begin()
+            await play.ask()
+            for step, *arguments in steps:
+                await getattr(play, step)(*arguments)
+                play.check()
+            await play.end()
+            await play.come_back(len(play.states) - 1, [], "accept")
+            play.check()
+            assert not play.held.pending
+            assert play.results[-1]["content"] == [{"type": "text", "text": "done"}], "whoever comes back gets the result"
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("asked_before", [0, 1, 2])
+@pytest.mark.parametrize("shutdown", [True, False], ids=["by the end of the session", "by the host"])
+def test_a_cancelled_leg_ends_the_call_that_it_waits_for(asked_before: int, shutdown: bool) -> None:
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            play = Play(tasks)
+            await play.begin()
+            for _ in range(asked_before):
+                await play.ask()
+                await play.come_back(len(play.states) - 1, [len(play.asked)], "accept")
+            (leg,) = play.held.legs
+            leg.scope.cancel() if shutdown else leg.cancel("the host cancelled the call")
+            await wait_all_tasks_blocked()
+            assert play.held.legs == []
+            assert play.app.cancelled != []
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+
+
+def test_no_host_sees_more_rounds_than_it_takes() -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            play = Play(tasks)
+            await play.begin()
+            for number in range(1, MAX_ROUNDS + 1):
+                await play.ask()
+                await play.come_back(number - 1, [number], "accept")
+            await play.ask()
+            assert len(play.states) == MAX_ROUNDS
+            assert "abp_wait" in play.results[-1]["content"][0]["text"]
+            await play.end()
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+
+
+def test_a_state_of_another_calls_is_refused() -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            one, other = Play(tasks), Play(tasks)
+            for play in (one, other):
+                await play.begin()
+                await play.ask()
+            with pytest.raises(Refusal, match="not made here"):
+                await other.calls.resume("abp_call", ARGUMENTS, Leg(9, CLIENT), one.states[0], {})
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
