@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -895,6 +896,28 @@ def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signa
             host.process.send_signal(end)
             host.process.wait(2.5)
     assert no_process_left(mark)
+
+
+def test_a_host_that_signals_every_process_finds_no_file_left(mark: str) -> None:
+    """Some hosts end a server with all its descendants: then Playwright's driver takes nothing away."""
+    with TemporaryDirectory(dir="/tmp") as folder, RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark, "TMPDIR": folder}) as host:
+        host.initialize(elicitation={})
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        assert len(os.listdir(folder)) == 1
+        for process in marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+        assert host.process.wait(PATIENCE) == 0
+        assert os.listdir(folder) == []
+    assert no_process_left(mark)
+
+
+def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with RawHost("--app", "demo:page", env={"TMPDIR": str(folder)}) as host:
+        host.initialize(elicitation={})
+        assert not host.request("tools/call", {"name": "abp_connect", "arguments": {}})["result"]["isError"]
 
 
 async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:

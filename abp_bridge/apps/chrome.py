@@ -10,8 +10,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from abp_bridge.settings import Settings, SettingsError, read_settings
 
 GRACE = 0.6  # seconds to close in, before what is left is killed
 KILLED = 0.25  # seconds for the killed to be gone
+LONGEST_PATH = 55  # of that folder; a socket's path has at most 103 bytes on some systems
+SWEEPS = (0, 0.01, 0.05, 0.2)  # seconds before each attempt to take their files away
 
 _NAMES = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
@@ -77,12 +80,13 @@ class _Ending:
 
     def __init__(self) -> None:
         self.browser: Browser | None = None
+        self._folder = _folder()
         self._manager = async_playwright()
         self._group: int | None = None
 
     async def start(self) -> Playwright:
         """Start the driver. Cancelling this does not leave it behind: once begun, it is started and then ended, if need be later."""
-        starting = asyncio.ensure_future(self._manager.start())
+        starting = asyncio.ensure_future(self._start())
         try:
             return await asyncio.shield(starting)
         except BaseException:
@@ -92,6 +96,11 @@ class _Ending:
             with anyio.move_on_after(GRACE, shield=True):
                 await asyncio.shield(ending)
             raise
+
+    async def _start(self) -> Playwright:
+        async with _starting:
+            with _temporary_files_in(self._folder):
+                return await self._manager.start()
 
     async def _end_started(self, starting: asyncio.Future[Playwright]) -> None:
         with suppress(Exception):  # nobody is left to tell
@@ -116,6 +125,7 @@ class _Ending:
                     await self.browser.close()
             await self._manager.__aexit__()
         await self._kill()
+        await self._sweep()
 
     async def _kill(self) -> None:
         # Playwright has no public name for its driver's process. Where it is not found here, the driver ends a little later, when its stdin has.
@@ -125,14 +135,51 @@ class _Ending:
         lost: Any = getattr(transport, "on_error_future", None)
         if lost is not None and lost.done():
             lost.exception()  # that a driver died is known by now; nobody else asks for it
-        if node is None or node.returncode is not None:
+        if node is None or node.returncode == 0:
             return
         if self._group is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, signal.SIGKILL)
+        if node.returncode is not None:
+            return
         node.kill()
         with anyio.move_on_after(KILLED):
             await node.wait()
+
+    async def _sweep(self) -> None:
+        """Take its files away: a driver that was killed has not, and what is being killed may still write."""
+        for pause in SWEEPS:
+            await anyio.sleep(pause)
+            if _removed(self._folder):
+                break
+
+
+def _folder() -> str:
+    """A folder for the files of one browser, near enough to the root for the sockets that Chromium makes in it."""
+    folder = tempfile.mkdtemp(prefix="abp-")
+    if len(os.fsencode(folder)) > LONGEST_PATH:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="abp-", dir="/tmp")
+    return folder
+
+
+def _removed(folder: str) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.exists(folder)
+
+
+_starting = asyncio.Lock()
+
+
+@contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Playwright's driver takes its environment from ours, and from that the place of its files and the browser's."""
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = folder
+    try:
+        yield
+    finally:
+        os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)
 
 
 _ending_late: set[asyncio.Future[None]] = set()  # the event loop keeps no reference to them

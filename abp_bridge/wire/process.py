@@ -57,6 +57,9 @@ class Child:
         self.heard.set()
 
 
+_OURS = dict(os.environ)  # as it was given to us: it may be changed for a moment, for somebody else's child
+
+
 @asynccontextmanager
 async def spawn(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, overhear: Callable[[bytes], None] = lambda data: None
@@ -71,7 +74,9 @@ async def spawn(
     our_in, child_out = os.pipe()
     source, sink = Source(our_in), Sink(our_out)
     try:
-        process = await anyio.open_process([*_leash(), *command], stdin=child_in, stdout=child_out, env=env, cwd=cwd, start_new_session=True)
+        process = await anyio.open_process(
+            [*_leash(), *command], stdin=child_in, stdout=child_out, env=_OURS if env is None else env, cwd=cwd, start_new_session=True
+        )
     except BaseException:
         source.close()
         sink.close()

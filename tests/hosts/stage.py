@@ -176,7 +176,7 @@ class Stage:
                         os.kill(process, signal.SIGKILL)
                 raise AssertionError(f"left behind: {processes}")
             time.sleep(0.05)
-        folders = [path.name for path in self.temporary.glob("abp-*")]
+        folders = [path.name for path in self.temporary.iterdir() if path.name.startswith(("abp-", "playwright"))]
         assert not folders, f"left behind: {folders}"
 
     def _processes(self) -> dict[int, str]:
