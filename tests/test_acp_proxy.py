@@ -134,6 +134,7 @@ async def test_two_writers_never_mix_their_lines() -> None:
             await outlet.forward(b'{"theirs":%d' % number)
             await anyio.lowlevel.checkpoint()
             await outlet.forward(b"}\n")
+            await anyio.lowlevel.checkpoint()
         ours.close()
 
     with anyio.fail_after(PATIENCE):
@@ -706,12 +707,16 @@ async def test_a_question_that_is_too_deep_to_be_ours_passes() -> None:
         assert said["error"]["message"] == "elicitation/create"
 
 
+def deep(levels: int) -> Callable[[str, str], bytes]:
+    return lambda id, yes: b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
+
+
 ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
     "no version": (lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()), "accept"),
     "NaN beside it": (lambda id, yes: b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n' % (yes[1:].encode(), id.encode()), "accept"),
     "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
     "no UTF-8": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(), "cancel"),
-    "too deep": (lambda id, yes: b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * 5_000, b"]" * 5_000), "cancel"),
+    **{f"{levels} deep": (deep(levels), "cancel") for levels in (140, 950, 5_000)},
 }
 
 

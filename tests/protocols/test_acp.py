@@ -405,3 +405,10 @@ def test_what_the_agent_says_is_a_message() -> None:
 def test_the_referee_sees_what_the_sdk_would_lose() -> None:
     with pytest.raises(AssertionError, match="does not know all of"):
         check_value(types.PromptResponse, {"stopReason": "end_turn", "mood": "good"})
+
+
+def test_a_request_is_taken_back_by_its_id() -> None:
+    method, params = acp.withdraw("abp-1", "no longer needed")
+    assert method == "$/cancel_request"
+    check_params(method, params)
+    assert params == {"requestId": "abp-1"}

@@ -161,7 +161,7 @@ class Proxy:
             return line
         method, id = message.get("method"), message.get("id")
         if method is None and isinstance(id, str) and id.startswith(self._prefix):
-            said = {word: message[word] for word in ("result", "error") if word in message}
+            said = {word: message[word] for word in ("result", "error") if word in message and not deeper(message, MAX_DEPTH)}
             await self._editor.take({"id": id, **(said or {"error": NO_ANSWER})})
             return b""
         look = _EDITOR.get(method) if isinstance(method, str) else None
