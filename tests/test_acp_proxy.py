@@ -536,6 +536,9 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
         (said,) = await play(editor, session, {"burst": CONFIRM["elicit"], "count": 101})
         assert said["error"]["message"] == "100 questions of this agent are open already"
         assert len(editor.wire.sent("session/request_permission")) == len(editor.wire.sent("$/cancel_request")) == 100
+        editor.handler = pressing("Yes")
+        (said,) = await play(editor, session, CONFIRM)
+        assert said["content"] == {"ok": True}, "those are over"
 
 
 @pytest.mark.anyio
