@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from abp_bridge.core.text import label
 from abp_bridge.hosts.acp.proxy import Proxy
 from abp_bridge.serve import watch
 from abp_bridge.settings import Settings
@@ -56,7 +57,7 @@ async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Sour
                 editor,
                 (agent.source, agent.sink),
                 prefix=f"abp-{os.urandom(4).hex()}-",
-                command=os.path.basename(command[0]),
+                command=label(os.path.basename(command[0])) or "the agent",
                 asking=lambda host: _asking(settings, host),
                 injected=injected,
             )

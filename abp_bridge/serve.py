@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -52,7 +53,7 @@ class _Door:
 
     def __init__(self, settings: Settings, tasks: TaskGroup) -> None:
         self.link: Link
-        self.bridges: list[Bridge] = []
+        self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
         self._withdraw = withdraw
         self._settings = settings
         self._tasks = tasks
@@ -70,10 +71,11 @@ class _Door:
         return self._withdraw(id, reason)
 
     def _acp(self) -> AcpServer:
-        from abp_bridge.hosts.acp import server
+        from abp_bridge.hosts.acp.server import AcpServer
+        from abp_bridge.protocols import acp
 
-        self._withdraw = server.withdraw
-        return server.AcpServer(self._acp_session, self._tasks)
+        self._withdraw = acp.withdraw
+        return AcpServer(self._acp_session, self._tasks)
 
     def _acp_session(self, link: Link, id: str, client: Mapping[str, Any]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
@@ -92,8 +94,9 @@ class _Door:
         from abp_bridge.apps.targets import make_app
         from abp_bridge.bridge import Bridge
 
-        self.bridges.append(Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings)))
-        return self.bridges[-1]
+        bridge = Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings))
+        self.bridges.add(bridge)
+        return bridge
 
 
 async def watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

@@ -47,6 +47,7 @@ RESULTS: dict[str, Any] = {
     "session/fork": types.ForkSessionResponse,
     "session/list": types.ListSessionsResponse,
     "session/close": types.CloseSessionResponse,
+    "session/delete": types.DeleteSessionResponse,
     "session/set_mode": types.SetSessionModeResponse,
     "session/request_permission": types.RequestPermissionResponse,
     "elicitation/create": types.CreateElicitationResponse,

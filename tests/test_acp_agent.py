@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -20,7 +22,10 @@ from anyio.from_thread import start_blocking_portal
 from harness import PATIENCE, SERVE, environment
 
 from abp_bridge.core.notice import Event, Notice
+from abp_bridge.hosts.acp.aside import Aside, Outlet
 from abp_bridge.hosts.acp.session import AcpSession
+from abp_bridge.serve import _Door
+from abp_bridge.settings import read_settings
 from abp_bridge.wire.jsonrpc import Peer
 from abp_bridge.wire.link import Link
 
@@ -718,6 +723,57 @@ async def test_a_question_outside_of_a_prompt_is_refused_with_the_reason(tmp_pat
         assert (answer["id"], answer["result"]["error"]["code"]) == ("q", "NOT_SUPPORTED")
         assert "no prompt is running" in answer["result"]["error"]["message"]
         assert person.wire.sent("elicitation/create") == []
+
+
+@pytest.mark.parametrize("ending", ["it ends", *CANCELS])
+async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(tmp_path: Path, ending: str) -> None:
+    """Clients show nothing outside of a turn; and that it ended is nobody's answer."""
+    async with puppets(tmp_path) as made, session("--app", made.target, "--app", f"{made.target} 2") as (person, id):
+        turn = await person.start(id, "/connect")
+        first = await made.app()
+        await first.open("work")
+        second = await made.app()
+        await first.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+        asked = await person.asked("session/request_permission")
+        if ending in CANCELS:
+            await person.notify(*CANCELS[ending](id, turn))
+        else:
+            await second.open("work")
+        ended = await person.response(turn)
+        assert person.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        assert person.wire.sent()[-1] == ended
+        answer = (await first.next())["result"]
+        said = ("USER_CANCELLED", "the user cancelled the turn") if ending in CANCELS else ("CANCELLED", "the turn ended")
+        assert (answer["error"]["code"], answer["error"]["message"]) == said
+        assert answer["metadata"]["answeredBy"] == "nobody"
+
+
+async def test_what_a_closed_session_had_is_not_kept() -> None:
+    async with anyio.create_task_group() as tasks:
+        door = _Door(read_settings({}), tasks)
+        person = Aside(Peer(), Outlet(Nowhere()), on_message=door.on_message)
+        door.link = person.link
+        tasks.start_soon(door.link.run)
+        await person.take({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+        await person.take({"id": 2, "method": "session/new", "params": {"cwd": "/"}})
+        await anyio.wait_all_tasks_blocked()
+        assert len(door.bridges) == 1
+        await person.take({"id": 3, "method": "session/close", "params": {"sessionId": f"abp-session-{os.getpid()}-1"}})
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        assert len(door.bridges) == 0
+        tasks.cancel_scope.cancel()
+
+
+class Nowhere:
+    """Where everything can be written."""
+
+    def offer(self, data: bytes | memoryview) -> int:
+        return len(data)
+
+    async def writable(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -23,10 +25,20 @@ from harness import PATIENCE, environment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.hosts.acp import lines
-from abp_bridge.hosts.acp.aside import Outlet
+from abp_bridge.hosts.acp import injected, lines, relay
+from abp_bridge.hosts.acp.aside import MAX_HELD, Aside, Outlet
+from abp_bridge.hosts.acp.editor import EditorSession
+from abp_bridge.hosts.acp.injected import LONGEST_TOKEN, MAX_STRANGERS
+from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.contract import Desk
+from abp_bridge.wire.jsonrpc import Peer
 
 Json = Any
+
+
+def compact(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
 
 ACP = (sys.executable, "-m", "abp_bridge", "acp")
 APPS = Path(__file__).with_name("apps")
@@ -112,36 +124,48 @@ def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> N
 
 @pytest.mark.anyio
 async def test_two_writers_never_mix_their_lines() -> None:
-    """The sink takes a few bytes at a time; whoever began a line ends it."""
+    """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a line ends it."""
     outlet = Outlet(sink := Narrow())
-
-    async def ours() -> None:
-        for number in range(200):
-            left = memoryview(b"o%03d" % number * 5 + b"\n")
-            while left:
-                left = left[outlet.offer(left) :]
-                if left:
-                    await outlet.writable()
+    ours = Aside(Peer(), outlet, on_message=lambda message: None)
 
     async def theirs() -> None:
         for number in range(200):
-            await outlet.forward(b"t%03d" % number * 3)
+            ours.link.notify("ours", {"number": number})
+            await outlet.forward(b'{"theirs":%d' % number)
             await anyio.lowlevel.checkpoint()
-            await outlet.forward(b"!\n")
+            await outlet.forward(b"}\n")
+            await anyio.lowlevel.checkpoint()
+        ours.close()
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ours)
+            tasks.start_soon(ours.link.run)
             tasks.start_soon(theirs)
-    written = bytes(sink.written).splitlines()
-    assert [line for line in written if line[:1] == b"o"] == [b"o%03d" % number * 5 for number in range(200)]
-    assert [line for line in written if line[:1] == b"t"] == [b"t%03d" % number * 3 + b"!" for number in range(200)]
+    written = [json.loads(line) for line in bytes(sink.written).splitlines()]
+    assert [line["theirs"] for line in written if "theirs" in line] == list(range(200))
+    assert [line["params"]["number"] for line in written if "method" in line] == list(range(200))
+
+
+@pytest.mark.anyio
+async def test_a_line_that_we_give_up_in_the_middle_is_ended_before_the_next() -> None:
+    outlet = Outlet(sink := Narrow())
+    ours = Aside(Peer(), outlet, on_message=lambda message: None)
+    ours.link.notify("ours")
+    assert len(sink.written) == 3
+    ours.link.close()
+    with anyio.fail_after(PATIENCE):
+        await outlet.forward(b"{}\n")
+        await outlet.forward(b"{}\n")
+    assert bytes(sink.written) == b'{"jsonrpc":"2.0","method":"ours"}\n{}\n{}\n'
 
 
 class Narrow:
+    """Takes three bytes, then seven each time it has been waited for; by one at a time."""
+
     def __init__(self) -> None:
         self.written = bytearray()
         self._room = 3
+        self._awaited = False
 
     def offer(self, data: bytes | memoryview) -> int:
         taken, self._room = min(len(data), self._room), max(0, self._room - len(data))
@@ -149,10 +173,41 @@ class Narrow:
         return taken
 
     async def writable(self) -> None:
+        assert not self._awaited
+        self._awaited = True
         await anyio.lowlevel.checkpoint()
+        self._awaited = False
         self._room = 7
 
     def close(self) -> None: ...
+
+
+@pytest.mark.anyio
+async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> None:
+    aside = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None)
+    taken: list[int] = []
+
+    async def take() -> None:
+        for number in range(4):
+            await aside.take({"method": "x", "params": {"pad": "y" * (MAX_HELD // 2)}})
+            taken.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        await anyio.wait_all_tasks_blocked()
+        assert taken == [0]
+        for count in (2, 3):
+            await aside.receive()
+            await anyio.wait_all_tasks_blocked()
+            assert len(taken) == count
+        aside.close()
+    assert len(taken) == 4
+
+
+def test_a_line_that_never_ends_is_not_held() -> None:
+    cutter, part = lines.Cutter(), b"x" * 2**20
+    passed = sum(len(block) for _ in range(66) for block, _ in cutter.cut(part))
+    assert passed > 64 * 2**20
 
 
 json_objects = st.dictionaries(
@@ -343,6 +398,29 @@ async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
         assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
 
 
+WHO_ENDED = {
+    "the agent": ("_go", ("withdrawn", "the agent ended the turn")),
+    "the user": ("session/cancel", ("cancelled", "the user cancelled the turn")),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("who", WHO_ENDED)
+async def test_nobody_is_said_to_have_answered_what_ended_with_its_turn(who: str) -> None:
+    """However fast it ended: the person floor is a minute."""
+    method, expected = WHO_ENDED[who]
+    async with proxied("--app", "demo", env={"ABP_PERSON_FLOOR": "60000"}) as editor:
+        session = await opened(editor)
+        arguments = {"capability": "demo.ask", "params": {"request": {"method": "elicitation/confirm", "params": {"message": "Sure?"}}}}
+        prompt = await editor.start(session, json.dumps([{"call": "abp_call", "arguments": arguments, "and": "leave"}, {"wait": True}]))
+        await editor.asked("session/request_permission")
+        await editor.notify(method, {"sessionId": session})
+        await editor.response(prompt)
+        (said,) = await play(editor, session, {"call": "abp_status"})
+        (ended,) = json.loads(said["text"])["questions"]["ended"]
+        assert (ended["outcome"], ended["reason"], ended["answeredBy"]) == (*expected, "nobody")
+
+
 @pytest.mark.anyio
 async def test_a_question_does_not_outlive_its_prompt() -> None:
     """It is taken down before the editor hears that the prompt has ended, and what the app asks then is not shown."""
@@ -434,6 +512,79 @@ async def test_an_editor_that_shows_no_labels_is_asked_yes_or_no() -> None:
         assert all(labels(step) == ["Yes", "No"] for step in editor.wire.sent("session/request_permission"))
 
 
+@pytest.mark.anyio
+async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
+    async with proxied(handler=pressing("Yes"), env={"ABP_PERSON_FLOOR": "60000"}) as editor:
+        session = await opened(editor)
+        (said,) = await play(editor, session, CONFIRM)
+        assert (said["action"], said.get("content"), said["_meta"]["abp"]["answeredBy"]) == ("cancel", None, "host-policy")
+        assert "no person was asked" in said["_meta"]["abp"]["reason"]
+
+
+@pytest.mark.anyio
+async def test_an_agents_question_that_nobody_answers_ends() -> None:
+    async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as editor:
+        session = await opened(editor)
+        (said,) = await play(editor, session, CONFIRM)
+        assert (said["action"], said["_meta"]["abp"]["reason"]) == ("cancel", "nobody answered within 0.001 s")
+
+
+@pytest.mark.anyio
+async def test_an_agent_has_a_hundred_questions_at_once() -> None:
+    async with proxied() as editor:
+        session = await opened(editor)
+        (said,) = await play(editor, session, {"burst": CONFIRM["elicit"], "count": 101})
+        assert said["error"]["message"] == "100 questions of this agent are open already"
+        assert len(editor.wire.sent("session/request_permission")) == len(editor.wire.sent("$/cancel_request")) == 100
+        editor.handler = pressing("Yes")
+        (said,) = await play(editor, session, CONFIRM)
+        assert said["content"] == {"ok": True}, "those are over"
+
+
+@pytest.mark.anyio
+async def test_an_agent_may_use_an_id_again() -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"sessionId": "s1", **CONFIRM["elicit"]}})
+    async with proxied(handler=pressing("Yes", "No")) as editor:
+        session = await opened(editor)
+        said = await play(editor, session, *[{"line": line, "id": "q"}] * 2)
+        assert [each["result"]["content"] for each in said] == [{"ok": True}, {"ok": False}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
+async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
+    async with proxied(*arguments, handler=pressing("Yes")) as editor:
+        await editor.initialize()
+        result = await editor.request("session/new", {"cwd": "/", "mcpServers": [], "_meta": {"ask": CONFIRM["elicit"]}})
+        early = result["_meta"]["early"]["result"]
+        assert (early["action"], "no prompt is running" in early["_meta"]["abp"]["reason"]) == ("cancel", True)
+        (said,) = await play(editor, result["sessionId"], CONFIRM)
+        assert said["content"] == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_a_session_that_is_opened_twice_is_one() -> None:
+    async with proxied("--app", "demo", handler=pressing("Yes")) as editor:
+        await editor.initialize()
+        for _ in range(2):
+            await editor.request("session/new", {"cwd": "/", "mcpServers": [], "_meta": {"name": "only"}})
+        assert (await ask(editor, "only", "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
+
+
+@pytest.mark.anyio
+async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> None:
+    hidden = '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":{"title":"\\u200b\\u2060","name":"Ann","version":"1"}}}'
+    elicit = {"sessionId": "s", **CONFIRM["elicit"]}
+    asks = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": elicit})
+    agent = f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\ninput()"
+    async with client("--", sys.executable, "-c", agent, command=ACP) as editor:
+        await editor.initialize()
+        await editor.start("s", "")
+        asked = await editor.asked("session/request_permission")
+        assert asked["params"]["toolCall"]["title"].startswith("Ann asks")
+        await editor.send({"id": asked["id"], "result": CANCELLED})
+
+
 REFUSED = [
     ("free text", form(name={"type": "string"}), "free text"),
     ("an address", {"elicit": {"mode": "url", "message": "Sign in", "url": "https://example.test/", "elicitationId": "e"}}, "no addresses"),
@@ -471,6 +622,7 @@ async def test_optional_text_beside_a_choice_stays_empty_and_both_are_told() -> 
         assert said["_meta"]["abp"]["notAsked"] == ["other"]
         (step,) = editor.wire.sent("session/request_permission")
         assert "What stays empty: Other" in step["toolCall"]["content"][0]["content"]["text"]
+        assert step["toolCall"]["title"] == "fake asks: Well? colour"
 
 
 @pytest.mark.anyio
@@ -525,6 +677,78 @@ async def test_an_odd_answer_is_a_cancel(answer: Json, reason: str) -> None:
         assert reason in said["_meta"]["abp"]["reason"]
 
 
+QUESTION = {"sessionId": "s1", **CONFIRM["elicit"]}
+PADDED = compact({**QUESTION, "message": "Well?" + "x" * 17_000_000})
+ODD_QUESTIONS = {
+    "numbers that JSON has not": '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+    + compact(QUESTION).replace('"boolean"', '"boolean","maximum":Infinity,"x":NaN,"y":1e999')
+    + "}",
+    "no version": '{"id":"q","method":"elicitation/create","params":' + compact(QUESTION) + "}",
+    "17 MB, the id last": '{"jsonrpc":"2.0","params":' + PADDED + ',"method":"elicitation/create","id":"q"}',
+    "no session, but a prompt": '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+    + compact({**QUESTION, "sessionId": None, "requestId": 3})
+    + "}",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", ODD_QUESTIONS)
+async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> None:
+    async with proxied(handler=pressing("Yes")) as editor:
+        session = await opened(editor)
+        (said,) = await play(editor, session, {"line": ODD_QUESTIONS[case], "id": "q"})
+        assert said["result"]["content"] == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_a_question_that_is_too_deep_to_be_ours_passes() -> None:
+    deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * 140 + "]" * 140)
+    async with proxied(handler=lambda method, params: Failed(-32601, method)) as editor:
+        session = await opened(editor)
+        line = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":' + deep + "}"
+        (said,) = await play(editor, session, {"line": line, "id": "q"})
+        assert said["error"]["message"] == "elicitation/create"
+
+
+def deep(levels: int) -> Callable[[str, str], bytes]:
+    return lambda id, yes: b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
+
+
+ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
+    "no version": (lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()), "accept"),
+    "NaN beside it": (lambda id, yes: b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n' % (yes[1:].encode(), id.encode()), "accept"),
+    "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
+    "no UTF-8": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(), "cancel"),
+    **{f"{levels} deep": (deep(levels), "cancel") for levels in (140, 950, 5_000)},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", ODD_ANSWERS)
+async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str) -> None:
+    write, action = ODD_ANSWERS[case]
+    async with proxied() as editor:
+        session = await opened(editor)
+        prompt = await editor.start(session, json.dumps([CONFIRM, {"strays": True}]))
+        asked = await editor.asked("session/request_permission")
+        await editor.write(write(asked["id"], compact(selected(asked["params"]["options"][0]["optionId"]))))
+        await editor.response(prompt)
+        answer, strays = said_in(editor, session)
+        assert (answer["action"], strays) == (action, [])
+
+
+@pytest.mark.anyio
+async def test_a_prompt_with_an_escaped_name_is_a_prompt() -> None:
+    async with proxied(handler=pressing("Yes")) as editor:
+        session = await opened(editor)
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps([CONFIRM])}]}
+        line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params})
+        editor.wire.lines.append(("client", json.loads(line)))
+        await editor.write(line.replace("session/", "session\\/").encode() + b"\n")
+        await editor.response(9)
+        assert said_in(editor, session)[0]["content"] == {"ok": True}
+
+
 @pytest.mark.anyio
 async def test_answers_that_come_late_or_twice_go_no_further() -> None:
     async with proxied() as editor:
@@ -570,6 +794,40 @@ async def test_cancelling_the_turn_takes_the_question_down() -> None:
         assert said["content"] == {"ok": True}, "the next turn is another"
 
 
+@pytest.mark.anyio
+async def test_cancelling_the_prompt_takes_its_question_down() -> None:
+    async with proxied() as editor:
+        session = await opened(editor)
+        prompt = await editor.start(session, json.dumps([CONFIRM, CONFIRM]))
+        asked = await editor.asked("session/request_permission")
+        await editor.notify("$/cancel_request", {"requestId": prompt})
+        await editor.response(prompt)
+        assert [answer["_meta"]["abp"]["reason"] for answer in said_in(editor, session)] == ["the user cancelled the turn"] * 2
+        assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+async def test_a_closed_session_is_asked_nothing_and_lets_nobody_in(method: str) -> None:
+    async with proxied("--app", "demo") as editor:
+        await editor.initialize()
+        result = await editor.request("session/new", {"cwd": "/", "mcpServers": []})
+        session = result["sessionId"]
+        prompt = await editor.start(session, json.dumps([CONFIRM, {"wait": True}, CONFIRM]))
+        asked = await editor.asked("session/request_permission")
+        await editor.request(method, {"sessionId": session})
+        await editor.until(lambda _: len(said_in(editor, session)) == 1)
+        await editor.notify("_go", {"sessionId": session})
+        await editor.response(prompt)
+        first, _, second = said_in(editor, session)
+        assert first["_meta"]["abp"]["reason"] == "the user closed the session"
+        assert "no prompt is running" in second["_meta"]["abp"]["reason"]
+        assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        entry = json.loads(result["_meta"]["line"])["params"]["mcpServers"][0]
+        relay = await anyio.run_process([entry["command"], *entry["args"]], env={each["name"]: each["value"] for each in entry["env"]}, check=False)
+        assert "does not know this session" in relay.stderr.decode()
+
+
 # --- endings ----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -613,6 +871,19 @@ def test_an_editor_that_no_longer_reads_ends_it() -> None:
         proxy.stdout.close()
         assert proxy.wait(PATIENCE) == 0
         assert proxy.stderr.read() == b""
+
+
+def test_an_editor_that_goes_while_its_agent_reads_nothing_ends_it() -> None:
+    with spawned(sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)") as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        proxy.stdout.readline()
+        os.set_blocking(proxy.stdin.fileno(), False)
+        while select.select([], [proxy.stdin], [], 1)[1]:
+            os.write(proxy.stdin.fileno(), initialize(FORM) * 20)
+        proxy.stdin.close()
+        proxy.stdout.close()
+        assert proxy.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT SIGINT SIGTERM", "SIGHUP"])
@@ -672,15 +943,101 @@ async def test_only_who_has_a_sessions_token_is_let_in() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_bridge_behind_the_proxy_is_an_agent_like_any() -> None:
+@pytest.mark.parametrize(
+    ("capabilities", "answer"), [(FORM, accepting(confirmed=True)), (None, pressing("Yes"))], ids=["its form passes", "by buttons"]
+)
+async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(capabilities: Json, answer: Any) -> None:
     """Both number their requests: neither takes the other's answers."""
     request = {"request": {"method": "elicitation/confirm", "params": {"message": "Sure?"}}}
-    async with client("--", sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", command=ACP, handler=pressing("Yes")) as editor:
-        await editor.initialize(FORM)
+    async with client("--", sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", command=ACP, handler=answer) as editor:
+        await editor.initialize(capabilities)
         session = await editor.new()
-        editor.handler = accepting(confirmed=True)
         _, words = await editor.prompt(session, f"/demo_ask {json.dumps(request)}")
         assert '"confirmed": true' in words.lower()
+
+
+# --- who connects to the apps -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
+    async with proxied("--app", "demo", handler=pressing("Yes")) as editor:
+        await editor.initialize()
+        result = await editor.request("session/new", {"cwd": "/", "mcpServers": []})
+        (entry,) = json.loads(result["_meta"]["line"])["params"]["mcpServers"]
+        before = descriptors(editor.process.pid)
+        with ExitStack() as strangers:
+            for _ in range(60):
+                strangers.enter_context(knocking(entry["args"][-1]))
+            await play(editor, result["sessionId"], *[{"say": "still here"}] * 20)
+            assert descriptors(editor.process.pid) <= before + 2 * MAX_STRANGERS
+        assert (await ask(editor, result["sessionId"], "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("says", "admission"), [(b"", 0.0), (b"x" * LONGEST_TOKEN, 600.0)], ids=["nothing", "no end"])
+async def test_who_does_not_say_who_it_is_is_sent_away(says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(injected, "ADMISSION", admission)
+    async with inviting() as (address, _, _):
+        with knocking(address) as stranger:
+            stranger.sendall(says)
+            await anyio.wait_readable(stranger)
+            assert stranger.recv(1) == b""
+
+
+@pytest.mark.anyio
+async def test_a_connection_for_which_there_is_no_descriptor_leaves_none_behind(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as stranger, ExitStack() as filling:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        stranger.connect(str(tmp_path / "s"))
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, limits[1]), limits[1]))
+        try:
+            occupy(filling, free_descriptors() - 1)
+            with pytest.raises(OSError, match="Too many open files"):
+                injected._accept(listening)
+            assert free_descriptors() == 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.anyio
+async def test_when_an_agent_leaves_its_server_the_apps_are_told() -> None:
+    async with inviting() as (address, token, closed):
+        with knocking(address) as agent:
+            agent.sendall(token.encode() + b"\n")
+            await anyio.wait_readable(agent)
+            assert agent.recv(1) == relay.WELCOME
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+            agent.sendall(compact({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode() + b"\n")
+            agent.sendall(compact({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "abp_status"}}).encode() + b"\n")
+            heard = b""
+            while heard.count(b"\n") < 2:
+                await anyio.wait_readable(agent)
+                heard += agent.recv(2**16)
+        with anyio.fail_after(PATIENCE):
+            await closed.wait()
+
+
+@pytest.mark.anyio
+async def test_what_a_killed_proxy_left_is_gone_with_the_next(tmp_path: Path) -> None:
+    env = {"TMPDIR": str(tmp_path)}
+    (tmp_path / "abp-bridge-results").mkdir()
+    with (
+        spawned("--app", "demo", "--", *AGENT, separated=False, env=env) as first,
+        spawned("--app", "demo", "--", *AGENT, separated=False, env=env) as living,
+    ):
+        begin(first)
+        begin(living)
+        first.kill()
+        first.wait(PATIENCE)
+        assert len(list(tmp_path.glob("abp-*-*"))) == 3
+        with spawned("--app", "demo", "--", *AGENT, separated=False, env=env) as second:
+            begin(second)
+            left = sorted(int(folder.name.split("-")[1]) for folder in tmp_path.glob("abp-[0-9]*"))
+            assert left == sorted([living.pid, second.pid])
+    assert (tmp_path / "abp-bridge-results").exists()
 
 
 # --- who they are -----------------------------------------------------------------------------------------------------------------------------
@@ -716,16 +1073,62 @@ async def ask(editor: Client, session: str, method: str, **params: Json) -> Json
     return json.loads(said["text"])
 
 
-def compact(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))
+@asynccontextmanager
+async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
+    """An injected server in this process: (its address, the token of its only session, what is set when its bridge is closed)."""
+    closed = anyio.Event()
+
+    class Quiet:
+        """A desk without apps."""
+
+        def status(self) -> Json:
+            return {}
+
+        async def close(self, reason: str) -> None:
+            closed.set()
+
+    server = injected.Injected(lambda host, tasks: cast(Desk, Quiet()), park=1, patience=None)
+    link = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None).link
+    entry = server.invite(EditorSession(Surfaces(link, {}, "s1")), [])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.run)
+        with anyio.fail_after(PATIENCE):
+            yield entry["args"][-1], entry["env"][0]["value"], closed
+        tasks.cancel_scope.cancel()
+
+
+def knocking(address: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    return connection
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def free_descriptors() -> int:
+    """How many more this process can open."""
+    with ExitStack() as opened:
+        return occupy(opened, 10_000)
+
+
+def occupy(opened: ExitStack, count: int) -> int:
+    """Open so many descriptors, or as many as there are: how many that was."""
+    for number in range(count):
+        try:
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            return number
+    return count
 
 
 @contextmanager
-def spawned(*command: str, separated: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+def spawned(*command: str, separated: bool = True, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A proxy on plain pipes, ended whatever happens."""
     arguments = ["--", *command] if separated else command
     pipe = subprocess.PIPE
-    process = subprocess.Popen([*ACP, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment())
+    process = subprocess.Popen([*ACP, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**(env or {})))
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
     try:

@@ -16,9 +16,9 @@ from abp_bridge.bridge.asking import Asking
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, RungEvent, StepEvent
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp.editor import Between, EditorSession
-from abp_bridge.hosts.acp.server import withdraw
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.acp import withdraw
 from abp_bridge.wire.jsonrpc import Notification, Peer, Request
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source

@@ -89,8 +89,8 @@ class Asking:
             except (SurfaceRefused, RemoteProtocolError) as problem:
                 reasons.append(f"{rung.column.surface.value}: {problem}")
                 continue
-            except HostGone:
-                return _unanswered(entry, Outcome.WITHDRAWN, "the host ended before it answered")
+            except HostGone as gone:
+                return _unanswered(entry, gone.outcome, str(gone))
             except HostAway as away:
                 return _unanswered(entry, Outcome.TIMED_OUT, str(away))
             if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:

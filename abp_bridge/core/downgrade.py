@@ -71,6 +71,7 @@ class Menu:
         if (problem := obstacle(question)) or k < 2:
             raise ValueError(problem or f"nothing can be chosen with {k} buttons")
         self._walk = _question(question, k)
+        self._note = f"\n{question.note}" if question.note else ""
         self._taken = 0
         self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
         self.step = self._shown(next(self._walk))
@@ -95,7 +96,7 @@ class Menu:
     def _shown(self, page: _Page) -> Step:
         self._page = page
         options = tuple(Option(f"s{self._taken}-{number}", item.label, item.rejects) for number, item in enumerate(page.items))
-        return Step(text.label(page.title, TITLE_LIMIT) + page.asked, page.text, options)
+        return Step(text.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options)
 
 
 # --- walks ------------------------------------------------------------------------------------------------------------------------------
@@ -144,9 +145,10 @@ def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
     if question.kind is Kind.CONFIRM:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
-        only = replace(question.fields[0], required=True)
+        # An app that asks for one value says itself whether "none" is among its options; where an agent's field may stay empty, there is a "Skip".
+        only = replace(question.fields[0], required=question.fields[0].required or question.wrapped)
         heading = question.message if question.wrapped else f"{text.label(question.message, PART_LIMIT)} {_wanted(only)}"
-        value = yield from _field(only, heading, k)
+        value = yield from _field(only, heading, k, _SKIP)
         return Walked(Outcome.DECLINED) if value is _Way.SKIP else Walked(Outcome.ACCEPTED, {only.name: value})
     return (yield from _form(question, k))
 
@@ -169,14 +171,17 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
     while True:
         for each in todo:
             heading = f"{text.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
-            value = yield from _field(each, heading, k)
+            value = yield from _field(each, heading, k, _SKIP if each.required else _EMPTY)
             if value is _Way.SKIP:
                 return Walked(Outcome.DECLINED)
             content.pop(each.name, None)
             if value is not _Way.EMPTY:
                 content[each.name] = value
         summary = "\n".join(f"{_title(each)}: {_spelled(each, content)}" for each in question.fields)
-        pressed = yield from _one_of(f"{question.message}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
+        sent = (
+            f"{text.label(question.message, PART_LIMIT)} {summary}" if k == 2 else question.message
+        )  # with two buttons, titles are all that is seen
+        pressed = yield from _one_of(f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
         if pressed is _Way.SEND:
             return Walked(Outcome.ACCEPTED, content)
         if pressed is _Way.SKIP:
@@ -187,9 +192,8 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
         todo = [changed]
 
 
-def _field(asked: Field, title: str, k: int) -> _Walk:
-    """One field: its value, or what stands for no value."""
-    leave = _SKIP if asked.required else _EMPTY
+def _field(asked: Field, title: str, k: int, leave: _Item) -> _Walk:
+    """One field: its value, or what `leave` stands for."""
     if asked.type is FieldType.CHOICES:
         return (yield from _several(asked, title, leave, k))
     choices = _choices(asked)
@@ -231,7 +235,7 @@ def _paged(
 ) -> Generator[_Page, object, tuple[object, int]]:
     """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
     if k == 2:
-        return (yield from _yes_or_no(title, about, [*items, *pinned], page))
+        return (yield from _yes_or_no(title, about, [*items[:-1], *pinned, items[-1]], page))  # the way out comes last
     if len(items) + len(pinned) <= k:
         return (yield _Page(title, about, [*pinned, *items])), 0
     size = k - 1 - len(pinned)

@@ -128,7 +128,7 @@ _FORM_2025_06_18: dict[Shape, Route] = _FORM_2025_11_25 | {
     Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
 }
 
-_NO_BUTTON_FILES = _refused("ACP forms carry no files")
+_NO_ACP_FILES = _refused("ACP forms carry no files")
 _NO_TEXT = _refused("buttons carry no free text")
 _PAGES = _downgraded("by pages")
 
@@ -154,7 +154,7 @@ MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
     (Surface.MCP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
-    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_BUTTON_FILES},
+    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_ACP_FILES},
     (Surface.ACP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
     (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},

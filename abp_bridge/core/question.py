@@ -82,8 +82,8 @@ class Question:
 
     `message` and `origin` are safe to show. `call` is the call it surely belongs to; `carrier` one that can take it to a host that is asked only
     inside of calls. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
-    field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `request` keeps the method's own
-    parameters for kinds that are not forms (resource, sampling).
+    field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `note` is a remark of the bridge's
+    own, to be shown with it. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
     """
 
     id: str
@@ -98,6 +98,7 @@ class Question:
     destructive: bool = False
     timeout: float | None = None
     whole: Schema = field(default_factory=dict)
+    note: str = ""
     request: Mapping[str, Json] = field(default_factory=dict)
 
     @property

@@ -32,7 +32,11 @@ class SurfaceRefused(Exception):
 
 
 class HostGone(Exception):
-    """The host ended before it answered."""
+    """The host, or its turn that a question belongs to, ended before it was answered: why, and what that makes of the question."""
+
+    def __init__(self, reason: str = "the host ended before it answered", outcome: Outcome = Outcome.WITHDRAWN) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
 
 
 class HostAway(Exception):

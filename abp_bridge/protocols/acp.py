@@ -21,6 +21,8 @@ from abp_bridge.core.schema import Json
 from abp_bridge.protocols import mcp
 
 VERSION = 1
+REQUEST_CANCELLED = -32800
+WITHDRAW = "$/cancel_request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class ClientCapabilities:
     form: bool = False
     url: bool = False
     notices: bool = False
+
+
+def withdraw(id: Json, reason: str) -> tuple[str, Json]:
+    """How a request is taken back: (method, params). There is no room for a reason."""
+    return WITHDRAW, {"requestId": id}
 
 
 def decode_capabilities(declared: Json) -> ClientCapabilities:

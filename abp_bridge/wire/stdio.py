@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 CHUNK = 64 * 1024  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
 PIPE_BUF = 4096
+GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
 class Source:
@@ -38,6 +39,13 @@ class Source:
                 continue
             except OSError:  # a connection that broke, a terminal that hung up
                 return b""
+
+    async def hung_up(self) -> None:
+        """Returns when nobody writes any more, whatever is still to be received."""
+        watched = select.poll()
+        watched.register(self._fd, getattr(select, "POLLRDHUP", 0))  # a pipe's hang-up is told unasked, a socket's is not everywhere
+        while not watched.poll(0):  # noqa: ASYNC110
+            await anyio.sleep(GLANCE)  # nothing else tells: whoever waits for it to be readable hears of what was written too
 
     def close(self) -> None:
         self._fd = _close(self._fd)

@@ -2,6 +2,8 @@
 
 Steps:
 {"elicit": params}; with "of": "prompt" it belongs to the prompt, not to the session
+{"burst": params, "count": 100}: so many questions at once; what comes of the last
+{"line": text, "id": id}: a line of any kind, and what comes for that id
 {"withdraw": params}: a question that is taken back at once
 {"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of" from another session
 {"say": words}
@@ -9,6 +11,8 @@ Steps:
 {"wait": true}: until the turn is cancelled, or `_go` comes
 {"strays": true}: what came that nobody asked for
 {"die": code}
+
+A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name": name} the session has that name.
 
 What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
 """
@@ -116,9 +120,9 @@ class Agent(Connection):
                     self.servers[message["params"]["sessionId"]] = message["params"]["mcpServers"]
                     self.send(id=message["id"], result={})
                 case "session/new" | "session/fork":
-                    name = f"s{len(self.servers) + 1}"
-                    self.servers[name] = message["params"]["mcpServers"]
-                    self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line.decode()}})
+                    threading.Thread(target=self.open, args=(message, line.decode()), daemon=True).start()
+                case "session/close" | "session/delete":
+                    self.send(id=message["id"], result={})
                 case "session/prompt":
                     self.cancelled[message["params"]["sessionId"]] = threading.Event()
                     self.going[message["params"]["sessionId"]] = threading.Event()
@@ -134,6 +138,13 @@ class Agent(Connection):
             tools.writer.close()
             tools.process.wait(PATIENCE)
 
+    def open(self, message: Json, line: str) -> None:
+        meta = message["params"].get("_meta", {})
+        name = meta.get("name", f"s{len(self.servers) + 1}")
+        self.servers[name] = message["params"].get("mcpServers", [])
+        early = self.request("elicitation/create", {"sessionId": name, **meta["ask"]}) if "ask" in meta else None
+        self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line, "early": early}})
+
     def prompt(self, id: Json, params: Json) -> None:
         session = params["sessionId"]
         for step in json.loads(params["prompt"][0]["text"]):
@@ -146,6 +157,15 @@ class Agent(Connection):
             scope = {"requestId": prompt} if "of" in step else {"sessionId": session}
             response = self.request("elicitation/create", {**scope, **step["elicit"]})
             return response.get("result") or response["error"]
+        if "burst" in step:
+            asked = [self.ask("elicitation/create", {"sessionId": session, **step["burst"]})[1] for _ in range(step["count"])]
+            return asked[-1].result(PATIENCE)
+        if "line" in step:
+            future = self.waiting[step["id"]] = Future()
+            with self.lock:
+                self.writer.write(step["line"].encode() + b"\n")
+                self.writer.flush()
+            return future.result(PATIENCE)
         if "withdraw" in step:
             id, future = self.ask("elicitation/create", {"sessionId": session, **step["withdraw"]})
             self.send(method="$/cancel_request", params={"requestId": id})

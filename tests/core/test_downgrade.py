@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,6 +239,47 @@ def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None
     press(menu, "Leave empty")
     press(menu, "Yes")
     assert press(menu, "Send") == Walked(Outcome.ACCEPTED, {"ok": True})
+
+
+def agents_form(**properties: Json) -> Question:
+    """An agent's, in which everything may stay empty."""
+    schema = {"type": "object", "properties": properties}
+    return decode_form({"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent")
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_an_agents_optional_field_that_fills_the_step_can_be_skipped(k: int) -> None:
+    menu = Menu(agents_form(db={"type": "string", "enum": [f"e{n}" for n in range(k)]}), k)
+    assert press(menu, "Skip") == Walked(Outcome.DECLINED)
+
+
+def test_an_agents_required_field_that_fills_the_step_has_no_more_buttons() -> None:
+    schema = {"type": "object", "properties": {"db": {"type": "string", "enum": ["a", "b", "c", "d"]}}, "required": ["db"]}
+    assert labels(Menu(decode_form({"message": "?", "requestedSchema": schema}, id="q", origin="agent")).step) == ["a", "b", "c", "d"]
+
+
+def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
+    menu = Menu(agents_form(ok={"type": "boolean"}, size={"type": "string", "enum": ["S", "M"]}), 2)
+    say_yes_to(menu, "No")
+    say_yes_to(menu, "M")
+    assert menu.step.title == "Please answer ok: No size: M Send this? — Send?"
+
+
+def test_with_two_buttons_done_comes_before_leaving_it_empty() -> None:
+    menu = Menu(agents_form(tags={"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, ok={"type": "boolean"}), 2)
+    titles = []
+    for _ in range(4):
+        titles.append(menu.step.title.rpartition("— ")[2])
+        menu.choose(menu.step.options[-1].id)
+    assert titles == ["☐ a?", "☐ b?", "Done (0 chosen)?", "Leave empty?"]
+
+
+def test_a_remark_of_the_bridges_is_in_the_text_of_each_step_and_in_no_title() -> None:
+    menu = Menu(replace(agents_form(ok={"type": "boolean"}, no={"type": "boolean"}), note="(only buttons here)"))
+    for button in ("Yes", "No", "Skip"):
+        assert menu.step.text.endswith("\n(only buttons here)")
+        assert "only buttons" not in menu.step.title
+        press(menu, button)
 
 
 def test_a_host_that_always_denies_ends_all_the_same() -> None:

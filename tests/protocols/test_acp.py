@@ -405,3 +405,21 @@ def test_what_the_agent_says_is_a_message() -> None:
 def test_the_referee_sees_what_the_sdk_would_lose() -> None:
     with pytest.raises(AssertionError, match="does not know all of"):
         check_value(types.PromptResponse, {"stopReason": "end_turn", "mood": "good"})
+
+
+def test_a_request_is_taken_back_by_its_id() -> None:
+    method, params = acp.withdraw("abp-1", "no longer needed")
+    assert method == "$/cancel_request"
+    check_params(method, params)
+    assert params == {"requestId": "abp-1"}
+
+
+@pytest.mark.parametrize(("success", "status"), [(True, "completed"), (False, "failed")])
+def test_an_operation_is_a_card_that_begins_and_ends(success: bool, status: str) -> None:
+    data = {"operationId": "o1", "capability": "export.pdf"}
+    begun = acp.encode_operation("card", Notice(Event.STARTED, "notifications/operation/started", data, "o1"))
+    ended = acp.encode_operation("card", Notice(Event.COMPLETED, "notifications/operation/completed", {**data, "success": success}, "o1"))
+    for update in (begun, ended):
+        check_params("session/update", {"sessionId": "s1", "update": update})
+    assert (begun["title"], begun["status"], ended["status"]) == ("export.pdf", "in_progress", status)
+    assert begun["toolCallId"] == ended["toolCallId"] == "card"

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
-from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
+from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request, dump
 from abp_bridge.wire.link import ByteSink, Link
+
+Json = Any
+
+MAX_HELD = 2**20  # bytes of messages that wait to be read
 
 
 class Outlet:
@@ -25,22 +30,31 @@ class Outlet:
         self._sink = sink
         self._passing = False  # a forwarded line has begun and not ended
         self._passed = anyio.Event()
-        self._speaking = False  # a line of ours has begun and not ended
+        self._unsaid = memoryview(b"")  # what is left of a line of ours that has begun
         self._waiting = False  # ours waits for the descriptor
+        self._left = False  # ours says no more
         self._spoken = anyio.Event()
         self._ended = False
+        self.passed = 0  # bytes that were forwarded
 
     async def forward(self, data: bytes) -> None:
         """Write lines of theirs, or the next part of one. Returns when all is written; raises OSError when nobody reads any more."""
-        while not self._passing and (self._speaking or self._waiting):
+        while not self._passing and not self._left and (self._unsaid or self._waiting):
             self._spoken = anyio.Event()
             await self._spoken.wait()
         self._passing = True
-        left = memoryview(data)
-        while left := left[self._sink.offer(left) :]:
-            await self._sink.writable()
+        unsaid, self._unsaid = self._unsaid, memoryview(b"")  # the other gave up in the middle of a line: it ends here
+        for part in (unsaid, memoryview(data)):
+            await self._write(part)
         self._passing = not data.endswith(b"\n")
         self._passed.set()
+
+    async def _write(self, left: memoryview) -> None:
+        while left:
+            written = self._sink.offer(left)
+            self.passed += written
+            if left := left[written:]:
+                await self._sink.writable()
 
     def offer(self, data: bytes | memoryview) -> int:
         """See `ByteSink`. `data` is one line, or what is left of one."""
@@ -50,7 +64,7 @@ class Outlet:
             return 0
         written = self._sink.offer(data)
         if written:
-            self._speaking = written < len(data)
+            self._unsaid = memoryview(data)[written:]
             self._spoken.set()
         return written
 
@@ -69,6 +83,8 @@ class Outlet:
 
     def close(self) -> None:
         """Our part is over; the stream is not ours to close."""
+        self._left = True
+        self._spoken.set()
 
     def end(self) -> None:
         """Nothing more is written by anybody."""
@@ -78,7 +94,7 @@ class Outlet:
 
 
 class Aside:
-    """Our connection inside a stream. `take` gives it a line; `link` speaks."""
+    """Our connection inside a stream. `take` gives it a message; `link` speaks."""
 
     def __init__(
         self,
@@ -89,23 +105,38 @@ class Aside:
         withdraw: Callable[[Id, str], tuple[str, object]] | None = None,
     ) -> None:
         self._lines: deque[bytes] = deque()
+        self._held = 0  # bytes of them
         self._more = anyio.Event()
+        self._fewer = anyio.Event()
         self._over = False
         self.link = Link(peer, self, outlet, on_message=on_message, withdraw=withdraw)
 
-    def take(self, line: bytes) -> None:
-        """A line of the stream that is for us."""
-        self._lines.append(line if line.endswith(b"\n") else line + b"\n")
+    async def take(self, message: dict[str, Json]) -> None:
+        """A message of the stream that is for us, without its version. Returns when it is read, or few enough wait."""
+        if self._over:
+            return
+        line = dump({"jsonrpc": "2.0", **message})
+        self._lines.append(line)
+        self._held += len(line)
         self._more.set()
+        while self._held > MAX_HELD and not self._over:
+            self._fewer = anyio.Event()
+            await self._fewer.wait()
 
     async def receive(self) -> bytes:
         """See `ByteSource`."""
         while not self._lines and not self._over:
             self._more = anyio.Event()
             await self._more.wait()
-        return self._lines.popleft() if self._lines else b""
+        if not self._lines:
+            return b""
+        line = self._lines.popleft()
+        self._held -= len(line)
+        self._fewer.set()
+        return line
 
     def close(self) -> None:
-        """The stream has ended: nothing more comes."""
+        """The stream has ended, or our conversation has: nothing more comes."""
         self._over = True
         self._more.set()
+        self._fewer.set()

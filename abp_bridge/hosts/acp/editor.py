@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import anyio
+from typing import Protocol
 
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Notice
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Answer, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
-from abp_bridge.hosts.contract import Host, Reply, SurfaceRefused
+from abp_bridge.hosts.acp.turns import Turns
+from abp_bridge.hosts.contract import Host, Reply
 from abp_bridge.wire.jsonrpc import Id
 
-Json = Any
+
+class Asks(Protocol):
+    """Who puts questions to a host, and answers each exactly once."""
+
+    async def ask(self, question: Question) -> Answer: ...
 
 
 class EditorSession:
-    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent."""
+    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
+
+    `asks` puts the agent's own questions to this session, once there is one.
+    """
 
     def __init__(self, surfaces: Surfaces) -> None:
+        self.asks: Asks | None = None
         self._surfaces = surfaces
-        self._prompts: set[Id] = set()
-        self._cancelled = False
-        self._asking: set[anyio.CancelScope] = set()
-        self._quiet = anyio.Event()
+        self._turns = Turns()
 
     @property
     def id(self) -> str:
@@ -37,29 +41,22 @@ class EditorSession:
     def id(self, known: str) -> None:
         self._surfaces.session = known
 
+    def adopt(self, known: EditorSession) -> None:
+        """It turned out to be `known`: whoever was given this one asks there."""
+        self._surfaces, self._turns = known._surfaces, known._turns
+
     # --- what passes by ---
 
     def prompted(self, prompt: Id) -> None:
-        self._prompts.add(prompt)
-        self._cancelled = False
+        self._turns.begin(prompt)
 
-    def cancelled(self) -> None:
-        """The editor cancelled the turn: what is asked is taken down, and nothing more is asked in it."""
-        self._cancelled = True
-        self._dismiss()
+    def cancelled(self, reason: str = "the user cancelled the turn") -> None:
+        """The editor ends the turn: what is asked is taken down, and nothing more is asked in it."""
+        self._turns.cancel(reason)
 
     async def answered(self, prompt: Id) -> None:
         """The agent ended a prompt. Returns when nothing is asked any more, if it was the last: its response must come after."""
-        self._prompts.discard(prompt)
-        if not self._prompts:
-            self._dismiss()
-            while self._asking:
-                self._quiet = anyio.Event()
-                await self._quiet.wait()
-
-    def _dismiss(self) -> None:
-        for scope in self._asking:
-            scope.cancel()
+        await self._turns.end(prompt, "the agent ended the turn")
 
     # --- asking ---
 
@@ -72,20 +69,7 @@ class EditorSession:
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
-        if not self._prompts:
-            raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
-        if self._cancelled:
-            return Reply(Outcome.CANCELLED)
-        scope = anyio.CancelScope()
-        self._asking.add(scope)
-        reply = Reply(Outcome.CANCELLED)
-        try:
-            with scope:
-                reply = await self._surfaces.ask(question, column, problem, observe)
-        finally:
-            self._asking.discard(scope)
-            self._quiet.set()
-        return reply
+        return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe))
 
 
 class Between:

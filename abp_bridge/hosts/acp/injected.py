@@ -6,12 +6,15 @@ connection is a host of its own, and what it does not use is never made. Neither
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,8 +36,10 @@ Json = Any
 
 NAME = "abp"
 ADMISSION = 5.0  # seconds to say who one is
+MAX_STRANGERS = 8  # who have not said it yet, at once
+LONGEST_TOKEN = 64  # bytes
 RETRY = 0.1
-LONGEST_PATH = 100  # of a socket; some systems take 103 bytes
+LONGEST_PLACE = 70  # bytes; some systems take 103 for the path of a socket
 
 
 class Injected:
@@ -50,6 +55,7 @@ class Injected:
         self._folder = ""
         self._socket: socket.socket | None = None
         self._opened = anyio.Event()
+        self._strangers = anyio.CapacityLimiter(MAX_STRANGERS)
 
     def invite(self, session: EditorSession, taken: Collection[Json]) -> Json:
         """An entry for `mcpServers` whose connections belong to `session`. `taken` are the names of the other entries."""
@@ -62,12 +68,17 @@ class Injected:
         args = ["-I", "-S", relay.__file__, self._address()]
         return {"name": name, "command": sys.executable, "args": args, "env": [{"name": relay.TOKEN, "value": token}]}
 
+    def forget(self, session: str) -> None:
+        """Nobody is let in to this session any more."""
+        self._sessions = {token: known for token, known in self._sessions.items() if known.id != session}
+
     def _address(self) -> str:
         if self._socket is None:
-            self._folder = tempfile.mkdtemp(prefix="abp-")  # for its owner only
-            if len(os.fsencode(self._folder)) > LONGEST_PATH:
-                shutil.rmtree(self._folder)
-                self._folder = tempfile.mkdtemp(prefix="abp-", dir="/tmp")
+            place = tempfile.gettempdir()
+            if len(os.fsencode(place)) > LONGEST_PLACE:
+                place = "/tmp"  # noqa: S108 - the folder in it is our own
+            _sweep(place)
+            self._folder = tempfile.mkdtemp(prefix=f"abp-{os.getpid()}-", dir=place)  # for its owner only
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.setblocking(False)
             self._socket.bind(f"{self._folder}/s")
@@ -82,26 +93,26 @@ class Injected:
                 await self._opened.wait()
                 assert self._socket is not None
                 while True:
+                    await self._strangers.acquire_on_behalf_of(stranger := object())
                     await anyio.wait_readable(self._socket)
                     try:
-                        connection, _ = self._socket.accept()
+                        streams = _accept(self._socket)
                     except OSError:  # gone again, or no descriptor is free
+                        self._strangers.release_on_behalf_of(stranger)
                         await anyio.sleep(RETRY)
                     else:
-                        tasks.start_soon(self._admit, connection.detach())
+                        tasks.start_soon(self._admit, *streams, stranger)
         finally:
             if self._socket is not None:
                 self._socket.close()
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _admit(self, fd: int) -> None:
-        source, sink = Source(os.dup(fd)), Sink(fd)
+    async def _admit(self, source: Source, sink: Sink, stranger: object) -> None:
         try:
-            token = b""
-            with anyio.move_on_after(ADMISSION):
-                while not token.endswith(b"\n") and (data := await source.receive()):
-                    token += data
-            session = self._sessions.get(token.decode(errors="replace").strip())
+            try:
+                session = self._sessions.get(await _token(source))
+            finally:
+                self._strangers.release_on_behalf_of(stranger)
             if session is not None and sink.offer(relay.WELCOME):
                 await self._serve(session, source, sink)
         except Exception as problem:  # of one connection: the others, and the lines that pass, have nothing to do with it
@@ -132,3 +143,42 @@ class Injected:
                 for desk in desks:
                     await desk.close("the agent ended the connection")
             tasks.cancel_scope.cancel()
+
+
+def _accept(listening: socket.socket) -> tuple[Source, Sink]:
+    """The next connection. Raises OSError when there is none, or no descriptor for it."""
+    connection, _ = listening.accept()
+    with connection:
+        source = Source(os.dup(connection.fileno()))
+        return source, Sink(connection.detach())
+
+
+async def _token(source: Source) -> str:
+    """The line that says who connects; or what of it came in time, and is not too long."""
+    token = b""
+    with anyio.move_on_after(ADMISSION):
+        while not token.endswith(b"\n") and len(token) < LONGEST_TOKEN and (data := await source.receive()):
+            token += data
+    return token.decode(errors="replace").strip()
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of proxies that were killed."""
+    for folder in Path(place).glob("abp-*-*"):
+        with contextlib.suppress(OSError):
+            if folder.lstat().st_uid == os.getuid() and not folder.is_symlink() and _abandoned(folder):
+                shutil.rmtree(folder)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether the process that made it has gone, and nobody listens there (from another container, processes look gone that are not)."""
+    pid = folder.name.split("-")[1]
+    if not pid.isdecimal() or len(pid) > 9:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(0)
+            return knocking.connect_ex(str(folder / "s")) in (errno.ECONNREFUSED, errno.ENOENT)
+    return False

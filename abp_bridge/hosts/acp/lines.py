@@ -7,6 +7,7 @@ text where it belongs, and every other byte stays what it was.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -54,11 +55,16 @@ class Cutter:
 
 
 def read(line: bytes) -> Json:
-    """What a line says, read generously: None for what is no JSON."""
+    """What a line says, read generously: None for what is no JSON, and for a number in it that JSON cannot hold (NaN, Infinity, 1e999)."""
     try:
-        return json.loads(line)
+        return json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
+
+
+def _finite(word: str) -> float | None:
+    value = float(word)
+    return value if math.isfinite(value) else None
 
 
 def put(line: bytes, path: Sequence[str], value: Json) -> bytes:

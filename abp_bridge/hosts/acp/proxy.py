@@ -7,6 +7,7 @@ after asking by buttons. Its own requests have ids with a prefix that is its sec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,14 +17,15 @@ import anyio
 from abp_bridge.core import text
 from abp_bridge.core.downgrade import obstacle
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.jsontext import deeper
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp import lines
 from abp_bridge.hosts.acp.aside import Aside, Outlet
-from abp_bridge.hosts.acp.editor import Between, EditorSession
-from abp_bridge.hosts.acp.server import PROTOCOL, withdraw
-from abp_bridge.hosts.acp.surfaces import REQUEST_CANCELLED, Surfaces
+from abp_bridge.hosts.acp.editor import Asks, Between, EditorSession
+from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols import acp, mcp
-from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Id, Notification, Peer, Request, is_id
+from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
 from abp_bridge.wire.stdio import whisper
 
 if TYPE_CHECKING:
@@ -31,30 +33,28 @@ if TYPE_CHECKING:
 
     from abp_bridge.hosts.contract import Host
     from abp_bridge.wire.link import ByteSink, ByteSource
+    from abp_bridge.wire.stdio import Source
 
 Json = Any
 Params = Mapping[str, Json]
 
-DRAIN = 1.0  # seconds an agent may go on speaking when its stdin is closed
+DRAIN = 1.0  # seconds an agent may go on speaking when its stdin is closed, or go without reading when its editor has gone
+MAX_OWN = 100  # questions of the agent's own that are open at once
 
 ELICIT = "elicitation/create"
-WITHDRAW = "$/cancel_request"
+NO_ANSWER = {"code": INVALID_REQUEST, "message": "a response that says nothing, or cannot be read"}
 
 # The two places where a line is changed.
 FORMS = ("params", "clientCapabilities", "elicitation", "form")
 SERVERS = ("params", "mcpServers")
 
 
-class Asks(Protocol):
-    """Who puts questions to a host, and answers each exactly once."""
-
-    async def ask(self, question: Question) -> Answer: ...
-
-
 class Inviting(Protocol):
     """Who makes the MCP servers that sessions are given."""
 
     def invite(self, session: EditorSession, taken: list[Json]) -> Json: ...
+
+    def forget(self, session: str) -> None: ...
 
 
 class Proxy:
@@ -66,7 +66,7 @@ class Proxy:
 
     def __init__(
         self,
-        editor: tuple[ByteSource, ByteSink],
+        editor: tuple[Source, ByteSink],
         agent: tuple[ByteSource, ByteSink],
         *,
         prefix: str,
@@ -77,9 +77,12 @@ class Proxy:
         self._from_editor, to_editor = editor
         self._from_agent, to_agent = agent
         self._editor_outlet, self._agent_outlet = Outlet(to_editor), Outlet(to_agent)
-        self._editor = Aside(Peer(prefix), self._editor_outlet, on_message=lambda message: None, withdraw=withdraw)
-        self._agent = Aside(Peer(prefix), self._agent_outlet, on_message=self._asked)
+        # What is taken aside was held already: no line is too long here.
+        peers = [Peer(prefix, max_line=4 * lines.LONGEST) for _ in range(2)]
+        self._editor = Aside(peers[0], self._editor_outlet, on_message=lambda message: None, withdraw=acp.withdraw)
+        self._agent = Aside(peers[1], self._agent_outlet, on_message=self._asked)
         self._prefix = prefix
+        self._answers_us = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(prefix.encode()))
         self._agent_name = command
         self._asking = asking
         self._injected = injected
@@ -91,9 +94,8 @@ class Proxy:
         self._downgrades = False  # the agent's own forms are ours to ask
         self._shows_urls = False
         self._sessions: dict[str, EditorSession] = {}
-        self._asks: dict[str, Asks] = {}
         self._prompts: dict[Id, EditorSession] = {}
-        self._awaited: dict[Id, Callable[[Params], Awaitable[None]]] = {}  # requests of the editor whose response we look at
+        self._awaited: dict[Id, Callable[[Params], Awaitable[None]]] = {}  # requests of the editor, and who looks at their response
         self._own: dict[Id, anyio.CancelScope] = {}  # the agent's own questions that are ours to ask
         self._editor_marks: tuple[bytes, ...] = (b'"initialize"',)
 
@@ -114,13 +116,24 @@ class Proxy:
 
     async def _carry_to_agent(self) -> None:
         try:
-            await _carry(self._from_editor, self._agent_outlet, self._concerns_editor, self._look_at_editor)
+            with anyio.CancelScope() as carrying:
+                self._tasks.start_soon(self._watch, carrying)
+                await _carry(self._from_editor, self._agent_outlet, self._concerns_editor, self._look_at_editor)
             self._ended = self._ended or "editor"
         except OSError:
             self._ended = self._ended or "agent"
         self._editor.close()
         self._agent_outlet.end()
         self._draining.deadline = anyio.current_time() + DRAIN
+
+    async def _watch(self, carrying: anyio.CancelScope) -> None:
+        """An editor's end is not heard while its agent reads nothing: then what it still said is lost, and it ends all the same."""
+        await self._from_editor.hung_up()
+        passed = -1
+        while passed != self._agent_outlet.passed:
+            passed = self._agent_outlet.passed
+            await anyio.sleep(DRAIN)
+        carrying.cancel()
 
     async def _carry_to_editor(self) -> None:
         try:
@@ -142,11 +155,14 @@ class Proxy:
     async def _look_at_editor(self, line: bytes) -> bytes:
         """A line that may concern us -> what goes to the agent."""
         message = lines.read(line)
+        if message is None and (broken := self._answers_us.search(line)) is not None:
+            message = {"id": broken[1].decode()}
         if not isinstance(message, dict):
             return line
         method, id = message.get("method"), message.get("id")
         if method is None and isinstance(id, str) and id.startswith(self._prefix):
-            self._editor.take(line)
+            said = {word: message[word] for word in ("result", "error") if word in message and not deeper(message, MAX_DEPTH)}
+            await self._editor.take({"id": id, **(said or {"error": NO_ANSWER})})
             return b""
         look = _EDITOR.get(method) if isinstance(method, str) else None
         return line if look is None else look(self, line, id, _object(message.get("params")))
@@ -154,19 +170,21 @@ class Proxy:
     def _initialize(self, line: bytes, id: Json, params: Params) -> bytes:
         self._client = params
         capabilities = acp.decode_capabilities(params.get("clientCapabilities"))
-        self._downgrades = not capabilities.form and params.get("protocolVersion") == PROTOCOL
+        self._downgrades = not capabilities.form and params.get("protocolVersion") == acp.VERSION
         self._shows_urls = capabilities.url
         self._await(id, self._initialized)
         if self._injected is None and not self._downgrades:
             self._editor_marks = ()  # nothing of ours is to be found in what passes
             return line
-        self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', self._prefix.encode())
+        self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', b"cancel_request", self._prefix.encode())
         return lines.put(line, FORMS, {}) if self._downgrades else line
 
-    async def _initialized(self, result: Params) -> None:
+    async def _initialized(self, response: Params) -> None:
+        result = _object(response.get("result"))
         info = _object(result.get("agentInfo"))
-        self._agent_name = text.label(info.get("title") or info.get("name") or self._agent_name)
-        if (version := result.get("protocolVersion", PROTOCOL)) != PROTOCOL:
+        names = (text.label(name) for name in (info.get("title"), info.get("name")) if isinstance(name, str))
+        self._agent_name = next(filter(None, names), self._agent_name)
+        if (version := result.get("protocolVersion", acp.VERSION)) != acp.VERSION:
             whisper(f"the editor and the agent speak version {text.label(version, 20)} of ACP: their lines pass, and nothing else is done")
             self._editor_marks, self._injected, self._downgrades = (), None, False
 
@@ -176,10 +194,10 @@ class Proxy:
             return line
         session = self._new_session()
 
-        async def opened(result: Params) -> None:
-            if isinstance(name := result.get("sessionId"), str):
+        async def opened(response: Params) -> None:
+            if isinstance(name := _object(response.get("result")).get("sessionId"), str):
                 session.id = name
-                self._sessions[name] = session
+                session.adopt(self._sessions.setdefault(name, session))
 
         self._await(id, opened)
         return lines.add(line, SERVERS, self._injected.invite(session, _names(params)))
@@ -198,7 +216,7 @@ class Proxy:
         session.prompted(id)
         self._prompts[id] = session
 
-        async def answered(result: Params) -> None:
+        async def answered(response: Params) -> None:
             del self._prompts[id]
             await session.answered(id)
 
@@ -206,12 +224,29 @@ class Proxy:
         return line
 
     def _cancel(self, line: bytes, id: Json, params: Params) -> bytes:
-        if (session := self._session(params.get("sessionId"))) is not None:
+        if (session := self._known(params.get("sessionId"))) is not None:
             session.cancelled()
         return line
 
+    def _cancel_request(self, line: bytes, id: Json, params: Params) -> bytes:
+        if (session := self._prompted(params.get("requestId"))) is not None:
+            session.cancelled()
+        return line
+
+    def _close(self, line: bytes, id: Json, params: Params) -> bytes:
+        """`session/close` and `session/delete`: nothing is asked any more, and nothing remembered if the agent agrees."""
+        if (session := self._known(params.get("sessionId"))) is not None:
+            session.cancelled("the user closed the session")
+
+            async def closed(response: Params) -> None:
+                if "error" not in response:
+                    self._forget(session.id)
+
+            self._await(id, closed)
+        return line
+
     def _await(self, id: Json, then: Callable[[Params], Awaitable[None]]) -> None:
-        """Run `then` on the result of this request, before it passes on; an error has an empty one."""
+        """Run `then` on the response to this request, before it passes on."""
         if is_id(id):
             self._awaited[id] = then
 
@@ -230,13 +265,16 @@ class Proxy:
         method, id, params = message.get("method"), message.get("id"), _object(message.get("params"))
         if method is None:
             if is_id(id) and (then := self._awaited.pop(id, None)) is not None:
-                await then(_object(message.get("result")))
+                await then(message)
             return line
-        if method == ELICIT and is_id(id) and self._is_ours(params):
-            self._own.setdefault(id, anyio.CancelScope())
-        elif method != WITHDRAW or "id" in message or not is_id(own := params.get("requestId")) or own not in self._own:
+        if method == ELICIT and is_id(id) and self._is_ours(params) and not deeper(params, MAX_DEPTH - 1):
+            if len(self._own) < MAX_OWN:
+                self._own.setdefault(id, anyio.CancelScope())
+            await self._agent.take({"id": id, "method": method, "params": params})
+        elif method == acp.WITHDRAW and "id" not in message and is_id(own := params.get("requestId")) and own in self._own:
+            await self._agent.take({"method": method, "params": params})
+        else:
             return line
-        self._agent.take(line)
         return b""
 
     def _is_ours(self, params: Params) -> bool:
@@ -247,14 +285,18 @@ class Proxy:
 
     def _asked(self, message: Request | Notification) -> None:
         params = _object(message.params)
-        if isinstance(message, Request):
-            self._tasks.start_soon(self._answer, message.id, params)
-        elif (scope := self._own.get(params["requestId"])) is not None:  # it may have been answered meanwhile
-            scope.cancel()
+        scope = self._own.get(message.id if isinstance(message, Request) else params["requestId"])
+        if isinstance(message, Notification):
+            if scope is not None:  # it may have been answered meanwhile
+                scope.cancel()
+        elif scope is None:
+            self._agent.link.fail(message.id, INVALID_REQUEST, f"{MAX_OWN} questions of this agent are open already")
+        else:
+            self._tasks.start_soon(self._answer, message.id, params, scope)
 
-    async def _answer(self, id: Id, params: Params) -> None:
+    async def _answer(self, id: Id, params: Params, scope: anyio.CancelScope) -> None:
         link = self._agent.link
-        with self._own.setdefault(id, anyio.CancelScope()) as scope:
+        with scope:
             try:
                 result = await self._ask(params)
             except RemoteProtocolError as problem:
@@ -264,9 +306,9 @@ class Proxy:
                 link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
             else:
                 link.respond(id, result)
-        self._own.pop(id, None)
+        del self._own[id]
         if scope.cancelled_caught:
-            link.fail(id, REQUEST_CANCELLED, "the question was cancelled")
+            link.fail(id, acp.REQUEST_CANCELLED, "the question was cancelled")
 
     async def _ask(self, params: Params) -> Json:
         """Ask what the agent asks, by buttons: the result it gets. What is no answer is no accept, and says why."""
@@ -274,12 +316,13 @@ class Proxy:
             return _cancel("the editor shows no addresses")
         session = self._session_of(params)
         if session is None:
-            return _cancel("it belongs to no session, and without one the editor cannot be asked")
+            return _cancel(OUTSIDE)
         self._serial += 1
         question, left_out = _with_buttons(mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name))
-        if session.id not in self._asks:
-            self._asks[session.id] = self._asking(Between(session))
-        answer = await self._asks[session.id].ask(question)
+        session.asks = session.asks or self._asking(Between(session))
+        answer = await session.asks.ask(question)
+        if answer.answered_by is AnsweredBy.HOST_POLICY:  # an agent goes by what its user chose, and looks no further
+            answer = replace(answer, outcome=Outcome.CANCELLED)
         account = {"answeredBy": answer.answered_by.value, "route": answer.route, "reason": answer.reason, "notAsked": left_out}
         meta = {"_meta": {"abp": {word: said for word, said in account.items() if said}}}
         return mcp.encode_reply(answer.outcome, answer.content) | meta
@@ -288,10 +331,20 @@ class Proxy:
 
     def _session_of(self, params: Params) -> EditorSession | None:
         """The session an elicitation belongs to: by name, or by the prompt it came from."""
-        if "sessionId" in params:
-            return self._session(params["sessionId"])
-        request = params.get("requestId")
+        if (name := params.get("sessionId")) is not None:
+            return self._known(name)
+        return self._prompted(params.get("requestId"))
+
+    def _prompted(self, request: Json) -> EditorSession | None:
         return self._prompts.get(request) if is_id(request) else None
+
+    def _known(self, name: Json) -> EditorSession | None:
+        return self._sessions.get(name) if isinstance(name, str) else None
+
+    def _forget(self, name: str) -> None:
+        self._sessions.pop(name, None)
+        if self._injected is not None:
+            self._injected.forget(name)
 
     def _session(self, name: Json) -> EditorSession | None:
         if not isinstance(name, str):
@@ -313,6 +366,9 @@ _EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {
     "session/fork": Proxy._new,
     "session/prompt": Proxy._prompt,
     "session/cancel": Proxy._cancel,
+    "session/close": Proxy._close,
+    "session/delete": Proxy._close,
+    acp.WITHDRAW: Proxy._cancel_request,
 }
 
 
@@ -361,8 +417,8 @@ def _with_buttons(question: Question) -> tuple[Question, list[str]]:
     if not kept or not left_out:
         return question, []
     titles = ", ".join(dict.fromkeys(field.title or text.label(field.name) for field in left_out))
-    first = replace(kept[0], description=f"{kept[0].description}\n(Here there are only buttons. What stays empty: {titles})".strip())
-    return replace(question, fields=(first, *kept[1:])), [field.name for field in left_out]
+    note = f"(Here there are only buttons. What stays empty: {titles})"
+    return replace(question, fields=kept, note=note), [field.name for field in left_out]
 
 
 def _names(params: Params) -> list[Json]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge import VERSION
+from abp_bridge.protocols import acp
 from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
 from abp_bridge.wire.stdio import whisper
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Json = Any
 Params = Mapping[str, Json]
 
-PROTOCOL = 1
 MAX_SESSIONS = 100
 
 # Some clients do not go on without a mode to set.
@@ -51,11 +51,6 @@ class _Turn:
     def cancel(self) -> None:
         self.session.cancel()
         self.scope.cancel()
-
-
-def withdraw(id: Id, reason: str) -> tuple[str, Json]:
-    """How a request of ours is taken back in ACP: see `wire.link.Link`."""
-    return "$/cancel_request", {"requestId": id}
 
 
 class AcpServer:
@@ -98,7 +93,7 @@ class AcpServer:
     def _initialize(self, params: Params) -> Json:
         self._client = params
         return {
-            "protocolVersion": PROTOCOL,
+            "protocolVersion": acp.VERSION,
             "agentCapabilities": {"loadSession": False, "promptCapabilities": {}, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}},
             "agentInfo": {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION},
             "authMethods": [],
@@ -205,5 +200,5 @@ _LATER: dict[str, Callable[[AcpServer, Id, Params], None]] = {
 
 _NOTIFICATIONS: dict[str, Callable[[AcpServer, Params], None]] = {
     "session/cancel": AcpServer._cancel,
-    "$/cancel_request": AcpServer._cancel_request,
+    acp.WITHDRAW: AcpServer._cancel_request,
 }

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import anyio
+
 from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, unobserved
@@ -13,13 +15,15 @@ from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
-from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Reply, SurfaceRefused
+from abp_bridge.hosts.acp.turns import Turns
+from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Reply
 from abp_bridge.protocols import acp, mcp
 from abp_bridge.wire.link import Link
 
 Json = Any
 
 MAX_OPERATIONS = 1_000
+TURN = "turn"  # a session has one at a time
 
 HELP = """\
 This agent is a bridge to web apps: it has no model of its own. Type a command:
@@ -44,7 +48,7 @@ class AcpSession:
         self._surfaces = Surfaces(link, client, id)
         self._operations: dict[str, str] = {}  # the cards of those that were started, by app and name
         self._serial = 0
-        self._prompting = False
+        self._turns = Turns()
         self._running: Call | None = None
         self._capability = ""  # that runs
         self._desk = begin(self)
@@ -59,10 +63,9 @@ class AcpSession:
         return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
-        """See `Host.ask`. Questions are asked inside a running prompt only: clients refuse, or never answer, any other."""
-        if not self._prompting:
-            raise SurfaceRefused("no prompt is running, and clients do not answer questions outside of one", lasting=False)
-        return await self._surfaces.ask(question, column, problem, observe, call=question.call and f"abp:{question.call}")
+        """See `Host.ask`."""
+        shown = question.call and f"abp:{question.call}"
+        return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe, call=shown))
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""
@@ -100,17 +103,19 @@ class AcpSession:
         """The client cancels the turn: the call ends now, and nothing that the same read brings can still answer its questions."""
         if self._running is not None:
             self._running.cancel("the client cancelled the turn")
+        self._turns.cancel("the user cancelled the turn")
 
     async def prompt(self, prompt: Json) -> None:
         """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's call."""
         words = acp.prompt_text(prompt)
-        self._prompting = True
+        self._turns.begin(TURN)
         try:
             self._say(await self._obey(words) if words.startswith("/") else HELP)
         except DeskError as problem:
             self._say(f"{problem.code}: {problem}")
         finally:
-            self._prompting = False
+            with anyio.CancelScope(shield=True):
+                await self._turns.end(TURN, "the turn ended")
 
     async def _obey(self, words: str) -> str:
         name, rest = (*words[1:].split(maxsplit=1), "", "")[:2]

@@ -21,8 +21,6 @@ from abp_bridge.wire.link import Link, LinkClosed, RemoteError
 
 Json = Any
 
-REQUEST_CANCELLED = -32800
-
 _OUTCOMES = {
     mcp.Action.ACCEPT: Outcome.ACCEPTED,
     mcp.Action.DECLINE: Outcome.DECLINED,
@@ -73,7 +71,7 @@ class Surfaces:
                 return await self._show(question, column, call, problem, observe)
             return await self._show_on_a_card(question, column, problem, observe)
         except RemoteError as error:
-            if error.code == REQUEST_CANCELLED:  # the client took it down
+            if error.code == acp.REQUEST_CANCELLED:  # the client took it down
                 return Reply(Outcome.CANCELLED)
             lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
             if lasting and column.surface is not Surface.ACP_PERMISSION:
