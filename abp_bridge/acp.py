@@ -10,7 +10,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.core.text import label
-from abp_bridge.hosts.acp.proxy import Proxy
 from abp_bridge.serve import watch
 from abp_bridge.settings import Settings
 from abp_bridge.wire.process import Child, spawn
@@ -53,6 +52,8 @@ async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Sour
     tasks.start_soon(aloud.run)
     try:
         async with spawn(command, overhear=aloud.say) as agent:
+            from abp_bridge.hosts.acp.proxy import Proxy  # while the agent starts
+
             proxy = Proxy(
                 editor,
                 (agent.source, agent.sink),

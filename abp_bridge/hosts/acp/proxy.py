@@ -255,7 +255,7 @@ class Proxy:
     def _concerns_agent(self, data: bytes) -> bool:
         if self._downgrades and (b'"elicitation' in data or (self._own and b"cancel_request" in data)):
             return True
-        return bool(self._awaited) and (b'"result"' in data or b'"error"' in data)
+        return bool(self._awaited) and b'"id"' in data and (b'"result"' in data or b'"error"' in data)
 
     async def _look_at_agent(self, line: bytes) -> bytes:
         """A line that may concern us -> what goes to the editor."""
@@ -393,11 +393,23 @@ async def _carry(
             if not whole or not concerns(block):
                 await outlet.forward(block)
                 continue
-            for line in block.split(b"\n")[:-1]:
-                await _pass(line + b"\n", outlet, concerns, look)
+            waiting: list[bytes] = []  # lines that concern nobody, up to one that does
+            for line in (part + b"\n" for part in block.split(b"\n")[:-1]):
+                if not concerns(line):
+                    waiting.append(line)
+                    continue
+                await _forward(waiting, outlet)
+                await _pass(line, outlet, concerns, look)
+            await _forward(waiting, outlet)
     await at_end()
     if rest := cutter.rest():
         await _pass(rest, outlet, concerns, look)
+
+
+async def _forward(waiting: list[bytes], outlet: Outlet) -> None:
+    if waiting:
+        await outlet.forward(b"".join(waiting))
+        waiting.clear()
 
 
 async def _pass(line: bytes, outlet: Outlet, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
