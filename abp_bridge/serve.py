@@ -75,7 +75,7 @@ class _Door:
         from abp_bridge.protocols import acp
 
         self._withdraw = acp.withdraw
-        return AcpServer(self._acp_session, self._tasks)
+        return AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
 
     def _acp_session(self, link: Link, id: str, client: Mapping[str, Any]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession

@@ -25,6 +25,7 @@ class Settings:
     call_timeout: float = 60.0
     question_timeout: float = 600.0
     mcp_modern: bool = True  # whether MCP hosts that look for 2026-07-28 find it
+    acp_draft: bool = False  # whether ACP clients that ask for version 2 get it
     park_timeout: float = 600.0
     patience: float | None = None  # of the host, where its user changed that
     person_floor: float = 0.15  # an answer faster than this is not a person's
@@ -77,6 +78,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "call_timeout": ("ABP_CALL_TIMEOUT", _milliseconds),
     "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
     "mcp_modern": ("ABP_MCP_MODERN", _yes_or_no),
+    "acp_draft": ("ABP_ACP_DRAFT", _yes_or_no),
     "park_timeout": ("ABP_PARK_TIMEOUT", _milliseconds),
     "patience": ("ABP_HOST_PATIENCE", _milliseconds),
     "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from acp_harness import CANCELLED, FORM, Client, Failed, Handler, accepting, client, never, pressing, selected
 from anyio.from_thread import start_blocking_portal
-from harness import PATIENCE, SERVE, environment
+from harness import PATIENCE, SERVE, RawHost, environment
 from puppets import App, Puppets, puppets
 
 from abp_bridge.core.notice import Event, Notice
@@ -1096,3 +1096,41 @@ async def test_a_whole_trip_is_asked_by_forms_and_by_buttons() -> None:
             stop, words = await person.prompt(id, "/demo_trip")
             assert (stop, "While it ran, the app told" in words) == ("end_turn", True)
             assert person.wire.sent("elicitation/create" if capabilities else "session/request_permission")
+
+
+# --- version 2, a draft -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_asks_for_the_draft_gets_it_when_it_is_switched_on() -> None:
+    hello = {"protocolVersion": 2, "info": {"name": "two", "version": "1"}, "capabilities": {}}
+    with RawHost("--app", "demo") as editor:
+        assert editor.request("initialize", hello)["result"]["protocolVersion"] == 1
+    with RawHost("--app", "demo", env={"ABP_ACP_DRAFT": "true"}) as editor:
+        assert editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})["result"]["protocolVersion"] == 1
+    with RawHost("--app", "demo", env={"ABP_ACP_DRAFT": "true"}) as editor:
+        opened = editor.request("initialize", hello)["result"]
+        assert (opened["protocolVersion"], opened["info"]["name"]) == (2, "abp-bridge")
+        session = editor.request("session/new", {"cwd": "/", "mcpServers": []})["result"]
+        assert list(session) == ["sessionId"]
+        prompt = [{"type": "text", "text": asking(CONFIRM)}]
+        editor.send("session/prompt", {**session, "prompt": prompt}, id="p")
+        heard: list[Json] = []
+        while not (heard and heard[-1].get("params", {}).get("update", {}).get("state") == "idle"):
+            heard.append(editor.read())
+            if heard[-1].get("method") == "session/request_permission":
+                chosen = heard[-1]["params"]["options"][0]["optionId"]
+                editor.write(json.dumps({"jsonrpc": "2.0", "id": heard[-1]["id"], "result": selected(chosen)}).encode() + b"\n")
+    taken = next(message["result"]["messageId"] for message in heard if message.get("id") == "p")
+    (asked,) = (message["params"] for message in heard if message.get("method") == "session/request_permission")
+    assert (asked["title"], asked["subject"]["type"]) == ("demo asks: Book it?", "tool_call")
+    updates = [message["params"]["update"] for message in heard if message.get("method") == "session/update"]
+    assert next(each for each in updates if each["sessionUpdate"] == "user_message") == {
+        "sessionUpdate": "user_message",
+        "messageId": taken,
+        "content": prompt,
+    }
+    assert [each["state"] for each in updates if each["sessionUpdate"] == "state_update"] == ["running", "idle"]
+    assert updates[-1]["stopReason"] == "end_turn"
+    assert "tool_call" not in {each["sessionUpdate"] for each in updates}
+    (said,) = (each for each in updates if each["sessionUpdate"] == "agent_message_chunk")
+    assert json.loads(said["content"]["text"])["data"] == {"confirmed": True}

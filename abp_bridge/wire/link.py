@@ -137,6 +137,10 @@ class Link:
     def fail(self, id: Id, code: int, message: str, data: Json = None) -> None:
         self._put(self._new_key("response"), self._peer.fail(id, code, message, data))
 
+    def translate(self, outward: Callable[[dict[str, Json]], dict[str, Json]]) -> None:
+        """From now on each message of ours goes out as `outward` makes it."""
+        self._peer.outward = outward
+
     def drop(self, id: Id) -> None:
         """The request with this id was cancelled by the other side: it gets no answer."""
         self._peer.drop(id)

@@ -1,4 +1,4 @@
-"""The front of an ACP client connection (version 1): handshake, sessions, and the dispatch to them. Each session is a bridge of its own."""
+"""The front of an ACP client connection: handshake, sessions, and the dispatch to them. Each session is a bridge of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.protocols import acp
+from abp_bridge.protocols import acp, acp_v2
 from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
 from abp_bridge.wire.stdio import whisper
 
@@ -24,6 +24,8 @@ Json = Any
 Params = Mapping[str, Json]
 
 MAX_SESSIONS = 100
+
+_INFO = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 
 # Some clients do not go on without a mode to set.
 _MODES: dict[str, Json] = {
@@ -54,12 +56,14 @@ class _Turn:
 
 
 class AcpServer:
-    """One connection. `begin(link, id, client)` makes a session; prompts run in `tasks`."""
+    """One connection. `begin(link, id, client)` makes a session; prompts run in `tasks`. With `draft`, version 2 is spoken to who asks for it."""
 
-    def __init__(self, begin: Callable[[Link, str, Params], AcpSession], tasks: TaskGroup) -> None:
+    def __init__(self, begin: Callable[[Link, str, Params], AcpSession], tasks: TaskGroup, *, draft: bool = False) -> None:
         self.link: Link  # set once by whoever makes both
         self._begin = begin
         self._tasks = tasks
+        self._draft = draft
+        self._second = False  # version 2 was agreed on
         self._client: Params = {}
         self._sessions: dict[str, AcpSession] = {}
         self._running: dict[Json, _Turn] = {}  # by the prompt's id
@@ -91,11 +95,17 @@ class AcpServer:
                 self.link.fail(message.id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     def _initialize(self, params: Params) -> Json:
+        asked = params.get("protocolVersion")
+        if self._draft and isinstance(asked, int) and asked >= acp_v2.VERSION:
+            self._second = True
+            self._client = acp_v2.decode_client(params)
+            self.link.translate(acp_v2.Outward())
+            return acp_v2.encode_opened(_INFO)
         self._client = params
         return {
             "protocolVersion": acp.VERSION,
             "agentCapabilities": {"loadSession": False, "promptCapabilities": {}, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}},
-            "agentInfo": {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION},
+            "agentInfo": _INFO,
             "authMethods": [],
         }
 
@@ -152,6 +162,10 @@ class AcpServer:
         if not isinstance(params.get("prompt"), list):
             raise Refusal(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
+        if self._second:
+            self.link.respond(id, acp_v2.encode_taken(f"abp-heard-{id}"))
+            session.update(acp_v2.encode_prompt(f"abp-heard-{id}", params["prompt"]))
+            session.update(acp_v2.encode_state())
         self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
     async def _run(self, id: Id, prompt: Json, turn: _Turn) -> None:
@@ -162,9 +176,13 @@ class AcpServer:
                 stop = "end_turn"
             except Exception as problem:
                 whisper(f"bug in session/prompt: {problem!r}")
-                self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                stop = "error"
+                if not self._second:
+                    self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
         del self._running[id], self._prompting[turn.session.id]
-        if self.link.is_open(id):
+        if self._second:
+            turn.session.update(acp_v2.encode_state(stop))
+        elif self.link.is_open(id):
             self.link.respond(id, {"stopReason": stop})
         turn.ended.set()
 

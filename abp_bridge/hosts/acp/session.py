@@ -174,7 +174,11 @@ class AcpSession:
         return _OWN | {name: offer.capability for name, offer in self._offers().items()}
 
     def _say(self, words: str) -> None:
-        self._surfaces.update(acp.encode_message(words))
+        self.update(acp.encode_message(words))
+
+    def update(self, update: Json) -> None:
+        """Tell the client a `session/update`."""
+        self._surfaces.update(update)
 
 
 def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
