@@ -10,14 +10,16 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from abp_bridge.core.event import Observer, unobserved
+import anyio
+
+from abp_bridge.core.event import ChoiceEvent, Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
-from abp_bridge.hosts.mcp.calls import Calls, Held, Patience
-from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.calls import Calls, Patience
+from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
@@ -27,6 +29,9 @@ from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.wire.link import LinkClosed, RemoteError
 
 Json = Any
+
+# The capability that shows what goes to a surface.
+_NEEDED = {Surface.MCP_FORM: "form", Surface.MCP_URL: "url", Surface.MCP_SAMPLING: "sampling"}
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
@@ -59,9 +64,9 @@ class McpSession:
         """The host as it calls itself."""
         return self._server.client.name
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         """The surfaces this host declared, best first, less those it turned out not to have. A modern one declares them with each request."""
-        held = self._calls.of(call)
+        held = self._calls.carrying(carriers)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         plain = profile(str(client.info.get("name"))).plain
@@ -74,28 +79,32 @@ class McpSession:
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
-        held = self._calls.of(question.carrier)
+        held = self._calls.carrying(question.carriers)
         client = self._server.client if held is None else held.client
+
+        async def put(method: str, params: Json) -> Json:
+            if not client.modern:
+                return await self._request(column, method, params)
+            if held is None:
+                raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
+            answer, seconds = await held.ask(method, params, _NEEDED[column.surface])
+            action = answer.get("action")
+            observe(ChoiceEvent(anyio.current_time(), question.id, 1, action if isinstance(action, str) else None, seconds))
+            return answer
+
         if held is not None:
             held.asks(+1)
         try:
             if column.surface is Surface.MCP_SAMPLING:
-                sampled = await self._put(held, client, column, "sampling/createMessage", mcp.encode_sampling(question))
+                sampled = await put("sampling/createMessage", mcp.encode_sampling(question))
                 return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
             modes = mcp.decode_capabilities(client.capabilities, client.version).modes
             form = mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
-            action, content = mcp.decode_reply(await self._put(held, client, column, "elicitation/create", form), question)
+            action, content = mcp.decode_reply(await put("elicitation/create", form), question)
             return Reply(_OUTCOMES[action], content)
         finally:
             if held is not None:
                 held.asks(-1)
-
-    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> Json:
-        if not client.modern:
-            return await self._request(column, method, params)
-        if held is None:
-            raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
-        return await held.ask(method, params)
 
     async def _request(self, column: Column, method: str, params: Json) -> Json:
         try:
@@ -103,7 +112,7 @@ class McpSession:
         except LinkClosed:
             raise HostGone from None
         except RemoteError as error:
-            lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+            lasting = error.code == METHOD_NOT_FOUND  # anything else may be about this question only
             if lasting:
                 self._refused.add(column.surface)
             raise SurfaceRefused(f"the host answered: {label(error, 300)}", lasting=lasting) from None
@@ -122,6 +131,10 @@ class McpSession:
         self._server.audience.resources_changed()
 
     # --- what the host asks of the bridge ---
+
+    def claimed(self, params: Mapping[str, Json]) -> Held | None:
+        """The call that a request comes back to."""
+        return self._calls.claimed(params.get("requestState"))
 
     def list_tools(self) -> list[Json]:
         return self._toolbox.list()
