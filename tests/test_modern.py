@@ -347,7 +347,9 @@ async def test_the_time_of_a_person_begins_when_they_see_the_question(tmp_path: 
         await app.send(id="r", method="elicitation/confirm", params={"message": "Delete all?", "destructive": True})
         while len((await host.status())["questions"]["open"]) < 2:
             await anyio.lowlevel.checkpoint()
-        await anyio.sleep(0.5)
+        seen = anyio.current_time()
+        while anyio.current_time() < seen + 0.5:  # longer than the floor
+            await host.status()
         second = await call(host, arguments, input_responses={"q1": YES}, request_state=first.request_state)
         await app.next()
         tasks.start_soon(partial(call, host, arguments, input_responses={"q2": YES}, request_state=second.request_state))
@@ -425,7 +427,7 @@ def test_a_retry_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
         while json.loads((status := host.request("tools/call", envelope(name="abp_status")))["result"]["content"][0]["text"])["questions"]["open"]:
             assert "result" in status
         again = host.request("tools/call", envelope(FORM, **arguments, requestState=state))
-        assert "its call is over" in again["error"]["message"]
+        assert "CANCELLED" in again["result"]["content"][0]["text"]
 
 
 def test_cancelled_calls_make_room_for_others() -> None:
