@@ -15,11 +15,12 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
+from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Page, Reply, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.calls import Calls, Held, Patience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
+from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp_modern import decode_retry
@@ -30,6 +31,8 @@ Json = Any
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
+COMPLETED = "2025-11-25"  # the version that has a word for it
+
 _OUTCOMES = {
     mcp.Action.ACCEPT: Outcome.ACCEPTED,
     mcp.Action.DECLINE: Outcome.DECLINED,
@@ -38,14 +41,15 @@ _OUTCOMES = {
 
 
 class McpSession:
-    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at.
+    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at; `page` is where its person is sent.
 
     `park` is how long a call is kept for a host to come back to; `patience` how long the host waits for a tool, where its user has changed that.
     Both are in seconds.
     """
 
-    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], *, park: float, patience: float | None = None) -> None:
+    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], page: Page, *, park: float, patience: float | None = None) -> None:
         self._server = server
+        self._page = page
         self._patience_set = patience
         self._refused: set[Surface] = set()
         self._calls = Calls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
@@ -64,10 +68,10 @@ class McpSession:
         held = self._calls.of(call)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
-        plain = profile(str(client.info.get("name"))).plain
+        row = profile(str(client.info.get("name")))
         declared = {
-            Column(Surface.MCP_FORM, mcp.form_version(client.version), plain): capabilities.form,
-            Column(Surface.MCP_URL): capabilities.url,
+            Column(Surface.MCP_FORM, mcp.form_version(client.version), row.plain): capabilities.form,
+            Column(Surface.MCP_URL): capabilities.url and row.loopback,
             Column(Surface.MCP_SAMPLING): capabilities.sampling,
         }
         return [column for column, has in declared.items() if has and column.surface not in self._refused]
@@ -82,6 +86,8 @@ class McpSession:
             if column.surface is Surface.MCP_SAMPLING:
                 sampled = await self._put(held, client, column, "sampling/createMessage", mcp.encode_sampling(question))
                 return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
+            if column.surface is Surface.MCP_URL:
+                return await self._ask_on_the_page(held, client, column, question)
             modes = mcp.decode_capabilities(client.capabilities, client.version).modes
             form = mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
             action, content = mcp.decode_reply(await self._put(held, client, column, "elicitation/create", form), question)
@@ -89,6 +95,20 @@ class McpSession:
         finally:
             if held is not None:
                 held.asks(-1)
+
+    async def _ask_on_the_page(self, held: Held | None, client: Client, column: Column, question: Question) -> Reply:
+        named = not client.modern or profile(str(client.info.get("name"))).url_ids
+        elicitation = f"abp-{question.id}" if named else None
+
+        async def point(url: str) -> Outcome:
+            answer = await self._put(held, client, column, "elicitation/create", mcp.encode_url(question, url, elicitation))
+            return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+
+        try:
+            return await ask_on(self._page, question, point)
+        finally:
+            if client.version == COMPLETED:
+                self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
 
     async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> Json:
         if not client.modern:
