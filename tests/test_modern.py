@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,12 @@ REFUSED: dict[str, tuple[str, Json, int, str]] = {
     "an answer that is a number": ("tools/call", envelope(**CALL, inputResponses={"q1": 7}), -32602, "inputResponses must be an object"),
     "a state that is a number": ("tools/call", envelope(**CALL, requestState=7), -32602, "requestState must come back"),
     "a stream of nothing": ("subscriptions/listen", envelope(), -32602, "needs notifications"),
-    "a stream of odd resources": ("subscriptions/listen", envelope(notifications={"resourceSubscriptions": [1]}), -32602, "list of at most"),
+    "a stream of odd resources": (
+        "subscriptions/listen",
+        envelope(notifications={"resourceSubscriptions": [1]}),
+        -32602,
+        "list of uris of at most 2000 characters",
+    ),
 }
 
 
@@ -306,6 +312,163 @@ async def test_a_call_that_fails_for_want_of_a_capability_says_which(tmp_path: P
             with pytest.raises(MCPError, match="I need a model") as refused:
                 await call(host, {"capability": "work"})
         assert (refused.value.code, refused.value.error.data) == (-32021, {"requiredCapabilities": {"sampling": {}}})
+
+
+async def test_only_what_was_shown_can_be_answered() -> None:
+    """Keys can be guessed: a yes to what nobody has seen is nobody's."""
+    requests = [{"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}} for number in range(22)]
+    arguments = {"capability": "demo.ask_all", "params": {"requests": requests}}
+    async with modern() as host:
+        shown: set[str] = set()
+        asked = await call(host, arguments)
+        while isinstance(asked, types.InputRequiredResult):
+            keys = set(messages(asked))
+            assert keys.isdisjoint(shown), "what was not shown stayed open, whatever came for it"
+            shown |= keys
+            everything = {f"q{number}": YES for number in range(1, 23)}
+            asked = await call(host, arguments, input_responses=everything, request_state=asked.request_state)
+        assert len(shown) == 22
+        assert outcomes(asked) == ["accepted"] * 22
+
+
+async def test_the_time_of_a_person_begins_when_they_see_the_question(tmp_path: Path) -> None:
+    """A question may be asked while the host is away: its age is no sign of a person."""
+    floor = {"ABP_PERSON_FLOOR": "400"}
+    async with puppets(tmp_path) as made, modern("--app", made.target, env=floor) as host, anyio.create_task_group() as tasks:
+        arguments = {"capability": "work"}
+        found: list[tuple[App, Json]] = []
+
+        async def act() -> None:
+            found.append(await asking(made))
+
+        tasks.start_soon(act)
+        first = await call(host, arguments)
+        ((app, work),) = found
+        await app.send(id="r", method="elicitation/confirm", params={"message": "Delete all?", "destructive": True})
+        while len((await host.status())["questions"]["open"]) < 2:
+            await anyio.lowlevel.checkpoint()
+        seen = anyio.current_time()
+        while anyio.current_time() < seen + 0.5:  # longer than the floor
+            await host.status()
+        second = await call(host, arguments, input_responses={"q1": YES}, request_state=first.request_state)
+        await app.next()
+        tasks.start_soon(partial(call, host, arguments, input_responses={"q2": YES}, request_state=second.request_state))
+        answer = (await app.next())["result"]
+        assert (answer["success"], answer["metadata"]["answeredBy"]) == (False, "host-policy")
+        await app.send(id=work["id"], result={"success": True, "data": "done"})
+
+
+async def test_a_request_is_asked_only_for_what_it_declares() -> None:
+    arguments = {"name": "abp_call", "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}}}
+    with RawHost("--app", "demo") as host:
+        asked = host.request("tools/call", envelope(FORM, **arguments))["result"]
+        without = host.request("tools/call", envelope({}, **arguments, requestState=asked["requestState"]))
+        assert "NOT_SUPPORTED" in without["result"]["content"][0]["text"]
+
+
+async def test_a_legacy_request_that_comes_for_a_call_is_asked_in_its_own_way() -> None:
+    with RawHost("--app", "demo") as host:
+        arguments = {"capability": "demo.ask", "params": {"request": CONFIRM}}
+        host.request("tools/call", envelope(FORM, name="abp_call", arguments=arguments))
+        host.initialize(elicitation={})
+        host.send("tools/call", {"name": "abp_wait", "arguments": {"call": "call-1"}}, id="wait")
+        while (question := host.read()).get("method") != "elicitation/create":
+            pass
+        reply = {"action": "accept", "content": {"confirmed": True}}
+        host.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": reply}).encode() + b"\n")
+        while (result := host.read()).get("id") != "wait":
+            pass
+        assert json.loads(result["result"]["content"][0]["text"])["data"] == {"confirmed": True}
+
+
+async def test_a_result_stays_a_result_when_the_app_failed_for_another_reason(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, hosted("--app", made.target, version=MODERN) as host, anyio.create_task_group() as tasks:
+
+        async def fail_later() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            await app.send(id="q", method="sampling/create", params={"task": "Summarise"})
+            while (await app.next()).get("id") != "q":
+                pass
+            await app.send(id=work["id"], result={"success": False, "error": {"code": "PRINTER_JAM", "message": "Jammed"}, "data": {"order": 4711}})
+
+        tasks.start_soon(fail_later)
+        result = await call(host, {"capability": "work"})
+        assert (result.is_error, "4711" in text(result)) == (True, True)
+
+
+async def test_a_running_call_can_be_waited_for_twice(tmp_path: Path) -> None:
+    results: list[str] = []
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+
+        async def wait(tool: str, arguments: Json) -> None:
+            results.append(text(await call(host, arguments, tool)))
+
+        tasks.start_soon(wait, "abp_call", {"capability": "work"})
+        app = await made.app()
+        await app.open("work")
+        work = await app.next("capabilities/call")
+        tasks.start_soon(wait, "abp_wait", {"call": "call-1"})
+        while len(host.wire.received("tools/call")) < 2:
+            await anyio.lowlevel.checkpoint()
+        await host.status()
+        await app.send(id=work["id"], result={"success": True, "data": "precious"})
+    assert results == ["precious", "precious"]
+
+
+def test_a_retry_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
+    arguments = {"name": "abp_call", "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}}}
+    with RawHost("--app", "demo") as host:
+        state = host.request("tools/call", envelope(FORM, **arguments))["result"]["requestState"]
+        retry = {"jsonrpc": "2.0", "id": "retry", "method": "tools/call", "params": envelope(FORM, **arguments, requestState=state)}
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "retry"}}
+        host.write(b"".join(json.dumps(message).encode() + b"\n" for message in (retry, cancel)))
+        while json.loads((status := host.request("tools/call", envelope(name="abp_status")))["result"]["content"][0]["text"])["questions"]["open"]:
+            assert "result" in status
+        again = host.request("tools/call", envelope(FORM, **arguments, requestState=state))
+        assert "CANCELLED" in again["result"]["content"][0]["text"]
+
+
+def test_cancelled_calls_make_room_for_others() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize()
+        for number in range(2_001):
+            host.send("tools/call", {"name": "abp_call", "arguments": {"capability": "demo.hold"}}, id=f"call {number}")
+            host.send("notifications/cancelled", {"requestId": f"call {number}"})
+        result = host.request("tools/call", {"name": "abp_call", "arguments": {"capability": "demo.echo", "params": {"value": "room"}}})["result"]
+        assert result["content"][0]["text"] == "room"
+
+
+async def test_what_an_ended_call_still_asks_is_nobodys(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, modern("--app", made.target) as host, anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+
+        async def run(scope: anyio.CancelScope) -> None:
+            with scope:
+                await call(host, {"capability": "work"})
+
+        tasks.start_soon(run, scope)
+        app = await made.app()
+        await app.open("work")
+        first = (await app.next("capabilities/call"))["params"]["options"]["callId"]
+        scope.cancel()
+        await app.send(id=(await app.next("capabilities/cancel"))["id"], result={})
+        tasks.start_soon(run, anyio.CancelScope())
+        second = await app.next("capabilities/call")
+        await app.send(id="q", method="elicitation/confirm", params={"message": "Pay?", "operationId": first})
+        answer = await app.next()
+        assert (answer["id"], answer["result"]["metadata"]["outcome"]) == ("q", "withdrawn")
+        await app.send(id=second["id"], result={"success": True, "data": "done"})
+
+
+async def test_an_odd_answer_to_one_question_does_not_end_asking() -> None:
+    """Some SDKs answer -32602 when their own callback fails."""
+    answers: list[Any] = [types.ErrorData(code=-32602, message="Invalid request parameters"), YES]
+    async with hosted("--app", "demo", answer=lambda params: answers.pop(0)) as host:
+        first = await host.ask("elicitation/confirm", message="One?")
+        assert first["error"]["code"] == "NOT_SUPPORTED"
+        assert (await host.ask("elicitation/confirm", message="Two?"))["data"] == {"confirmed": True}
 
 
 # --- hosts that do not come back ----------------------------------------------------------------------------------------------------------------

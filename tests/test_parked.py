@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.contract import Ended, HostAway, SurfaceRefused
-from abp_bridge.hosts.mcp.calls import MAX_ASKED, Calls, Held, Patience
+from abp_bridge.hosts.contract import Ended, HostAway, Moved
+from abp_bridge.hosts.mcp.calls import MAX_ASKED, Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import Leg, Refusal
 from abp_bridge.protocols.mcp_modern import MAX_ROUNDS
 
 Json = Any
 
-CLIENT = Client("2026-07-28", {}, {}, modern=True)
+CLIENT = Client("2026-07-28", {}, {"elicitation": {}}, modern=True)
 ARGUMENTS = {"capability": "work"}
 DONE = Ended(CallResult("done"))
 
@@ -70,9 +71,10 @@ class Play:
         await wait_all_tasks_blocked()
 
     async def _ask(self, key: str) -> None:
+        answer: Json
         try:
-            answer: Json = await self.held.ask("elicitation/create", {"message": key})
-        except (HostAway, SurfaceRefused) as problem:
+            answer, _ = await self.held.ask("elicitation/create", {"message": key}, "form")
+        except (HostAway, Moved) as problem:
             answer = problem
         self.answers.setdefault(key, []).append(answer)
 
@@ -80,7 +82,7 @@ class Play:
         state = self.states[which % len(self.states)]
         answers: dict[str, Mapping[str, Json]] = {f"q{key}": {"action": action} for key in keys}
         for key, answer in answers.items():
-            if key in self.held.pending:
+            if key in self.held.pending and self.held.pending[key].shown is not None:
                 self.delivered.setdefault(key, answer)
         await self._leg(lambda leg: self.calls.resume("abp_call", ARGUMENTS, leg, state, answers))
 

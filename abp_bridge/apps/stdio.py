@@ -36,7 +36,7 @@ class StdioApp:
     """An app behind `command`. It starts when it is opened and ends when the block does."""
 
     renders = False
-    settle = 0.0
+    settle = 0.002
 
     def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None) -> None:
         self.origin = origin or f"stdio:{program(command)}"

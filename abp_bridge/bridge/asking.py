@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
@@ -19,7 +20,7 @@ from abp_bridge.core.matrix import Column, Rung
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Host, HostAway, HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import Host, HostAway, HostGone, Moved, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
@@ -50,7 +51,7 @@ class Asking:
         self._scopes[question.id] = scope = anyio.CancelScope()
         try:
             with scope, anyio.move_on_after(limit) as clock:
-                answer = await self._climb(entry)
+                answer = await self._find(entry)
                 self.ledger.apply(question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer)
             if clock.cancelled_caught:
                 self._finish(entry, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
@@ -75,10 +76,18 @@ class Asking:
         if entry.answer is None:
             self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
 
+    async def _find(self, entry: Entry) -> Answer:
+        """Climb, and again from the foot when the host has moved meanwhile."""
+        while True:
+            try:
+                return await self._climb(entry)
+            except Moved:
+                await anyio.lowlevel.checkpoint()
+
     async def _climb(self, entry: Entry) -> Answer:
         """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
         question = entry.question
-        columns = list(self._host.columns(question.carrier))
+        columns = list(self._host.columns(question.carriers))
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.ladder(question, columns):

@@ -117,7 +117,7 @@ class Call:
 
     def answered(self, question: Question, answer: Answer | None) -> None:
         """The question has ended, and the app's clock goes on when it was the last."""
-        if answer is not None and answer.outcome is Outcome.UNSUPPORTED:
+        if answer is not None and answer.outcome is Outcome.UNSUPPORTED and not question.secret:
             self._refused.add(question.kind)
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,7 +16,7 @@ from abp_bridge.apps import App
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import Capability, Opened
 from abp_bridge.core.notice import Event, Notice, Progress, describe
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.text import message
 from abp_bridge.hosts.contract import Host, state_uri
 from abp_bridge.protocols import abp
@@ -29,6 +29,7 @@ MAX_STATE_SIZE = 64 * 1024
 MAX_KINDS = 50
 MAX_BRIEF = 1_000
 MAX_EARLY = 1_000
+MAX_OVER = 1_000
 
 
 class Session(Protocol):
@@ -58,6 +59,7 @@ class Connection:
         self._session = session
         self._opened: Opened | None = None
         self._warnings: list[str] = []
+        self._over: deque[str] = deque(maxlen=MAX_OVER)  # calls that have ended: what still names them is nobody's
         self._early: list[Notice] = []  # told while it was being opened: it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
         self._last: dict[str, Json] = {}
@@ -98,6 +100,7 @@ class Connection:
 
     def over(self, call: Call) -> None:
         self.calls.pop(call.id, None)
+        self._over.append(call.id)
 
     def status(self) -> dict[str, Json]:
         """For `abp_status`: everything but what a person answered."""
@@ -128,9 +131,11 @@ class Connection:
 
     async def ask(self, question: Question) -> Answer:
         """See `Listener.ask`. The question is the call's that it names, or the only one's; else nobody can say whose, and the newest carries it."""
+        if question.call in self._over:
+            return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended")
         call = self.calls.get(question.call or "") or self._only_call()
-        carrier = call or next(reversed(self.calls.values()), None)
-        question = replace(question, call=call.id if call else None, carrier=carrier.id if carrier else None)
+        carriers = [call.id] if call else list(reversed(self.calls))
+        question = replace(question, call=call.id if call else None, carriers=tuple(carriers))
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person
@@ -169,7 +174,7 @@ class Connection:
         """See `Listener.progressed`. Attributed by token, else to the only running call, else to the session (X4)."""
         self._progress = progress
         call = self.calls.get(progress.operation or "") or self._only_call()
-        if call is not None:
+        if call is not None and progress.operation not in self._over:
             call.progressed(progress)
 
     def gone(self, reason: str) -> None:

@@ -80,8 +80,8 @@ class Field:
 class Question:
     """One elicitation.
 
-    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `carrier` one that can take it to a host that is asked only
-    inside of calls. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
+    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `carriers` those that can take it to a host that is asked
+    only inside of calls, the likeliest first. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
     field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `note` is a remark of the bridge's
     own, to be shown with it. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
     """
@@ -92,7 +92,7 @@ class Question:
     fields: tuple[Field, ...]
     origin: str
     call: str | None = None
-    carrier: str | None = None
+    carriers: tuple[str, ...] = ()
     wrapped: bool = True
     default: Json = MISSING
     destructive: bool = False

@@ -185,6 +185,7 @@ class Demo:
         environment = dict(os.environ)
         # Here every answer is typed or written down by somebody, however fast it comes: the bridge must not take it for a host's policy.
         environment.setdefault("ABP_PERSON_FLOOR", "0")
+        environment.setdefault("ABP_HOST_PATIENCE", "86400000")  # this host waits as long as its person does
         if self._target == "demo:page" and os.geteuid() == 0 and "ABP_CHROME_SANDBOX" not in environment:
             environment["ABP_CHROME_SANDBOX"] = "0"
             self._view.note("As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the demo's own page only.")

@@ -40,6 +40,10 @@ class HostGone(Exception):
         self.outcome = outcome
 
 
+class Moved(Exception):
+    """The host can no longer be asked where it was: another of its requests, or another call, has to take the question."""
+
+
 class HostAway(Exception):
     """The host has what is asked, and did not come back with an answer in time."""
 
@@ -67,11 +71,12 @@ class Host(Protocol):
     def name(self) -> str:
         """The host as it calls itself."""
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
-        """The surfaces it offers now, best first; to a question that `call` carries, if it has one."""
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        """The surfaces it offers now, best first; to a question that one of the calls `carriers` can take to it."""
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
-        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, HostGone or RemoteProtocolError.
+        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, Moved, HostAway, HostGone
+        or RemoteProtocolError.
 
         `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
         """

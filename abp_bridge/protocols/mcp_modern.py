@@ -35,6 +35,7 @@ TOOLS = "toolsListChanged"
 RESOURCES = "resourcesListChanged"
 UPDATES = "resourceSubscriptions"
 MAX_UPDATES = 1_000
+LONGEST_URI = 2_000
 
 
 class Malformed(Exception):
@@ -104,8 +105,8 @@ def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
         raise Malformed(INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which")
     honoured: dict[str, Json] = {word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True}
     uris = wanted.get(UPDATES, [])
-    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris) or len(uris) > MAX_UPDATES:
-        raise Malformed(INVALID_PARAMS, f"{UPDATES} must be a list of at most {MAX_UPDATES} uris")
+    if not isinstance(uris, list) or not all(isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris):
+        raise Malformed(INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters")
     return honoured | ({UPDATES: uris} if uris else {})
 
 

@@ -363,7 +363,7 @@ def claudes_own_question_is_walked_where_there_are_no_forms(stage: Stage) -> Non
     assert walked.endswith("— Red?"), walked
     expect(others, ["mcp__abp__abp_call", "demo asks: Book?"])
     own, apps = heard(stage)
-    assert '"Which colour?"="Red"' in own, own
+    assert "Red" not in own, f"nobody chose it, and the agent was told so: {own}"
     expect(gist(json.loads(apps)), (True, {"confirmed": True}, "host-policy"))
 
 

@@ -176,8 +176,12 @@ class Stage:
                         os.kill(process, signal.SIGKILL)
                 raise AssertionError(f"left behind: {processes}")
             time.sleep(0.05)
-        folders = [path.name for path in self.temporary.iterdir() if path.name.startswith(("abp-", "playwright"))]
-        assert not folders, f"left behind: {folders}"
+        while folders := self._folders():
+            assert time.monotonic() < until, f"left behind: {folders}"
+            time.sleep(0.05)
+
+    def _folders(self) -> list[str]:
+        return [path.name for path in self.temporary.iterdir() if path.name.startswith(("abp-", "playwright"))]
 
     def _processes(self) -> dict[int, str]:
         """Those that were started with our home: their commands by their ids."""

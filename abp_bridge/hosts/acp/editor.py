@@ -64,7 +64,7 @@ class EditorSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
@@ -83,9 +83,9 @@ class Between:
     def name(self) -> str:
         return self._editor.name if self._agent is None else f"{self._editor.name}, with the agent {self._agent.name}"
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         """The editor's surfaces for its person; the agent's model, where it lends it."""
-        models = [] if self._agent is None else [column for column in self._agent.columns(call) if column.surface is Surface.MCP_SAMPLING]
+        models = [] if self._agent is None else [column for column in self._agent.columns(carriers) if column.surface is Surface.MCP_SAMPLING]
         return [*self._editor.columns(), *models]
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:

@@ -59,7 +59,7 @@ class AcpSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         return self._surfaces.columns
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from abp_bridge.protocols.mcp_modern import RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.protocols.mcp_modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
 from abp_bridge.wire.jsonrpc import Id
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Audience:
 
     def listen(self, id: Id, wanted: Mapping[str, Json]) -> bool:
         """Begin a stream and acknowledge it. `wanted` is a filter that `decode_filter` let pass. False when there are too many."""
-        if len(self._listens) >= MAX_LISTENS:
+        watched = sum(len(each.get(UPDATES, ())) for each in self._listens.values())
+        if len(self._listens) >= MAX_LISTENS or watched + len(wanted.get(UPDATES, ())) > MAX_UPDATES:
             return False
         self._tell_stream(id, "notifications/subscriptions/acknowledged", {"notifications": wanted})
         self._listens[id] = wanted
@@ -42,12 +43,6 @@ class Audience:
     def leave(self, id: Id) -> bool:
         """End a stream; False when there is none with this id."""
         return self._listens.pop(id, None) is not None
-
-    def leave_all(self) -> list[Id]:
-        """End all streams: their ids."""
-        ids = list(self._listens)
-        self._listens.clear()
-        return ids
 
     def logs(self, id: Id, level: str) -> None:
         """A request that runs wants to hear of logs, until `hush`."""

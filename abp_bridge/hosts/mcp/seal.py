@@ -32,12 +32,11 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One round of one call: `digest` is of the tool's name and arguments, `expires` on the process's own clock, in seconds."""
+    """One round of one call: `digest` is of the tool's name and arguments. It lasts as long as its call is kept."""
 
     call: str
     digest: str
     round: int
-    expires: float
 
 
 def digest(tool: str, arguments: Mapping[str, Json]) -> str:

@@ -17,14 +17,14 @@ from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.audience import LEVELS, MAX_LISTENS, Audience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS
-from abp_bridge.protocols.mcp_modern import MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
+from abp_bridge.protocols.mcp_modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
 from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 from abp_bridge.wire.stdio import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.mcp.calls import Held
+    from abp_bridge.hosts.mcp.held import Held
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.wire.link import Link
 
@@ -69,6 +69,7 @@ class Leg:
         self.id = id
         self.client = client
         self.scope = anyio.CancelScope()
+        self.began = anyio.current_time()
         self.token: Json = None
         self.made = ""
         self.round = 0
@@ -77,7 +78,7 @@ class Leg:
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
         if self.held is not None:
-            self.held.cancel(reason)
+            self.held.give_up(self, reason)
         self.scope.cancel()
 
 
@@ -135,12 +136,14 @@ class McpServer:
 
     def _take_modern(self, id: Id, method: str, params: Params) -> None:
         envelope = decode_envelope(params)
-        self.client = client = Client(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
+        client = Client(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
+        if not self._handshaken:  # a handshake says for good who is there, outside of the calls that show themselves
+            self.client = client
         if method == "tools/call":
             self._run(id, params, client)
         elif method == "subscriptions/listen":
             if not self.audience.listen(id, decode_filter(params)):
-                raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams: end one first")
+                raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in all: end one first")
         elif (answer := _MODERN.get(method)) is not None:
             try:
                 self._link.respond(id, complete(answer(self, params), SERVER, cached=True))
@@ -150,8 +153,10 @@ class McpServer:
             raise Refusal(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
     def _run(self, id: Id, params: Params, client: Client) -> None:
-        self._running[id] = Leg(id, client)
-        self.tasks.start_soon(self._call_tool, self._running[id], params)
+        self._running[id] = leg = Leg(id, client)
+        if self._begun is not None and client.modern:
+            leg.held = self._begun.claimed(params)  # known at once: the same read may bring its cancellation
+        self.tasks.start_soon(self._call_tool, leg, params)
 
     async def _call_tool(self, leg: Leg, params: Params) -> None:
         """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
@@ -227,7 +232,9 @@ class McpServer:
     def _subscribe(self, params: Params) -> Json:
         if len(self.audience.subscribed) >= MAX_SUBSCRIPTIONS:
             raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions")
-        self.audience.subscribed.add(_uri(params))
+        if len(uri := _uri(params)) > LONGEST_URI:
+            raise Refusal(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
+        self.audience.subscribed.add(uri)
         return {}
 
     def _unsubscribe(self, params: Params) -> Json:

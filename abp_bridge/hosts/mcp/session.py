@@ -7,17 +7,21 @@ legacy era, with the next round of the call that carries it in the modern one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from abp_bridge.core.event import Observer, unobserved
+import anyio
+
+from abp_bridge.core.event import ChoiceEvent, Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Page, Reply, SurfaceRefused, state_uri
-from abp_bridge.hosts.mcp.calls import Calls, Held, Patience
+from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.page import ask_on
@@ -29,6 +33,9 @@ from abp_bridge.wire.link import LinkClosed, RemoteError
 
 Json = Any
 
+# The capability that shows what goes to a surface.
+_NEEDED = {Surface.MCP_FORM: "form", Surface.MCP_URL: "url", Surface.MCP_SAMPLING: "sampling"}
+
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
 COMPLETED = "2025-11-25"  # the version that has a word for it
@@ -38,6 +45,10 @@ _OUTCOMES = {
     mcp.Action.DECLINE: Outcome.DECLINED,
     mcp.Action.CANCEL: Outcome.CANCELLED,
 }
+
+
+# (method, params) -> (what the host answered, in how many seconds since it was shown)
+Put = Callable[[str, Json], Awaitable[tuple[Json, float | None]]]
 
 
 class McpSession:
@@ -63,9 +74,9 @@ class McpSession:
         """The host as it calls itself."""
         return self._server.client.name
 
-    def columns(self, call: str | None = None) -> Sequence[Column]:
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         """The surfaces this host declared, best first, less those it turned out not to have. A modern one declares them with each request."""
-        held = self._calls.of(call)
+        held = self._calls.carrying(carriers)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         row = profile(str(client.info.get("name")))
@@ -78,30 +89,32 @@ class McpSession:
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
-        held = self._calls.of(question.carrier)
+        held = self._calls.carrying(question.carriers)
         client = self._server.client if held is None else held.client
+        put = partial(self._put, held, client, column)
         if held is not None:
             held.asks(+1)
         try:
-            if column.surface is Surface.MCP_SAMPLING:
-                sampled = await self._put(held, client, column, "sampling/createMessage", mcp.encode_sampling(question))
-                return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
             if column.surface is Surface.MCP_URL:
-                return await self._ask_on_the_page(held, client, column, question)
-            modes = mcp.decode_capabilities(client.capabilities, client.version).modes
-            form = mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
-            action, content = mcp.decode_reply(await self._put(held, client, column, "elicitation/create", form), question)
-            return Reply(_OUTCOMES[action], content)
+                return await self._ask_on_the_page(client, put, question)
+            answer, seconds = await put(*_encoded(question, column, client, problem))
+            if seconds is not None:  # since it was shown, which is what tells a person
+                action = answer.get("action") if isinstance(answer, Mapping) else None
+                observe(ChoiceEvent(anyio.current_time(), question.id, 1, action if isinstance(action, str) else None, seconds))
+            if column.surface is Surface.MCP_SAMPLING:
+                return Reply(Outcome.ACCEPTED, mcp.decode_sampled(answer))
+            done, content = mcp.decode_reply(answer, question)
+            return Reply(_OUTCOMES[done], content)
         finally:
             if held is not None:
                 held.asks(-1)
 
-    async def _ask_on_the_page(self, held: Held | None, client: Client, column: Column, question: Question) -> Reply:
+    async def _ask_on_the_page(self, client: Client, put: Put, question: Question) -> Reply:
         named = not client.modern or profile(str(client.info.get("name"))).url_ids
         elicitation = f"abp-{question.id}" if named else None
 
         async def point(url: str) -> Outcome:
-            answer = await self._put(held, client, column, "elicitation/create", mcp.encode_url(question, url, elicitation))
+            answer, _ = await put("elicitation/create", mcp.encode_url(question, url, elicitation))
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
@@ -110,12 +123,13 @@ class McpSession:
             if client.version == COMPLETED:
                 self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
 
-    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> Json:
+    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> tuple[Json, float | None]:
+        """What the host answers, and in how many seconds since it was shown, where that is known."""
         if not client.modern:
-            return await self._request(column, method, params)
+            return await self._request(column, method, params), None
         if held is None:
             raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
-        return await held.ask(method, params)
+        return await held.ask(method, params, _NEEDED[column.surface])
 
     async def _request(self, column: Column, method: str, params: Json) -> Json:
         try:
@@ -123,7 +137,7 @@ class McpSession:
         except LinkClosed:
             raise HostGone from None
         except RemoteError as error:
-            lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+            lasting = error.code == METHOD_NOT_FOUND  # anything else may be about this question only
             if lasting:
                 self._refused.add(column.surface)
             raise SurfaceRefused(f"the host answered: {label(error, 300)}", lasting=lasting) from None
@@ -142,6 +156,10 @@ class McpSession:
         self._server.audience.resources_changed()
 
     # --- what the host asks of the bridge ---
+
+    def claimed(self, params: Mapping[str, Json]) -> Held | None:
+        """The call that a request comes back to."""
+        return self._calls.claimed(params.get("requestState"))
 
     def list_tools(self) -> list[Json]:
         return self._toolbox.list()
@@ -186,3 +204,11 @@ class McpSession:
             raise Refusal(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
         shown = {"text": content} if isinstance(content, str) else {"blob": base64.b64encode(content).decode()}
         return {"uri": uri, "mimeType": mime_type, **shown}
+
+
+def _encoded(question: Question, column: Column, client: Client, problem: str) -> tuple[str, dict[str, Json]]:
+    """A question as a request: its method and parameters."""
+    if column.surface is Surface.MCP_SAMPLING:
+        return "sampling/createMessage", mcp.encode_sampling(question)
+    modes = mcp.decode_capabilities(client.capabilities, client.version).modes
+    return "elicitation/create", mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)

@@ -113,9 +113,18 @@ def _shown(file: SavedFile) -> list[Json]:
         return []
     if kind in _PICTURES or kind.startswith("audio/"):
         return [{"type": kind.partition("/")[0], "data": base64.b64encode(file.content).decode(), "mimeType": kind}]
-    if kind.startswith(_WORDS):
-        return [{"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": file.content.decode(errors="replace")}}]
+    if kind.startswith(_WORDS) and (words := _read(file.content, file.mime_type)) is not None:
+        return [{"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": words}}]
     return []
+
+
+def _read(content: bytes, mime_type: str) -> str | None:
+    """Text in the encoding that is declared; None when it is not."""
+    declared = re.search(r"charset=\"?([\w.:-]+)", mime_type, re.IGNORECASE)
+    try:
+        return content.decode(declared[1] if declared else "utf-8")
+    except (LookupError, UnicodeDecodeError):
+        return None
 
 
 def _link(file: SavedFile) -> dict[str, Json]:

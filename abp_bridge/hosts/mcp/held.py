@@ -1,0 +1,134 @@
+"""A call of an app's that its host only attaches to, and the questions that a modern host is to take with it.
+
+It does no waiting of its own accord: `calls.py` decides who waits for it and how long it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from abp_bridge.hosts.contract import Call, Ended, Moved
+from abp_bridge.protocols.mcp import decode_capabilities
+
+if TYPE_CHECKING:
+    from abp_bridge.hosts.mcp.client import Client
+    from abp_bridge.hosts.mcp.server import Leg
+
+Json = Any
+
+
+@dataclass(slots=True)
+class Pending:
+    """A question as a modern host is to get it, and what came of it. `need` is the capability that shows it; `shown` when it first went out."""
+
+    request: Mapping[str, Json]
+    need: str
+    shown: float | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: Mapping[str, Json] | None = None
+    problem: Exception | None = None
+
+    def fail(self, problem: Exception) -> None:
+        self.problem = problem
+        self.done.set()
+
+
+class Held:
+    """One call. `legs` are the requests that wait for it now, the newest last."""
+
+    def __init__(self) -> None:
+        self.call: Call
+        self.legs: list[Leg] = []
+        self.pending: dict[str, Pending] = {}
+        self.asking = 0  # questions that are in front of the person, however they got there
+        self.asked = 0  # questions that were ever to go with a round
+        self.ended: Ended | None = None
+        self.promised = False  # the host was told how to come back
+        self.abandoned = False  # nobody wants it any more
+        self._newest: Leg
+        self._gone: Exception | None = None  # why nobody can be asked any more
+        self._changed = anyio.Event()
+
+    # --- the host ---
+
+    @property
+    def client(self) -> Client:
+        """The host as it showed itself with the newest request for this call."""
+        return self._newest.client
+
+    def attach(self, leg: Leg) -> None:
+        """A request waits for this call. What it cannot show has to find another way."""
+        self._newest = leg
+        self.legs.append(leg)
+        shows = decode_capabilities(leg.client.capabilities, leg.client.version)
+        for key, pending in list(self.pending.items()):
+            if not leg.client.modern or not getattr(shows, pending.need):
+                del self.pending[key]
+                pending.fail(Moved())
+
+    def give_up(self, leg: Leg, reason: str) -> None:
+        """This request waits no more, and wants no answer: without another one, nobody does."""
+        if all(each is leg for each in self.legs):
+            self.cancel(reason)
+
+    def cancel(self, reason: str) -> None:
+        self.abandoned = True
+        self.call.cancel(reason)
+
+    def deliver(self, answers: Mapping[str, Mapping[str, Json]]) -> None:
+        """What a host brought. What is not asked any more, or was never shown, is nobody's question."""
+        for key, answer in answers.items():
+            if (pending := self.pending.get(key)) is not None and pending.shown is not None:
+                del self.pending[key]
+                pending.answer = answer
+                pending.done.set()
+
+    # --- the app ---
+
+    def end(self, ended: Ended) -> None:
+        self.ended = ended
+        self.leave(Moved())
+
+    def leave(self, problem: Exception) -> None:
+        """Nobody will answer here what is asked, now or later."""
+        self._gone = problem
+        for pending in self.pending.values():
+            pending.fail(problem)
+        self.change()
+
+    async def ask(self, method: str, params: Mapping[str, Json], need: str) -> tuple[Mapping[str, Json], float]:
+        """Put a question into the next round: (its answer, the seconds since it was first shown).
+
+        Raises HostAway when nobody came back with one, and Moved when it has to go another way.
+        """
+        if self._gone is not None:
+            raise self._gone
+        self.asked += 1
+        key = f"q{self.asked}"
+        self.pending[key] = pending = Pending({"method": method, "params": params}, need)
+        self.change()
+        try:
+            await pending.done.wait()
+        finally:
+            self.pending.pop(key, None)
+        if pending.answer is None or pending.shown is None:
+            assert pending.problem is not None
+            raise pending.problem
+        return pending.answer, anyio.current_time() - pending.shown
+
+    def asks(self, more: int) -> None:
+        """A question goes to the person, or has come back."""
+        self.asking += more
+        self.change()
+
+    def change(self) -> None:
+        """Something about this call is not as it was: whoever waits looks again."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def changed(self) -> None:
+        await self._changed.wait()
