@@ -53,6 +53,7 @@ async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Sour
     try:
         async with spawn(command, overhear=aloud.say) as agent:
             from abp_bridge.hosts.acp.proxy import Proxy  # while the agent starts
+            from abp_bridge.hosts.page import Loopback
 
             proxy = Proxy(
                 editor,
@@ -60,6 +61,7 @@ async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Sour
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 command=label(os.path.basename(command[0])) or "the agent",
                 asking=lambda host: _asking(settings, host),
+                page=Loopback(tasks),
                 injected=injected,
             )
             ended = await proxy.run()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.hosts.contract import Host
+    from abp_bridge.hosts.contract import Host, Page
     from abp_bridge.hosts.mcp.session import McpSession
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -57,6 +57,7 @@ class _Door:
         self._withdraw = withdraw
         self._settings = settings
         self._tasks = tasks
+        self._page: Page | None = None
         self._face: McpServer | AcpServer | None = None
 
     def on_message(self, message: Request | Notification) -> None:
@@ -80,7 +81,7 @@ class _Door:
     def _acp_session(self, link: Link, id: str, client: Mapping[str, Any]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
 
-        return AcpSession(link, id, client, self._bridge)
+        return AcpSession(link, id, client, self._own_page(), self._bridge)
 
     def _mcp(self) -> McpServer:
         return McpServer(self._mcp_session, self._tasks, modern=self._settings.mcp_modern)
@@ -88,7 +89,13 @@ class _Door:
     def _mcp_session(self, server: McpServer) -> McpSession:
         from abp_bridge.hosts.mcp.session import McpSession
 
-        return McpSession(server, self._bridge, park=self._settings.park_timeout, patience=self._settings.patience)
+        return McpSession(server, self._bridge, self._own_page(), park=self._settings.park_timeout, patience=self._settings.patience)
+
+    def _own_page(self) -> Page:
+        from abp_bridge.hosts.page import Loopback
+
+        self._page = self._page or Loopback(self._tasks)
+        return self._page
 
     def _bridge(self, host: Host) -> Bridge:
         from abp_bridge.apps.targets import make_app

@@ -357,3 +357,10 @@ def accepting(**content: Json) -> Handler:
         return {"action": "accept", "content": content}
 
     return answer
+
+
+class NoPage:
+    """The bridge's own page, where nobody is to be sent."""
+
+    def shown(self, question: Any) -> Any:
+        raise AssertionError(f"{question} was put on the page")

@@ -15,7 +15,7 @@ import acp
 import acp.schema as types
 import anyio
 import pytest
-from acp_harness import CANCELLED, FORM, Client, Failed, Handler, accepting, client, never, pressing, selected
+from acp_harness import CANCELLED, FORM, Client, Failed, Handler, NoPage, accepting, client, never, pressing, selected
 from anyio.from_thread import start_blocking_portal
 from harness import PATIENCE, SERVE, RawHost, environment
 from puppets import App, Puppets, puppets
@@ -861,7 +861,7 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
     sink = Stuck()
     link = Link(Peer(), Silent(), sink, on_message=lambda message: None)
     declared: Json = {"clientCapabilities": {"session": {"notices": {}}}}
-    one, other = (AcpSession(link, id, declared, lambda host: None) for id in ("one", "other"))  # type: ignore[arg-type, return-value]
+    one, other = (AcpSession(link, id, declared, NoPage(), lambda host: None) for id in ("one", "other"))  # type: ignore[arg-type, return-value]
     link.notify("first", {})  # what has begun to leave is not replaced
     for made, field, value in ((one, "a", 1), (one, "a", 2), (one, "b", 3), (other, "a", 4)):
         made.told("app", "app", Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": field, "newValue": value}))

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from acp_harness import CANCELLED, FORM, Client, Failed, accepting, check_params, client, labels, never, pressing, selected
+from acp_harness import CANCELLED, FORM, Client, Failed, NoPage, accepting, check_params, client, labels, never, pressing, selected
 from harness import PATIENCE, environment
 from hypothesis import given
 from hypothesis import strategies as st
@@ -1089,7 +1089,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
 
     server = injected.Injected(lambda host, tasks: cast(Desk, Quiet()), park=1, patience=None, modern=True)
     link = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None).link
-    entry = server.invite(EditorSession(Surfaces(link, {}, "s1")), [])
+    entry = server.invite(EditorSession(Surfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
         with anyio.fail_after(PATIENCE):

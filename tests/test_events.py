@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from acp_harness import CANCELLED, FORM, Failed, Handler, pressing
+from acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from harness import PATIENCE
 
 from abp_bridge.bridge.asking import Asking
@@ -51,7 +51,7 @@ async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0
 
     person = link(there, out, take)
     bridge = link(here, back, lambda message: None)
-    editor = EditorSession(Surfaces(bridge, {"clientCapabilities": capabilities}, "s"))
+    editor = EditorSession(Surfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage()))
     editor.prompted(1)
     events: list[Event] = []
     async with anyio.create_task_group() as tasks:

@@ -464,7 +464,8 @@ async def test_what_an_ended_call_still_asks_is_nobodys(tmp_path: Path) -> None:
 
 async def test_an_odd_answer_to_one_question_does_not_end_asking() -> None:
     """Some SDKs answer -32602 when their own callback fails."""
-    answers: list[Any] = [types.ErrorData(code=-32602, message="Invalid request parameters"), YES]
+    odd = types.ErrorData(code=-32602, message="Invalid request parameters")
+    answers: list[Any] = [odd, odd, YES]  # to the form, to the page's address, and to the next form
     async with hosted("--app", "demo", answer=lambda params: answers.pop(0)) as host:
         first = await host.ask("elicitation/confirm", message="One?")
         assert first["error"]["code"] == "NOT_SUPPORTED"

@@ -20,9 +20,9 @@ class Person:
     """Answers from a script, the last entry again and again; keeps what was shown."""
 
     script: list[Any] = field(default_factory=list)
-    seen: list[types.ElicitRequestFormParams] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
 
-    def __call__(self, params: types.ElicitRequestFormParams) -> Any:
+    def __call__(self, params: Any) -> Any:
         self.seen.append(params)
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
@@ -182,12 +182,13 @@ def test_a_destructive_confirm_says_so(asked: Scene) -> None:
     assert "cannot be undone" in asked.person.seen[0].message
 
 
-def test_a_secret_is_refused_and_never_shown_to_the_host(asked: Scene) -> None:
-    asked.person.will(accepts(value="hunter2"))
+def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
+    asked.person.will(types.ElicitResult(action="decline"))
     response = asked.ask("elicitation/input", prompt="Enter your API key", schema={"type": "string"})
-    assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
-    assert "secrets never do" in response["error"]["message"]
-    assert asked.person.seen == []
+    assert (response["metadata"]["outcome"], response["metadata"]["route"]) == ("declined", "mcp-url (on a page of the bridge's own)")
+    (shown,) = asked.person.seen
+    assert isinstance(shown, types.ElicitRequestURLParams)
+    assert shown.url.startswith("http://127.0.0.1:")
 
 
 def test_a_file_is_refused_with_the_reason(asked: Scene) -> None:

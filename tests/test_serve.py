@@ -550,7 +550,7 @@ async def test_a_host_that_refuses_the_surface_is_not_asked_twice() -> None:
         first = await host.ask("elicitation/confirm", message="Anybody?")
         second = await host.ask("elicitation/confirm", message="Anybody?")
         assert (first["error"]["code"], second["error"]["code"]) == ("NOT_SUPPORTED", "NOT_SUPPORTED")
-        assert len(host.wire.sent("elicitation/create")) == 1
+        assert len(host.wire.sent("elicitation/create")) == 2, "each of its two ways once"
 
 
 @pytest.mark.anyio

@@ -16,7 +16,7 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, unobserved
 from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
-from abp_bridge.core.matrix import Column, Rung
+from abp_bridge.core.matrix import Column, Rung, Treatment
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
@@ -91,6 +91,8 @@ class Asking:
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.ladder(question, columns):
+            if policy is not None and rung.route.treatment is Treatment.OUT_OF_BAND:
+                continue  # nobody is there whom a host without a person could send anywhere
             self.ledger.apply(question.id, Event.ASK, route=rung.name)
             self._observe(RungEvent(anyio.current_time(), question.id, rung.name))
             try:

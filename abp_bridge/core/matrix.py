@@ -105,7 +105,9 @@ _NO_SECRETS = _refused("a form passes through the host and the model: secrets ne
 _NO_FILES = _refused("MCP forms carry no files")
 _ONLY_SAMPLING = _refused("this surface asks a model, not the person")
 _NOT_A_FORM = _refused("a form asks the person, not a model")
-_NO_PAGE = _refused("there is no page of the bridge's own to point to")
+_OUT_OF_BAND = Route(Treatment.OUT_OF_BAND, "on a page of the bridge's own")
+_PAGE: dict[Shape, Route] = dict.fromkeys(Shape, _OUT_OF_BAND)
+_PAGE |= {Shape.FILE: _refused("files cannot be picked on the page yet"), Shape.SAMPLING: _refused("a page asks the person, not a model")}
 
 _FORM_2025_11_25: dict[Shape, Route] = {
     Shape.TEXT: NATIVE,
@@ -153,9 +155,9 @@ MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
-    (Surface.MCP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
+    (Surface.MCP_URL, ""): _PAGE,
     (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_ACP_FILES},
-    (Surface.ACP_URL, ""): dict.fromkeys(Shape, _NO_PAGE),
+    (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
     (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote
@@ -45,6 +46,22 @@ class Moved(Exception):
 
 class HostAway(Exception):
     """The host has what is asked, and did not come back with an answer in time."""
+
+
+class Sheet(Protocol):
+    """A question on the bridge's own page. `url` is a link to it."""
+
+    url: str
+
+    async def answered(self) -> Reply:
+        """The person's reply, when it comes."""
+
+
+class Page(Protocol):
+    """The bridge's own page, in the person's browser."""
+
+    def shown(self, question: Question) -> AbstractAsyncContextManager[Sheet]:
+        """The question is on the page for as long as the block lasts. Raises SurfaceRefused when there can be no page."""
 
 
 class Host(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 class Profile:
     """`plain`: the host's forms really show only text, yes or no, and one of several choices.
 
+    `loopback`: it opens addresses on this machine; `url_ids`: it cannot read a modern url question without an elicitationId.
     `patience`: after how many seconds it gives a tool up; `stops`: that clock stands still while its person is asked.
     `buttons`: how many options of an ACP permission it shows with their labels; 2 means allow or deny, without any.
     """
@@ -20,6 +21,8 @@ class Profile:
     name: str
     plain: bool = False
     buttons: int = 4
+    loopback: bool = True
+    url_ids: bool = False
     patience: float = 60.0
     stops: bool = False
 
@@ -27,10 +30,10 @@ class Profile:
 CAREFUL = Profile("an unknown host")
 
 PROFILES: dict[str, Profile] = {
-    # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`.
-    "codex-mcp-client": Profile("Codex", plain=True, patience=300.0, stops=True),
+    # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`; it opens https addresses only.
+    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, patience=300.0, stops=True),
     # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
-    "goose-cli": Profile("Goose", plain=True, patience=300.0),
+    "goose-cli": Profile("Goose", plain=True, url_ids=True, patience=300.0),
     "claude-code": Profile("Claude Code"),
     # As ACP clients: acpx asks y or n, Goose shows buttons of its own and answers by kind, OpenHands takes the first option there is.
     "acpx": Profile("acpx", buttons=2),

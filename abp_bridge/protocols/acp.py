@@ -56,6 +56,11 @@ def encode_form(question: Question, session: str, call: str, problem: str = "", 
     return {"sessionId": session, "toolCallId": call, **form, "requestedSchema": {**form["requestedSchema"], "properties": properties}}
 
 
+def encode_url(question: Question, session: str, call: str, url: str, elicitation: str) -> dict[str, Json]:
+    """The parameters of a url-mode `elicitation/create`, tied to a tool call."""
+    return {"sessionId": session, "toolCallId": call, **mcp.encode_url(question, url, elicitation)}
+
+
 def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:
     """The parameters of `session/request_permission` for one step of a menu. Never "always": some clients remember it."""
     title = f"{question.origin} asks: {step.title}"

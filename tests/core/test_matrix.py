@@ -55,7 +55,10 @@ BUTTONS: dict[Shape, str] = {
     Shape.SAMPLING: "no: buttons ask the person, not a model",
 }
 
-NO_PAGE = dict.fromkeys(Shape, "no: there is no page of the bridge's own to point to")
+PAGE: dict[Shape, str] = dict.fromkeys(Shape, "on a page of the bridge's own") | {
+    Shape.FILE: "no: files cannot be picked on the page yet",
+    Shape.SAMPLING: "no: a page asks the person, not a model",
+}
 
 CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.MCP_FORM, "2025-11-25"): FORM,
@@ -63,10 +66,10 @@ CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_FORM, "2025-06-18"): FORM | {Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
-    Column(Surface.MCP_URL): NO_PAGE,
+    Column(Surface.MCP_URL): PAGE,
     Column(Surface.MCP_SAMPLING): dict.fromkeys(Shape, "no: this surface asks a model, not the person") | {Shape.SAMPLING: "native"},
     Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
-    Column(Surface.ACP_URL): NO_PAGE,
+    Column(Surface.ACP_URL): PAGE,
     Column(Surface.ACP_PERMISSION): BUTTONS,
 }
 CELL_ROWS = [(column, asked, words) for column, row in CELLS.items() for asked, words in row.items()]
@@ -188,4 +191,4 @@ def test_when_no_rung_is_left_each_surface_says_why() -> None:
 
 def test_a_surface_that_refuses_everything_is_not_usable() -> None:
     assert usable(Column(Surface.MCP_FORM, "2025-11-25"))
-    assert not usable(Column(Surface.MCP_URL))
+    assert not usable(Column(Surface.MCP_URL, "2099-01-01"))

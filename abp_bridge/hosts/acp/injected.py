@@ -127,12 +127,13 @@ class Injected:
         def begin(server: McpServer) -> McpSession:
             from abp_bridge.hosts.acp.editor import Between
             from abp_bridge.hosts.mcp.session import McpSession
+            from abp_bridge.hosts.page import Loopback
 
             def settle(agent: Host) -> Desk:
                 desks.append(self._begin(Between(session, agent), tasks))
                 return desks[-1]
 
-            return McpSession(server, settle, park=self._park, patience=self._patience)
+            return McpSession(server, settle, Loopback(tasks), park=self._park, patience=self._patience)
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)

@@ -31,7 +31,7 @@ from abp_bridge.wire.stdio import whisper
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.contract import Host
+    from abp_bridge.hosts.contract import Host, Page
     from abp_bridge.wire.link import ByteSink, ByteSource
     from abp_bridge.wire.stdio import Source
 
@@ -72,6 +72,7 @@ class Proxy:
         prefix: str,
         command: str,
         asking: Callable[[Host], Asks],
+        page: Page,
         injected: Inviting | None,
     ) -> None:
         self._from_editor, to_editor = editor
@@ -85,6 +86,7 @@ class Proxy:
         self._answers_us = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(prefix.encode()))
         self._agent_name = command
         self._asking = asking
+        self._page = page
         self._injected = injected
         self._tasks: TaskGroup
         self._draining = anyio.CancelScope()
@@ -355,7 +357,7 @@ class Proxy:
         return self._sessions[name]
 
     def _new_session(self) -> EditorSession:
-        return EditorSession(Surfaces(self._editor.link, self._client, "", cards=f"{self._prefix}ask-"))
+        return EditorSession(Surfaces(self._editor.link, self._client, "", self._page, cards=f"{self._prefix}ask-"))
 
 
 _EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {

@@ -16,7 +16,7 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Reply
+from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Page, Reply
 from abp_bridge.protocols import acp, mcp
 from abp_bridge.wire.link import Link
 
@@ -42,10 +42,10 @@ _OWN = {
 class AcpSession:
     """One session of one client, spoken to through `link`. `begin` makes the desk that its prompts go to."""
 
-    def __init__(self, link: Link, id: str, client: Mapping[str, Json], begin: Callable[[Host], Desk]) -> None:
+    def __init__(self, link: Link, id: str, client: Mapping[str, Json], page: Page, begin: Callable[[Host], Desk]) -> None:
         self.id = id
         self.cwd = ""
-        self._surfaces = Surfaces(link, client, id)
+        self._surfaces = Surfaces(link, client, id, page)
         self._operations: dict[str, str] = {}  # the cards of those that were started, by app and name
         self._serial = 0
         self._turns = Turns()

@@ -13,7 +13,8 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import HostGone, Page, Reply, SurfaceRefused
+from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import acp, mcp
 from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -38,8 +39,9 @@ _ENDINGS = {
 class Surfaces:
     """How one session of one client can be asked, through `link`. `client` is the parameters of its `initialize`; ids of cards begin with `cards`."""
 
-    def __init__(self, link: Link, client: Mapping[str, Json], session: str, cards: str = "abp:ask-") -> None:
+    def __init__(self, link: Link, client: Mapping[str, Json], session: str, page: Page, cards: str = "abp:ask-") -> None:
         self.session = session
+        self._page = page
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._link = link
         info = client.get("clientInfo")
@@ -95,9 +97,23 @@ class Surfaces:
     async def _show(self, question: Question, column: Column, call: str, problem: str, observe: Observer) -> Reply:
         if column.surface is Surface.ACP_PERMISSION:
             return await self._walk(question, column, call, observe)
+        if column.surface is Surface.ACP_URL:
+            return await self._ask_on_the_page(question, call)
         form = acp.encode_form(question, self.session, call, problem, plain=column.plain)
         action, content = mcp.decode_reply(await self._request("elicitation/create", form), question)
         return Reply(_OUTCOMES[action], content)
+
+    async def _ask_on_the_page(self, question: Question, call: str) -> Reply:
+        elicitation = f"abp-{question.id}"
+
+        async def point(url: str) -> Outcome:
+            answer = await self._request("elicitation/create", acp.encode_url(question, self.session, call, url, elicitation))
+            return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+
+        try:
+            return await ask_on(self._page, question, point)
+        finally:
+            self._link.notify("elicitation/complete", {"elicitationId": elicitation})
 
     async def _walk(self, question: Question, column: Column, call: str, observe: Observer) -> Reply:
         """A menu, step by step."""

@@ -7,7 +7,8 @@ legacy era, with the next round of the call that carries it in the modern one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,11 +18,13 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Reply, SurfaceRefused, state_uri
+from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Page, Reply, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.calls import Calls, Patience
+from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
+from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp_modern import decode_retry
@@ -35,6 +38,8 @@ _NEEDED = {Surface.MCP_FORM: "form", Surface.MCP_URL: "url", Surface.MCP_SAMPLIN
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
+COMPLETED = "2025-11-25"  # the version that has a word for it
+
 _OUTCOMES = {
     mcp.Action.ACCEPT: Outcome.ACCEPTED,
     mcp.Action.DECLINE: Outcome.DECLINED,
@@ -42,15 +47,20 @@ _OUTCOMES = {
 }
 
 
+# (method, params) -> (what the host answered, in how many seconds since it was shown)
+Put = Callable[[str, Json], Awaitable[tuple[Json, float | None]]]
+
+
 class McpSession:
-    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at.
+    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at; `page` is where its person is sent.
 
     `park` is how long a call is kept for a host to come back to; `patience` how long the host waits for a tool, where its user has changed that.
     Both are in seconds.
     """
 
-    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], *, park: float, patience: float | None = None) -> None:
+    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], page: Page, *, park: float, patience: float | None = None) -> None:
         self._server = server
+        self._page = page
         self._patience_set = patience
         self._refused: set[Surface] = set()
         self._calls = Calls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
@@ -69,10 +79,10 @@ class McpSession:
         held = self._calls.carrying(carriers)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
-        plain = profile(str(client.info.get("name"))).plain
+        row = profile(str(client.info.get("name")))
         declared = {
-            Column(Surface.MCP_FORM, mcp.form_version(client.version), plain): capabilities.form,
-            Column(Surface.MCP_URL): capabilities.url,
+            Column(Surface.MCP_FORM, mcp.form_version(client.version), row.plain): capabilities.form,
+            Column(Surface.MCP_URL): capabilities.url and row.loopback,
             Column(Surface.MCP_SAMPLING): capabilities.sampling,
         }
         return [column for column, has in declared.items() if has and column.surface not in self._refused]
@@ -81,30 +91,45 @@ class McpSession:
         """See `Host.ask`."""
         held = self._calls.carrying(question.carriers)
         client = self._server.client if held is None else held.client
-
-        async def put(method: str, params: Json) -> Json:
-            if not client.modern:
-                return await self._request(column, method, params)
-            if held is None:
-                raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
-            answer, seconds = await held.ask(method, params, _NEEDED[column.surface])
-            action = answer.get("action")
-            observe(ChoiceEvent(anyio.current_time(), question.id, 1, action if isinstance(action, str) else None, seconds))
-            return answer
-
+        put = partial(self._put, held, client, column)
         if held is not None:
             held.asks(+1)
         try:
+            if column.surface is Surface.MCP_URL:
+                return await self._ask_on_the_page(client, put, question)
+            answer, seconds = await put(*_encoded(question, column, client, problem))
+            if seconds is not None:  # since it was shown, which is what tells a person
+                action = answer.get("action") if isinstance(answer, Mapping) else None
+                observe(ChoiceEvent(anyio.current_time(), question.id, 1, action if isinstance(action, str) else None, seconds))
             if column.surface is Surface.MCP_SAMPLING:
-                sampled = await put("sampling/createMessage", mcp.encode_sampling(question))
-                return Reply(Outcome.ACCEPTED, mcp.decode_sampled(sampled))
-            modes = mcp.decode_capabilities(client.capabilities, client.version).modes
-            form = mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
-            action, content = mcp.decode_reply(await put("elicitation/create", form), question)
-            return Reply(_OUTCOMES[action], content)
+                return Reply(Outcome.ACCEPTED, mcp.decode_sampled(answer))
+            done, content = mcp.decode_reply(answer, question)
+            return Reply(_OUTCOMES[done], content)
         finally:
             if held is not None:
                 held.asks(-1)
+
+    async def _ask_on_the_page(self, client: Client, put: Put, question: Question) -> Reply:
+        named = not client.modern or profile(str(client.info.get("name"))).url_ids
+        elicitation = f"abp-{question.id}" if named else None
+
+        async def point(url: str) -> Outcome:
+            answer, _ = await put("elicitation/create", mcp.encode_url(question, url, elicitation))
+            return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+
+        try:
+            return await ask_on(self._page, question, point)
+        finally:
+            if client.version == COMPLETED:
+                self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
+
+    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> tuple[Json, float | None]:
+        """What the host answers, and in how many seconds since it was shown, where that is known."""
+        if not client.modern:
+            return await self._request(column, method, params), None
+        if held is None:
+            raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
+        return await held.ask(method, params, _NEEDED[column.surface])
 
     async def _request(self, column: Column, method: str, params: Json) -> Json:
         try:
@@ -179,3 +204,11 @@ class McpSession:
             raise Refusal(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
         shown = {"text": content} if isinstance(content, str) else {"blob": base64.b64encode(content).decode()}
         return {"uri": uri, "mimeType": mime_type, **shown}
+
+
+def _encoded(question: Question, column: Column, client: Client, problem: str) -> tuple[str, dict[str, Json]]:
+    """A question as a request: its method and parameters."""
+    if column.surface is Surface.MCP_SAMPLING:
+        return "sampling/createMessage", mcp.encode_sampling(question)
+    modes = mcp.decode_capabilities(client.capabilities, client.version).modes
+    return "elicitation/create", mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)

@@ -82,9 +82,10 @@ def encode_form(question: Question, version: str, *, modes: bool = True, plain: 
     return {**mode, "message": _message(question, problem), "requestedSchema": schema}
 
 
-def encode_url(question: Question, url: str, elicitation: str) -> dict[str, Json]:
-    """The parameters of a url-mode `elicitation/create` (2025-11-25)."""
-    return {"mode": "url", "message": _message(question, ""), "url": url, "elicitationId": elicitation}
+def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, Json]:
+    """The parameters of a url-mode `elicitation/create`. 2025-11-25 needs its id, in 2026-07-28 only some hosts' readers do."""
+    named = {} if elicitation is None else {"elicitationId": elicitation}
+    return {"mode": "url", "message": _message(question, ""), "url": url, **named}
 
 
 def encode_sampling(question: Question) -> dict[str, Json]:

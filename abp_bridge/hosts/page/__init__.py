@@ -1,0 +1,68 @@
+"""The bridge's own page: a question in the person's browser, on this machine, where neither host nor model can see the answer.
+
+`Loopback` is the page as the hosts know it; the server behind it (`page.py`) is loaded and started with the first question that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.hosts.contract import Page, Reply, Sheet, SurfaceRefused
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+
+class Loopback:
+    """Implements `contract.Page`. The server lives in `tasks`."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._page: Page | None = None
+
+    @asynccontextmanager
+    async def shown(self, question: Question) -> AsyncIterator[Sheet]:
+        """See `Page.shown`."""
+        if self._page is None:
+            from abp_bridge.hosts.page.page import LoopbackPage
+
+            self._page = LoopbackPage(self._tasks)
+        try:
+            async with self._page.shown(question) as sheet:
+                yield sheet
+        except (OSError, TimeoutError) as problem:
+            raise SurfaceRefused(f"the bridge's own page cannot be served: {problem}", lasting=True) from None
+
+
+async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitable[Outcome]]) -> Reply:
+    """Put `question` on the page, and have a host point its person there: `point(url)` says how the host answered that.
+
+    Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises what `point`
+    raises.
+    """
+    replies: list[Reply] = []
+    problems: list[Exception] = []
+    async with page.shown(question) as sheet, anyio.create_task_group() as tasks:
+
+        async def show() -> None:
+            try:
+                outcome = await point(sheet.url)
+            except Exception as problem:
+                problems.append(problem)
+                tasks.cancel_scope.cancel()
+            else:
+                if outcome is not Outcome.ACCEPTED:
+                    replies.append(Reply(outcome))
+                    tasks.cancel_scope.cancel()
+
+        tasks.start_soon(show)
+        replies.append(await sheet.answered())
+        tasks.cancel_scope.cancel()
+    if problems and not replies:
+        raise problems[0]
+    return replies[0]
