@@ -13,7 +13,7 @@ from abp_bridge.core.text import label
 from abp_bridge.serve import watch
 from abp_bridge.settings import Settings
 from abp_bridge.wire.process import Child, spawn
-from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, whisper
+from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
 
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
@@ -26,6 +26,7 @@ NO_PROGRAM = 127
 
 def run(settings: Settings, command: Sequence[str]) -> int:
     """Run the agent `command` behind our stdio until either side ends or a signal comes. Returns its exit code where it ended by itself."""
+    hint("an ACP editor")
     source, sink = claim()
     return anyio.run(_serve, settings, command, source, sink)
 

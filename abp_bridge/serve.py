@@ -14,7 +14,7 @@ from abp_bridge.hosts.mcp.server import McpServer, withdraw
 from abp_bridge.settings import Settings
 from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
 from abp_bridge.wire.link import Link
-from abp_bridge.wire.stdio import Sink, Source, claim
+from abp_bridge.wire.stdio import Sink, Source, claim, hint
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
@@ -28,6 +28,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def run(settings: Settings) -> int:
     """Serve until the host closes our stdin, stops reading, or sends a signal. Returns the exit code."""
+    hint("an MCP host or an ACP client")
     source, sink = claim()
     anyio.run(_serve, settings, source, sink)
     return 0

@@ -312,6 +312,17 @@ def test_a_host_that_never_reads_our_stderr_does_not_stop_us() -> None:
     assert json.loads(out)["result"] == {}
 
 
+def test_a_person_who_types_it_is_told_what_it_waits_for() -> None:
+    here, there = os.openpty()
+    process = subprocess.Popen([*SERVE], stdin=there, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment())
+    os.close(there)
+    with process:
+        assert process.stderr is not None
+        assert b"abp-bridge demo" in process.stderr.readline()
+        os.close(here)
+        assert process.wait(PATIENCE) == 0
+
+
 @pytest.mark.parametrize("setting", ["ABP_CALL_TIMEOUT=soon", "ABP_HEADLESS=perhaps", "ABP_CALL_TIMEOUT=-1"])
 def test_a_setting_that_cannot_be_used_is_said_and_nothing_starts(setting: str) -> None:
     name, value = setting.split("=")

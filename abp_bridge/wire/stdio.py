@@ -79,6 +79,12 @@ class Sink:
         self._fd = _close(self._fd)
 
 
+def hint(who: str) -> None:
+    """A person who typed the command sees what it waits for; a program that launched it sees nothing."""
+    if os.isatty(0):
+        whisper(f"waiting for {who} on stdin. It is launched by programs; to see it work here: abp-bridge demo. Ctrl-C ends it")
+
+
 def claim() -> tuple[Source, Sink]:
     """Take this process's stdin and stdout for a protocol.
 

@@ -62,7 +62,7 @@ class Toolbox:
                 return await self._run(name, arguments, leg, capability, arguments, app=app)
         except DeskError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
-        raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect and abp_status list what there is.")
+        raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is.")
 
     async def _connect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         target = _text(arguments, "target")
