@@ -423,3 +423,10 @@ def test_an_operation_is_a_card_that_begins_and_ends(success: bool, status: str)
         check_params("session/update", {"sessionId": "s1", "update": update})
     assert (begun["title"], begun["status"], ended["status"]) == ("export.pdf", "in_progress", status)
     assert begun["toolCallId"] == ended["toolCallId"] == "card"
+
+
+def test_an_address_is_shown_on_a_tool_call_of_its_session() -> None:
+    question = asked("elicitation/input", prompt="Key?")
+    shown = acp.encode_url(question, "s", "c", "http://127.0.0.1:1/open/x", "e1")
+    check_params("elicitation/create", shown)
+    assert (shown["mode"], shown["sessionId"], shown["toolCallId"], shown["elicitationId"]) == ("url", "s", "c", "e1")

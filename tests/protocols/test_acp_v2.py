@@ -64,3 +64,16 @@ def test_a_client_is_read_as_one_of_version_one(capabilities: Json) -> None:
     client = acp_v2.decode_client({"protocolVersion": 2, "info": {"name": "x"}, "capabilities": capabilities})
     found = acp.decode_capabilities(client["clientCapabilities"])
     assert (client["clientInfo"], found.form, found.notices) == ({"name": "x"}, bool(capabilities), True)
+
+
+def test_a_prompt_is_taken_echoed_and_ended_with_its_reason() -> None:
+    prompt = [{"type": "text", "text": "hello"}]
+    assert acp_v2.encode_taken("m1") == {"messageId": "m1"}
+    assert acp_v2.encode_prompt("m1", prompt) == {"sessionUpdate": "user_message", "messageId": "m1", "content": prompt}
+    assert acp_v2.encode_state() == {"sessionUpdate": "state_update", "state": "running"}
+    assert acp_v2.encode_state("cancelled") == {"sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled"}
+
+
+def test_the_agent_says_who_it_is() -> None:
+    opened = acp_v2.encode_opened({"name": "a", "version": "1"})
+    assert (opened["protocolVersion"], opened["info"]) == (2, {"name": "a", "version": "1"})
