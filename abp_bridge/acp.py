@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,7 +19,7 @@ from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.hosts.acp.injected import Injected
-    from abp_bridge.hosts.contract import Desk, Host
+    from abp_bridge.hosts.contract import Desk, Host, Page
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
@@ -39,30 +40,37 @@ async def _serve(settings: Settings, command: Sequence[str], source: Source, sin
         with serving:
             async with anyio.create_task_group() as tasks:
                 # Side by side, so that the apps and the agent end together.
-                injected = _injected(settings) if settings.apps else None
+                page = cache(lambda: _page(tasks))
+                injected = _injected(settings, page) if settings.apps else None
                 if injected is not None:
                     tasks.start_soon(injected.run)
-                code = await _behind(settings, command, (source, sink), injected, tasks)
+                code = await _behind(settings, command, (source, sink), injected, page, tasks)
         signals.cancel_scope.cancel()
     return code
 
 
-async def _behind(settings: Settings, command: Sequence[str], editor: tuple[Source, Sink], injected: Injected | None, tasks: TaskGroup) -> int:
+async def _behind(
+    settings: Settings,
+    command: Sequence[str],
+    editor: tuple[Source, Sink],
+    injected: Injected | None,
+    page: Callable[[], Page],
+    tasks: TaskGroup,
+) -> int:
     """Run the agent and carry the lines. Cancels `tasks` when they have ended."""
     aloud = Stderr()
     tasks.start_soon(aloud.run)
     try:
         async with spawn(command, overhear=aloud.say) as agent:
             from abp_bridge.hosts.acp.proxy import Proxy  # while the agent starts
-            from abp_bridge.hosts.page import Loopback
 
             proxy = Proxy(
                 editor,
                 (agent.source, agent.sink),
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 command=label(os.path.basename(command[0])) or "the agent",
-                asking=lambda host: _asking(settings, host),
-                page=Loopback(tasks),
+                asking=lambda host: _asking(settings, host, page()),
+                page=page(),
                 injected=injected,
             )
             ended = await proxy.run()
@@ -98,23 +106,32 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 # What is heavy loads when it is first needed.
 
 
-def _asking(settings: Settings, host: Host) -> Asking:
+def _page(tasks: TaskGroup) -> Page:
+    from abp_bridge.hosts.page import Loopback
+
+    return Loopback(tasks)
+
+
+def _asking(settings: Settings, host: Host, page: Page) -> Asking:
     from abp_bridge.bridge.asking import Asking
+    from abp_bridge.surfaces import resolve
 
-    return Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor)
+    return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor)
 
 
-def _injected(settings: Settings) -> Injected:
+def _injected(settings: Settings, page: Callable[[], Page]) -> Injected:
     from abp_bridge.hosts.acp.injected import Injected
 
     def begin(host: Host, tasks: TaskGroup) -> Desk:
-        return _bridge(settings, host, tasks)
+        return _bridge(settings, host, page(), tasks)
 
-    return Injected(begin, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern)
+    return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern)
 
 
-def _bridge(settings: Settings, host: Host, tasks: TaskGroup) -> Desk:
+def _bridge(settings: Settings, host: Host, page: Page, tasks: TaskGroup) -> Desk:
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
+    from abp_bridge.surfaces import resolve
 
-    return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings))
+    providers = resolve(settings, host, page)
+    return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)

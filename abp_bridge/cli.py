@@ -41,6 +41,7 @@ The agent's stderr is ours, and so is its exit code.
 """
 
 _APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless")
+_ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model", "roots")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,6 +116,26 @@ def _add_app_options(command: argparse.ArgumentParser) -> None:
     )
     option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
     option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    asking = command.add_argument_group("who is asked, besides the host").add_argument
+    asking(
+        "--page",
+        nargs="?",
+        const="link",
+        choices=("link", "open"),
+        help="what the host cannot show goes to a page of the bridge's own: 'link' has the host show its address, 'open' opens your browser",
+    )
+    asking("--tty", metavar="DEVICE", help="ask at this terminal too, for example /dev/pts/3 (type 'tty' there to see its name)")
+    asking("--answers", metavar="FILE", help="answer from a JSON file first, for tests and CI")
+    asking("--questions-api", metavar="PORT", type=_port, help="programs written for OpenCode's questions may list and answer them here")
+    asking("--ask-model", action="store_const", const=True, help="where nothing else can ask, have the model ask its user and pass the answer on")
+    asking("--ask-on", action="append", metavar="SURFACE", help="ask on these only, in this order: host, page, terminal, mock, questions-api, model")
+    asking("--root", action="append", dest="roots", metavar="DIR", help="files in here may be read by apps, each with your consent. May be repeated")
+
+
+def _port(words: str) -> int:
+    if not words.isascii() or not words.isdecimal() or int(words) > 65_535:
+        raise ValueError
+    return int(words)
 
 
 def _settings(options: argparse.Namespace, *names: str) -> Any:
@@ -131,13 +152,13 @@ def _settings(options: argparse.Namespace, *names: str) -> Any:
 def _serve(options: argparse.Namespace) -> int:
     from abp_bridge.serve import run
 
-    return run(_settings(options, *_APP_OPTIONS))
+    return run(_settings(options, *_APP_OPTIONS, *_ASK_OPTIONS))
 
 
 def _acp(options: argparse.Namespace) -> int:
     from abp_bridge.acp import run
 
-    return run(_settings(options, *_APP_OPTIONS), options.agent)
+    return run(_settings(options, *_APP_OPTIONS, *_ASK_OPTIONS), options.agent)
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -101,8 +101,10 @@ class _Door:
     def _bridge(self, host: Host) -> Bridge:
         from abp_bridge.apps.targets import make_app
         from abp_bridge.bridge import Bridge
+        from abp_bridge.surfaces import resolve
 
-        bridge = Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings))
+        providers = resolve(self._settings, host, self._own_page())
+        bridge = Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings), providers=providers)
         self.bridges.add(bridge)
         return bridge
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -29,6 +29,26 @@ class Settings:
     park_timeout: float = 600.0
     patience: float | None = None  # of the host, where its user changed that
     person_floor: float = 0.15  # an answer faster than this is not a person's
+    ask_on: tuple[str, ...] = ()  # the surfaces to ask on, in this order; nothing means the usual ones
+    tty: str | None = None  # a terminal that the person sits at
+    page: str = "off"  # whether questions may go to the bridge's own page without the host's url mode: "link" points there, "open" opens it
+    answers: str | None = None  # a file of answers
+    questions_api: int | None = None  # the port that clients of the questions API connect to
+    questions_password: str | None = None
+    ask_model: bool = False
+    roots: tuple[str, ...] = ()  # folders whose files may be read, each with the person's consent
+
+    @property
+    def set_up(self) -> Collection[str]:
+        """The surfaces beside the host's own that the person set up."""
+        found = {
+            "mock": self.answers is not None,
+            "terminal": self.tty is not None,
+            "questions-api": self.questions_api is not None,
+            "page": self.page != "off",
+            "model": self.ask_model,
+        }
+        return [name for name, there in found.items() if there]
 
 
 def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> Settings:
@@ -49,6 +69,18 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
     for host in settings.allowed_hosts:
         if "/" in host or "*" in host:
             raise SettingsError(f"--allow {host!r} is no host: it must be a name or an address, with a port if only that is allowed (localhost:3000)")
+    for root in settings.roots:
+        if not os.path.isdir(root):
+            raise SettingsError(f"--root {root!r} is no folder: it must be one whose files apps may be given")
+    if settings.questions_api is not None and not settings.questions_password:
+        raise SettingsError("--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer for you")
+    if settings.ask_on:
+        from abp_bridge.core.matrix import order_of
+
+        try:
+            order_of(settings.ask_on, settings.set_up)
+        except ValueError as problem:
+            raise SettingsError(f"--ask-on: {problem}") from None
     return settings
 
 
@@ -60,6 +92,22 @@ def _milliseconds(text: str) -> float:
     if not 0 <= value <= 86_400_000:
         raise ValueError("it must be between 0 and 86400000 milliseconds (a day)")
     return value / 1000
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > 65_535:
+        raise ValueError("it must be a port, from 0 (any that is free) to 65535")
+    return int(text)
+
+
+def _page(text: str) -> str:
+    if text not in ("off", "link", "open"):
+        raise ValueError("it must be off, link or open")
+    return text
+
+
+def _listed(separator: str) -> Callable[[str], tuple[str, ...]]:
+    return lambda text: tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
 def _yes_or_no(text: str) -> bool:
@@ -82,4 +130,12 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "park_timeout": ("ABP_PARK_TIMEOUT", _milliseconds),
     "patience": ("ABP_HOST_PATIENCE", _milliseconds),
     "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
+    "ask_on": ("ABP_ASK_ON", _listed(",")),
+    "tty": ("ABP_TTY", str),
+    "page": ("ABP_PAGE", _page),
+    "answers": ("ABP_ANSWERS", str),
+    "questions_api": ("ABP_QUESTIONS_API", _port),
+    "questions_password": ("ABP_QUESTIONS_PASSWORD", str),
+    "ask_model": ("ABP_ASK_MODEL", _yes_or_no),
+    "roots": ("ABP_ROOTS", _listed(os.pathsep)),
 }

@@ -16,11 +16,11 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, unobserved
 from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
-from abp_bridge.core.matrix import Column, Rung, Treatment
+from abp_bridge.core.matrix import Column, Rung, Surface
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Host, HostAway, HostGone, Moved, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import HostAway, HostGone, InputProvider, Moved, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
@@ -29,13 +29,18 @@ TRIES_AGAIN = 2
 _EVENTS = {Outcome.UNSUPPORTED: Event.REFUSE, Outcome.WITHDRAWN: Event.WITHDRAW, Outcome.TIMED_OUT: Event.DEADLINE}
 _REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED: "The user dismissed the question."}
 
+_ANSWERERS = {Surface.MCP_SAMPLING: AnsweredBy.MODEL, Surface.MODEL: AnsweredBy.MODEL, Surface.MOCK: AnsweredBy.SCRIPT}
+# Whatever is given there, the person gave it, however fast.
+_OURS = {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL}
+_SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
+
 
 class Asking:
     """The open questions of a session, and the asking of each. Times are in seconds."""
 
-    def __init__(self, host: Host, *, limit: float, person_floor: float, observe: Observer = unobserved) -> None:
+    def __init__(self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = unobserved) -> None:
         self.ledger = Ledger()
-        self._host = host
+        self._providers = providers
         self._observe = observe
         self._limit = limit
         self._person_floor = person_floor
@@ -45,9 +50,10 @@ class Asking:
         """Put `question` to the person. Returns exactly one answer, whatever happens; only cancelling the session itself raises."""
         if len(self.ledger.open) >= MAX_OPEN:
             return Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=f"{MAX_OPEN} questions are open already")
+        limit = min(question.timeout or self._limit, MAX_TIME)
+        question = replace(question, timeout=limit)
         entry = self.ledger.add(question, anyio.current_time())
         self._observe(InputRequestEvent(entry.since, question))
-        limit = min(question.timeout or self._limit, MAX_TIME)
         self._scopes[question.id] = scope = anyio.CancelScope()
         try:
             with scope, anyio.move_on_after(limit) as clock:
@@ -87,11 +93,11 @@ class Asking:
     async def _climb(self, entry: Entry) -> Answer:
         """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
         question = entry.question
-        columns = list(self._host.columns(question.carriers))
+        columns = list(self._providers.columns(question.carriers))
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.ladder(question, columns):
-            if policy is not None and rung.route.treatment is Treatment.OUT_OF_BAND:
+            if policy is not None and rung.column.surface in _SENT_BY_THE_HOST:
                 continue  # nobody is there whom a host without a person could send anywhere
             self.ledger.apply(question.id, Event.ASK, route=rung.name)
             self._observe(RungEvent(anyio.current_time(), question.id, rung.name))
@@ -118,14 +124,15 @@ class Asking:
         reply, route = await self._fill(question, rung, steps)
         answer = Answer(
             reply.outcome,
-            AnsweredBy.MODEL if question.kind is Kind.SAMPLING else AnsweredBy.PERSON,
+            _ANSWERERS.get(rung.column.surface, AnsweredBy.PERSON),
             content=reply.content,
             route=route,
             latency=anyio.current_time() - started,
             reason=_REASONS.get(reply.outcome, ""),
             unchecked=_unchecked(question),
         )
-        return attribute(question, answer, steps.seconds, self._person_floor)
+        sure = reply.outcome is Outcome.ACCEPTED and rung.column.surface in _OURS
+        return attribute(question, answer, steps.seconds, 0.0 if sure else self._person_floor)
 
     async def _fill(self, question: Question, rung: Rung, steps: _Slowest) -> tuple[Reply, str]:
         """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
@@ -165,7 +172,7 @@ class Asking:
     async def _ask_once(self, question: Question, column: Column, steps: _Slowest, problems: Sequence[str] = ()) -> tuple[Reply, list[str]]:
         """One showing: (the reply with reviewed content, what is wrong with it)."""
         started, seen = anyio.current_time(), steps.count
-        reply = await self._host.ask(question, column, "; ".join(problems), steps.observe)
+        reply = await self._providers.ask(question, column, "; ".join(problems), steps.observe)
         if steps.count == seen:  # shown all at once
             steps.took(anyio.current_time() - started)
         if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:

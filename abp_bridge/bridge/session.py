@@ -17,11 +17,13 @@ from abp_bridge.apps.targets import shown
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
+from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Answer, Kind, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
@@ -37,13 +39,21 @@ class Bridge:
     """One session. Implements `contract.Desk`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
-    `observe` is told what happens to questions.
+    `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens to questions.
     """
 
     def __init__(
-        self, settings: Settings, host: Host, tasks: TaskGroup, make_app: Callable[[str, bool], App], observe: Observer = unobserved
+        self,
+        settings: Settings,
+        host: Host,
+        tasks: TaskGroup,
+        make_app: Callable[[str, bool], App],
+        *,
+        providers: Providers | None = None,
+        observe: Observer = unobserved,
     ) -> None:
         self.host = host
+        self._providers = providers or Providers(host)
         self._settings = settings
         self._tasks = tasks
         self._make_app = make_app
@@ -51,7 +61,8 @@ class Bridge:
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
-        self._asking = Asking(host, limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
+        self._asking = Asking(self._providers, limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
+        self._files = Files(self._asking.ask, self._roots)
         self._results = Results(settings.output_dir)
 
     # --- contract.Desk ---
@@ -167,7 +178,11 @@ class Bridge:
         ledger = self._asking.ledger
         return {
             "host": self.host.name,
-            "surfaces": [f"{column.surface.value} {column.version}".strip() for column in self.host.columns() if matrix.usable(column)],
+            "surfaces": [
+                {"surface": column.surface.value, "version": column.version, "provider": owner}
+                for owner, column in self._providers.owned()
+                if matrix.usable(column)
+            ],
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [{"app": shown(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
             "questions": {
@@ -226,7 +241,10 @@ class Bridge:
             self.host.capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:
-        return await self._asking.ask(question)
+        return await (self._files if question.kind is Kind.RESOURCE else self._asking).ask(question)
+
+    async def _roots(self, question: Question) -> Sequence[str]:
+        return [*self._settings.roots, *await self.host.roots(question.carriers)]
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
         self._asking.withdraw(questions, reason)

@@ -55,8 +55,8 @@ def obstacle(question: Question) -> str:
     """Why buttons cannot answer `question`; empty when they can."""
     if question.secret:
         return "a secret never passes through the host"
-    if question.kind in (Kind.RESOURCE, Kind.SAMPLING) or not question.fields:
-        return "buttons carry no files and no text"
+    if question.kind is Kind.SAMPLING or not question.fields:
+        return "buttons carry no text"
     for each in question.fields:
         if each.type not in _LISTED and _range(each) is None:
             return f"{text.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
@@ -142,7 +142,7 @@ _Walk = Generator[_Page, object, object]
 
 
 def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
-    if question.kind is Kind.CONFIRM:
+    if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
         # An app that asks for one value says itself whether "none" is among its options; where an agent's field may stay empty, there is a "Skip".
@@ -262,7 +262,13 @@ def _yes_or_no(title: str, about: str, items: Sequence[_Item], start: int) -> Ge
 # --- fields as lists of choices ---------------------------------------------------------------------------------------------------------
 
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
-_NAMES = {FieldType.TEXT: "free text", FieldType.NUMBER: "a number", FieldType.INTEGER: "a number of any size", FieldType.JSON: "nested data"}
+_NAMES = {
+    FieldType.TEXT: "free text",
+    FieldType.NUMBER: "a number",
+    FieldType.INTEGER: "a number of any size",
+    FieldType.FILE: "a file",
+    FieldType.JSON: "nested data",
+}
 _YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
 
 

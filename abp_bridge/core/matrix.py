@@ -6,7 +6,7 @@ A column is a surface and, where it matters, the protocol version it speaks. A m
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core.downgrade import obstacle
@@ -24,6 +24,35 @@ class Surface(enum.Enum):
     ACP_FORM = "acp-form"
     ACP_URL = "acp-url"
     ACP_PERMISSION = "acp-permission"
+    TERMINAL = "terminal"
+    PAGE = "page"
+    QUESTIONS_API = "questions-api"
+    MOCK = "mock"
+    MODEL = "model"
+
+
+# In which order a session asks, unless its person says otherwise: `HOST` stands for all of the host's surfaces but its model's.
+HOST = "host"
+ORDER = (Surface.MOCK.value, HOST, Surface.TERMINAL.value, Surface.QUESTIONS_API.value, Surface.PAGE.value, Surface.MODEL.value)
+
+
+def order_of(names: Sequence[str], set_up: Collection[str]) -> Sequence[str]:
+    """The person's own order, or the usual one. Raises ValueError for a name that means nothing, or is neither the host nor `set_up`."""
+    for name in names:
+        if name not in ORDER:
+            raise ValueError(f"{name!r} is no surface; there are {', '.join(ORDER)}")
+        if name != HOST and name not in set_up:
+            raise ValueError(f"{name} is not set up: give {_SET_UP_BY[name]} too")
+    return tuple(dict.fromkeys(names)) or ORDER
+
+
+_SET_UP_BY = {
+    Surface.MOCK.value: "--answers FILE",
+    Surface.TERMINAL.value: "--tty DEVICE",
+    Surface.QUESTIONS_API.value: "--questions-api PORT",
+    Surface.PAGE.value: "--page",
+    Surface.MODEL.value: "--ask-model",
+}
 
 
 class Shape(enum.Enum):
@@ -42,6 +71,7 @@ class Shape(enum.Enum):
     NESTED = "nested JSON"
     SECRET = "secret"  # noqa: S105
     FILE = "file"
+    FILE_CONSENT = "leave to read a named file"
     SAMPLING = "sampling"
 
 
@@ -107,7 +137,7 @@ _ONLY_SAMPLING = _refused("this surface asks a model, not the person")
 _NOT_A_FORM = _refused("a form asks the person, not a model")
 _OUT_OF_BAND = Route(Treatment.OUT_OF_BAND, "on a page of the bridge's own")
 _PAGE: dict[Shape, Route] = dict.fromkeys(Shape, _OUT_OF_BAND)
-_PAGE |= {Shape.FILE: _refused("files cannot be picked on the page yet"), Shape.SAMPLING: _refused("a page asks the person, not a model")}
+_PAGE |= {Shape.SAMPLING: _refused("a page asks the person, not a model")}
 
 _FORM_2025_11_25: dict[Shape, Route] = {
     Shape.TEXT: NATIVE,
@@ -123,6 +153,7 @@ _FORM_2025_11_25: dict[Shape, Route] = {
     Shape.NESTED: _downgraded("as JSON text"),
     Shape.SECRET: _NO_SECRETS,
     Shape.FILE: _NO_FILES,
+    Shape.FILE_CONSENT: NATIVE,
     Shape.SAMPLING: _NOT_A_FORM,
 }
 
@@ -148,7 +179,36 @@ _PERMISSION: dict[Shape, Route] = {
     Shape.NESTED: _refused("buttons carry no nested data"),
     Shape.SECRET: _refused("a permission passes through the host: secrets never do"),
     Shape.FILE: _refused("buttons carry no files"),
+    Shape.FILE_CONSENT: _downgraded("as options"),
     Shape.SAMPLING: _refused("buttons ask the person, not a model"),
+}
+
+_TERMINAL: dict[Shape, Route] = dict.fromkeys(Shape, NATIVE) | {
+    Shape.NESTED: _downgraded("as JSON text"),
+    Shape.FILE: _downgraded("as a path"),
+    Shape.SAMPLING: _refused("a terminal asks the person, not a model"),
+}
+
+_TYPED = _downgraded("as typed text")
+_QUESTIONS_API: dict[Shape, Route] = dict.fromkeys(Shape, NATIVE) | {
+    Shape.FORMATTED_TEXT: _TYPED,
+    Shape.NUMBER: _TYPED,
+    Shape.NESTED: _downgraded("as JSON text"),
+    Shape.BOOLEAN: _downgraded("as options"),
+    Shape.CONFIRM: _downgraded("as options"),
+    Shape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
+    Shape.FILE_CONSENT: _downgraded("as options"),
+    Shape.SECRET: _refused("the questions API is another program's: secrets never pass through it"),
+    Shape.FILE: _refused("the questions API carries no files"),
+    Shape.SAMPLING: _refused("the questions API asks the person, not a model"),
+}
+
+_MODEL: dict[Shape, Route] = dict.fromkeys(Shape, _downgraded("in the model's words")) | {
+    Shape.CONFIRM_DESTRUCTIVE: _refused("a model cannot confirm what cannot be undone"),
+    Shape.SECRET: _refused("secrets never pass through the model"),
+    Shape.FILE: _refused("a model gives no files of the person's"),
+    Shape.FILE_CONSENT: _refused("a model cannot give leave to read the person's files"),
+    Shape.SAMPLING: _refused("this asks the person through the model"),
 }
 
 MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
@@ -159,6 +219,11 @@ MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_ACP_FILES},
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
+    (Surface.TERMINAL, ""): _TERMINAL,
+    (Surface.PAGE, ""): _PAGE,
+    (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
+    (Surface.MOCK, ""): dict.fromkeys(Shape, NATIVE),
+    (Surface.MODEL, ""): _MODEL,
     (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
 }
 
@@ -174,7 +239,7 @@ def shape(question: Question) -> Shape:
     if question.secret:
         return Shape.SECRET
     if question.kind in _BY_KIND:
-        return _BY_KIND[question.kind]
+        return Shape.FILE_CONSENT if question.consents else _BY_KIND[question.kind]
     if question.kind is Kind.CONFIRM:
         return Shape.CONFIRM_DESTRUCTIVE if question.destructive else Shape.CONFIRM
     return _field_shape(question.fields[0]) if len(question.fields) == 1 else Shape.FIELDS
@@ -196,6 +261,7 @@ _BY_FIELD = {
     FieldType.INTEGER: Shape.NUMBER,
     FieldType.BOOLEAN: Shape.BOOLEAN,
     FieldType.CHOICES: Shape.MULTI_SELECT,
+    FieldType.FILE: Shape.FILE,
     FieldType.JSON: Shape.NESTED,
 }
 

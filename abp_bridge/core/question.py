@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from abp_bridge.core import file as files
 from abp_bridge.core import jsontext
 from abp_bridge.core import schema as schemas
 from abp_bridge.core.schema import Json, Schema
@@ -45,6 +46,7 @@ class FieldType(enum.Enum):
     BOOLEAN = "boolean"
     CHOICE = "choice"  # one of `choices`
     CHOICES = "choices"  # any number of `choices`
+    FILE = "file"  # `file.SCHEMA`: its content and type
     JSON = "json"  # anything else: asked for as JSON text, checked against the schema
 
 
@@ -62,7 +64,8 @@ class Choice:
 class Field:
     """One thing to fill in.
 
-    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and `description` are safe to show.
+    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and `description` are safe to show. `accept` are
+    the MIME types of a file (`image/png`, `image/*`); none means any.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Field:
     default: Json = MISSING
     choices: tuple[Choice, ...] = ()
     secret: bool = False
+    accept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,11 @@ class Question:
     def secret(self) -> bool:
         return any(each.secret for each in self.fields)
 
+    @property
+    def consents(self) -> bool:
+        """Whether it asks for leave to read a file that the app named, and not for the file itself."""
+        return self.kind is Kind.RESOURCE and [each.type for each in self.fields] == [FieldType.BOOLEAN]
+
 
 class Outcome(enum.Enum):
     """How a question ended. Every question has exactly one."""
@@ -122,6 +131,7 @@ class AnsweredBy(enum.Enum):
     PERSON = "person"
     HOST_POLICY = "host-policy"  # answered faster than a person can
     MODEL = "model"
+    SCRIPT = "script"  # written down before the question came
     DEFAULT = "default"  # the app's own default, for a preference only
     NOBODY = "nobody"
 
@@ -146,12 +156,12 @@ class Answer:
 def attribute(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
     """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by policy, and no person did.
 
-    A policy cannot confirm what is destructive.
+    A policy can neither confirm what is destructive nor hand out a file.
     """
     if answer.answered_by is not AnsweredBy.PERSON or slowest >= floor:
         return answer
     took = f"{slowest * 1000:.1f} ms"
-    if answer.outcome is Outcome.ACCEPTED and question.destructive and answer.content.get("confirmed") is True:
+    if answer.outcome is Outcome.ACCEPTED and (question.destructive or question.consents) and answer.content.get("confirmed") is True:
         reason = f"The host confirmed this by itself in {took}; no person was asked, so it is not confirmed."
         return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.HOST_POLICY, content={}, reason=reason)
     reason = f"The host answered by itself in {took}; no person was asked."
@@ -177,7 +187,10 @@ def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
     problems: list[str] = []
     for each in question.fields:
         if each.name in answer:
-            problems.extend(schemas.check(answer[each.name], each.schema, each.name))
+            wrong = schemas.check(answer[each.name], each.schema, each.name)
+            if each.type is FieldType.FILE and not wrong:
+                wrong = [f"{each.name} {problem}" for problem in files.misfits(answer[each.name], each.accept)]
+            problems.extend(wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
     if not problems and _asks_all(question):
@@ -208,7 +221,7 @@ def _types(schema: Schema) -> list[Json]:
     return kinds if isinstance(kinds, list) else [kinds]
 
 
-def _read_text(asked: Field, sent: Json) -> Json:
+def _read_as_it_is(asked: Field, sent: Json) -> Json:
     return sent
 
 
@@ -277,11 +290,12 @@ def _read_json(asked: Field, sent: Json) -> Json:
 
 
 _READERS = {
-    FieldType.TEXT: _read_text,
+    FieldType.TEXT: _read_as_it_is,
     FieldType.NUMBER: _read_number,
     FieldType.INTEGER: _read_number,
     FieldType.BOOLEAN: _read_boolean,
     FieldType.CHOICE: _read_choice,
     FieldType.CHOICES: _read_choices,
+    FieldType.FILE: _read_as_it_is,
     FieldType.JSON: _read_json,
 }

@@ -205,7 +205,7 @@ class Demo:
                 "mcp": client.protocol_version,
                 "app": label(app["name"]),
                 "origin": label(app["origin"]),
-                "surfaces": [label(surface) for surface in status["surfaces"]],
+                "surfaces": [label(f"{each['surface']} {each['version']}") for each in status["surfaces"]],
                 "answers": self._by,
             }
         )

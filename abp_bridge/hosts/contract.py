@@ -64,12 +64,8 @@ class Page(Protocol):
         """The question is on the page for as long as the block lasts. Raises SurfaceRefused when there can be no page."""
 
 
-class Host(Protocol):
-    """The answering side of a session."""
-
-    @property
-    def name(self) -> str:
-        """The host as it calls itself."""
+class InputProvider(Protocol):
+    """Asks on surfaces of its own: a host, or what the person set up beside it."""
 
     def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         """The surfaces it offers now, best first; to a question that one of the calls `carriers` can take to it."""
@@ -80,6 +76,23 @@ class Host(Protocol):
 
         `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
         """
+
+
+class Host(InputProvider, Protocol):
+    """The answering side of a session."""
+
+    @property
+    def name(self) -> str:
+        """The host as it calls itself."""
+
+    async def point(self, question: Question, url: str) -> Outcome:
+        """Tell the person, by whatever this host shows, that `question` waits at `url`. Returns how that was answered. Cancelling takes it down.
+
+        Raises as `ask`: SurfaceRefused when this host has no words for it.
+        """
+
+    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+        """The folders that the host grants, as absolute paths. Bounded in time, and never raises but for cancellation."""
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """The app told something; `notice` has been recorded already."""

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from abp_bridge.core import text
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.downgrade import Step
+from abp_bridge.core.downgrade import Option, Step
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice, Progress, describe
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.schema import Json
 from abp_bridge.protocols import mcp
 
@@ -59,6 +59,25 @@ def encode_form(question: Question, session: str, call: str, problem: str = "", 
 def encode_url(question: Question, session: str, call: str, url: str, elicitation: str) -> dict[str, Json]:
     """The parameters of a url-mode `elicitation/create`, tied to a tool call."""
     return {"sessionId": session, "toolCallId": call, **mcp.encode_url(question, url, elicitation)}
+
+
+_DONE, _SKIP = Option("done", "Done"), Option("skip", "Skip", rejects=True)
+
+
+def pointer(question: Question, url: str) -> Step:
+    """A step that sends the person to `url`, a page of the bridge's own; `decode_pointed` reads what was chosen."""
+    title = f"{text.label(question.message, 120)} Answer at {url}"
+    about = f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, then press Done:\n{url}"
+    return Step(title, about, (_DONE, _SKIP))
+
+
+def decode_pointed(chosen: str | None) -> Outcome:
+    """What was chosen of a `pointer`'s options. Raises RemoteProtocolError for what is none of them."""
+    if chosen is None:
+        return Outcome.CANCELLED
+    if chosen not in (_DONE.id, _SKIP.id):
+        raise RemoteProtocolError(f"the client chose {text.label(chosen, 60)!r}, which it was not offered")
+    return Outcome.ACCEPTED if chosen == _DONE.id else Outcome.DECLINED
 
 
 def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:

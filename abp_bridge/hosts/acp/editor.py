@@ -8,7 +8,7 @@ from typing import Protocol
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Notice
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.contract import Host, Reply
@@ -71,6 +71,10 @@ class EditorSession:
         """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
         return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe))
 
+    async def point(self, question: Question, url: str) -> Outcome:
+        """See `Host.point`."""
+        return await self._turns.within(lambda: self._surfaces.point(question, url))
+
 
 class Between:
     """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to tell, of the agent's own questions."""
@@ -92,6 +96,13 @@ class Between:
         if column.surface is Surface.MCP_SAMPLING and self._agent is not None:
             return await self._agent.ask(question, column, problem, observe)
         return await self._editor.ask(question, column, problem, observe)
+
+    async def point(self, question: Question, url: str) -> Outcome:
+        return await self._editor.point(question, url)
+
+    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+        """The folders that the agent grants: where the editor works, only the agent was told."""
+        return () if self._agent is None else await self._agent.roots(carriers)
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         if self._agent is not None:

@@ -43,11 +43,14 @@ LONGEST_PLACE = 70  # bytes; some systems take 103 for the path of a socket
 
 
 class Injected:
-    """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`."""
+    """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the process's."""
 
-    def __init__(self, begin: Callable[[Host, TaskGroup], Desk], *, park: float, patience: float | None, modern: bool) -> None:
+    def __init__(
+        self, begin: Callable[[Host, TaskGroup], Desk], page: Callable[[], Page], *, park: float, patience: float | None, modern: bool
+    ) -> None:
         """`park` and `patience` as in `McpSession`, `modern` as in `McpServer`."""
         self._begin = begin
+        self._page = page
         self._park = park
         self._patience = patience
         self._modern = modern
@@ -127,13 +130,12 @@ class Injected:
         def begin(server: McpServer) -> McpSession:
             from abp_bridge.hosts.acp.editor import Between
             from abp_bridge.hosts.mcp.session import McpSession
-            from abp_bridge.hosts.page import Loopback
 
             def settle(agent: Host) -> Desk:
                 desks.append(self._begin(Between(session, agent), tasks))
                 return desks[-1]
 
-            return McpSession(server, settle, Loopback(tasks), park=self._park, patience=self._patience)
+            return McpSession(server, settle, self._page(), park=self._park, patience=self._patience)
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)

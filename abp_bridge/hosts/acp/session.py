@@ -13,7 +13,7 @@ from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Page, Reply
@@ -66,6 +66,14 @@ class AcpSession:
         """See `Host.ask`."""
         shown = question.call and f"abp:{question.call}"
         return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe, call=shown))
+
+    async def point(self, question: Question, url: str) -> Outcome:
+        """See `Host.point`."""
+        return await self._turns.within(lambda: self._surfaces.point(question, url))
+
+    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+        """See `Host.roots`: the folder that the session works in."""
+        return [self.cwd] if self.cwd else []
 
     def told(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.told`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""

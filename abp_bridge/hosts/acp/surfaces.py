@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -68,10 +69,18 @@ class Surfaces:
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved, *, call: str | None = None) -> Reply:
         """See `Host.ask`. `call` is the tool call to show it on, if the client knows one; else, and for buttons, it has a card of its own."""
+
+        def show(card: str) -> Awaitable[Reply]:
+            return self._show(question, column, card, problem, observe)
+
+        if call is not None and column.surface is Surface.ACP_FORM:
+            return await self._answered(column, partial(show, call))
+        return await self._answered(column, partial(self._on_a_card, question, show))
+
+    async def _answered(self, column: Column, shown: Callable[[], Awaitable[Reply]]) -> Reply:
+        """What the client answers on one surface; that it cannot, in the words of `Host.ask`."""
         try:
-            if call is not None and column.surface is Surface.ACP_FORM:
-                return await self._show(question, column, call, problem, observe)
-            return await self._show_on_a_card(question, column, problem, observe)
+            return await shown()
         except RemoteError as error:
             if error.code == acp.REQUEST_CANCELLED:  # the client took it down
                 return Reply(Outcome.CANCELLED)
@@ -82,17 +91,28 @@ class Surfaces:
         except LinkClosed:
             raise HostGone from None
 
-    async def _show_on_a_card(self, question: Question, column: Column, problem: str, observe: Observer) -> Reply:
+    async def _on_a_card(self, question: Question, show: Callable[[str], Awaitable[Reply]]) -> Reply:
         """A tool call that is the question's own: clients have one permission at a time on each (Zed drops the one before)."""
         self._serial += 1
         card, ending = f"{self._cards}{self._serial}", ""
         self.update(acp.encode_asking(card, question))
         try:
-            reply = await self._show(question, column, card, problem, observe)
+            reply = await show(card)
             ending = _ENDINGS.get(reply.outcome, "")
             return reply
         finally:
             self.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
+
+    async def point(self, question: Question, url: str) -> Outcome:
+        """See `Host.point`: by a permission to say "Done" or "Skip", on a card of its own."""
+        column = Column(Surface.ACP_PERMISSION, buttons=self._profile.buttons)
+
+        async def show(card: str) -> Reply:
+            asked = acp.encode_permission(question, acp.pointer(question, url), self.session, card)
+            chosen = acp.decode_outcome(await self._request("session/request_permission", asked))
+            return Reply(acp.decode_pointed(chosen))
+
+        return (await self._answered(column, partial(self._on_a_card, question, show))).outcome
 
     async def _show(self, question: Question, column: Column, call: str, problem: str, observe: Observer) -> Reply:
         if column.surface is Surface.ACP_PERMISSION:

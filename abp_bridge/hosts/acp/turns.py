@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.hosts.contract import HostGone, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import HostGone, SurfaceRefused
 from abp_bridge.wire.jsonrpc import Id
+
+T = TypeVar("T")
 
 OUTSIDE = "no prompt is running, and clients do not answer questions outside of one"
 
@@ -45,7 +48,7 @@ class Turns:
             self._asking[scope] = ended or why
             scope.cancel()
 
-    async def within(self, asked: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def within(self, asked: Callable[[], Awaitable[T]]) -> T:
         """Ask, while a turn lasts. Raises SurfaceRefused outside of one, HostGone when it ends first, and what `asked` raises."""
         if not self._prompts:
             raise SurfaceRefused(OUTSIDE, lasting=False)

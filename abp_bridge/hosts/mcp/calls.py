@@ -135,7 +135,7 @@ class Calls:
                     await _settle(held, patience)
                     if held.pending and held.ended is None:
                         return self._round(held, leg)
-                elif patience.left <= 0:
+                elif patience.left <= 0 or held.untold:
                     return _later(held)
                 else:
                     await _watch(held, patience)
@@ -223,10 +223,15 @@ async def _watch(held: Held, patience: Patience) -> None:
 def _later(held: Held) -> Json:
     held.promised = True
     state = "waits for an answer of the person's" if held.asking else "is still running"
-    return encode_text(
-        f'The call {held.call.id} {state}; nothing is lost. Call abp_wait with {{"call": "{held.call.id}"}} to go on waiting for its result. '
+    words = list(held.words.values())
+    for each in words:
+        each.told = True
+    after = "Then call" if words else "Call"
+    goes_on = (
+        f'The call {held.call.id} {state}; nothing is lost. {after} abp_wait with {{"call": "{held.call.id}"}} to go on waiting for its result. '
         "Do not call the tool again."
     )
+    return encode_text("\n\n".join([*(each.text for each in words), goes_on]))
 
 
 def _result(ended: Ended, leg: Leg) -> Json:

@@ -5,7 +5,8 @@ It does no waiting of its own accord: `calls.py` decides who waits for it and ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,14 @@ class Pending:
         self.done.set()
 
 
+@dataclass(slots=True)
+class Words:
+    """What a model is to tell its user, or to ask of them, before it waits on. `told` says that a result has said so."""
+
+    text: str
+    told: bool = False
+
+
 class Held:
     """One call. `legs` are the requests that wait for it now, the newest last."""
 
@@ -44,6 +53,7 @@ class Held:
         self.call: Call
         self.legs: list[Leg] = []
         self.pending: dict[str, Pending] = {}
+        self.words: dict[str, Words] = {}  # by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round
         self.ended: Ended | None = None
@@ -119,6 +129,22 @@ class Held:
             assert pending.problem is not None
             raise pending.problem
         return pending.answer, anyio.current_time() - pending.shown
+
+    @contextmanager
+    def says(self, question: str, text: str) -> Iterator[None]:
+        """For as long as this lasts, results of the call that say it goes on say this too; the first of them goes at once."""
+        self.words[question] = words = Words(text)
+        self.asks(+1)
+        try:
+            yield
+        finally:
+            if self.words.get(question) is words:
+                del self.words[question]
+            self.asks(-1)
+
+    @property
+    def untold(self) -> bool:
+        return any(not words.told for words in self.words.values())
 
     def asks(self, more: int) -> None:
         """A question goes to the person, or has come back."""

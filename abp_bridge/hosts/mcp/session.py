@@ -18,7 +18,7 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Desk, DeskError, Host, HostGone, Page, Reply, SurfaceRefused, state_uri
+from abp_bridge.hosts.contract import Desk, DeskError, Host, HostAway, HostGone, Moved, Page, Reply, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
@@ -35,6 +35,8 @@ Json = Any
 
 # The capability that shows what goes to a surface.
 _NEEDED = {Surface.MCP_FORM: "form", Surface.MCP_URL: "url", Surface.MCP_SAMPLING: "sampling"}
+FORM, ROOTS = "form", "roots"
+ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
@@ -62,7 +64,7 @@ class McpSession:
         self._server = server
         self._page = page
         self._patience_set = patience
-        self._refused: set[Surface] = set()
+        self._refused: set[str] = set()  # capabilities that it declared, and turned out not to have
         self._calls = Calls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
         self._desk = begin(self)
         self._toolbox = Toolbox(self._desk, self._calls)
@@ -85,13 +87,13 @@ class McpSession:
             Column(Surface.MCP_URL): capabilities.url and row.loopback,
             Column(Surface.MCP_SAMPLING): capabilities.sampling,
         }
-        return [column for column, has in declared.items() if has and column.surface not in self._refused]
+        return [column for column, has in declared.items() if has and _NEEDED.get(column.surface) not in self._refused]
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
         held = self._calls.carrying(question.carriers)
         client = self._server.client if held is None else held.client
-        put = partial(self._put, held, client, column)
+        put = partial(self._put, held, client, _NEEDED[column.surface])
         if held is not None:
             held.asks(+1)
         try:
@@ -123,15 +125,48 @@ class McpSession:
             if client.version == COMPLETED:
                 self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
 
-    async def _put(self, held: Held | None, client: Client, column: Column, method: str, params: Json) -> tuple[Json, float | None]:
+    async def point(self, question: Question, url: str) -> Outcome:
+        """See `Host.point`: by a form without fields, or with the result of the call, which the model then tells its user of."""
+        held = self._calls.carrying(question.carriers)
+        client = self._server.client if held is None else held.client
+        capabilities = mcp.decode_capabilities(client.capabilities, client.version)
+        if capabilities.form and FORM not in self._refused:
+            put = partial(self._put, held, client, FORM)
+            if held is not None:
+                held.asks(+1)
+            try:
+                answer, _ = await put("elicitation/create", mcp.encode_pointer(question, url, modes=capabilities.modes))
+                return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+            finally:
+                if held is not None:
+                    held.asks(-1)
+        if held is None:
+            raise SurfaceRefused("this host shows no forms, and no call is running whose result could point to the page", lasting=False)
+        with held.says(question.id, mcp.pointer(question, url)):
+            await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
+        raise AssertionError
+
+    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+        """See `Host.roots`."""
+        held = self._calls.carrying(carriers)
+        client = self._server.client if held is None else held.client
+        if not mcp.decode_capabilities(client.capabilities, client.version).roots:
+            return ()
+        try:
+            with anyio.fail_after(ROOTS_LIMIT):
+                return mcp.decode_roots((await self._put(held, client, ROOTS, "roots/list", {}))[0])
+        except (TimeoutError, SurfaceRefused, HostGone, HostAway, Moved):
+            return ()
+
+    async def _put(self, held: Held | None, client: Client, need: str, method: str, params: Json) -> tuple[Json, float | None]:
         """What the host answers, and in how many seconds since it was shown, where that is known."""
         if not client.modern:
-            return await self._request(column, method, params), None
+            return await self._request(need, method, params), None
         if held is None:
             raise SurfaceRefused("a host of this era is asked only inside of a call, and none is running", lasting=False)
-        return await held.ask(method, params, _NEEDED[column.surface])
+        return await held.ask(method, params, need)
 
-    async def _request(self, column: Column, method: str, params: Json) -> Json:
+    async def _request(self, need: str, method: str, params: Json) -> Json:
         try:
             return await self._server.link.request(method, params, reason="the question is no longer open")
         except LinkClosed:
@@ -139,7 +174,7 @@ class McpSession:
         except RemoteError as error:
             lasting = error.code == METHOD_NOT_FOUND  # anything else may be about this question only
             if lasting:
-                self._refused.add(column.surface)
+                self._refused.add(need)
             raise SurfaceRefused(f"the host answered: {label(error, 300)}", lasting=lasting) from None
 
     def told(self, app: str, origin: str, notice: Notice) -> None:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.contract import Page, Reply, Sheet, SurfaceRefused
 
@@ -37,6 +39,31 @@ class Loopback:
                 yield sheet
         except (OSError, TimeoutError) as problem:
             raise SurfaceRefused(f"the bridge's own page cannot be served: {problem}", lasting=True) from None
+
+
+POINTS = 3  # times that a person is pointed to the page, and says that it is done, before nobody can have been there
+
+
+class OwnPage:
+    """The page as a surface of its own: an `InputProvider`. `point` tells the person of it: see `Host.point`."""
+
+    def __init__(self, page: Page, point: Callable[[Question, str], Awaitable[Outcome]]) -> None:
+        self._page = page
+        self._point = point
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        return [Column(Surface.PAGE)]
+
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+        """See `InputProvider.ask`. The page checks what is filled in, and asks again itself."""
+
+        async def point(url: str) -> Outcome:
+            for _ in range(POINTS):
+                if (outcome := await self._point(question, url)) is not Outcome.ACCEPTED:
+                    return outcome
+            raise SurfaceRefused(f"the host said {POINTS} times that it is done, and nobody was on the page", lasting=False)
+
+        return await ask_on(self._page, question, point)
 
 
 async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitable[Outcome]]) -> Reply:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from abp_bridge.core import text
+from abp_bridge.core import file, text
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.core.schema import Json, Schema, parts
 from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, fitting, kind_of
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
-VALUE, CONFIRMED, SELECTED = "value", "confirmed", "selected"
+VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
 
 _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind}}  # X10
 
@@ -92,6 +92,8 @@ _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
 def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
     if question.kind in (Kind.INPUT, Kind.PREFERENCE):
         return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
+    if question.kind is Kind.RESOURCE:
+        return dict(content[FILE])
     return dict(content)
 
 
@@ -167,7 +169,9 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
 def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
     wanted = text.label(params.get("type") or "a file", 80)
     where = f" ({text.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
-    return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": ()}
+    accept = file.kinds(params.get("type"))
+    field = Field(FILE, FieldType.FILE, file.SCHEMA, title="File", accept=accept)
+    return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": (field,)}
 
 
 def _sampling(params: Mapping[str, Json]) -> dict[str, Any]:

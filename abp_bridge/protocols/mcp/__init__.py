@@ -7,11 +7,14 @@ from abp_bridge.protocols.mcp.elicitation import (
     HostCapabilities,
     decode_capabilities,
     decode_reply,
+    decode_roots,
     decode_sampled,
     encode_form,
+    encode_pointer,
     encode_sampling,
     encode_url,
     form_version,
+    pointer,
 )
 from abp_bridge.protocols.mcp.results import (
     LEVELS,
@@ -31,9 +34,11 @@ __all__ = [
     "decode_capabilities",
     "decode_form",
     "decode_reply",
+    "decode_roots",
     "decode_sampled",
     "encode_form",
     "encode_log",
+    "encode_pointer",
     "encode_progress",
     "encode_reply",
     "encode_result",
@@ -42,5 +47,6 @@ __all__ = [
     "encode_tool",
     "encode_url",
     "form_version",
+    "pointer",
     "tool_name",
 ]

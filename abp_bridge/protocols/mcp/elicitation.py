@@ -10,6 +10,7 @@ import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from abp_bridge.core import text
 from abp_bridge.core.errors import RemoteProtocolError
@@ -24,6 +25,8 @@ LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
 # MCP has no word for it: the sentence tells the person, and `asked` knows it again.
 IRREVERSIBLE = "The app says that this cannot be undone."
 
+MAX_ROOTS = 100
+
 _FORMATS = {"email", "uri", "date", "date-time"}
 
 
@@ -35,6 +38,7 @@ class HostCapabilities:
     url: bool = False
     sampling: bool = False
     modes: bool = False  # it knows the word `mode`
+    roots: bool = False
 
 
 class Action(enum.Enum):
@@ -47,12 +51,13 @@ def decode_capabilities(declared: Json, version: str) -> HostCapabilities:
     """The `capabilities` of `initialize`. Anything that is not an object declares nothing."""
     capabilities = declared if isinstance(declared, Mapping) else {}
     elicitation = capabilities.get("elicitation")
-    sampling = isinstance(capabilities.get("sampling"), Mapping)
+    sampling, roots = (isinstance(capabilities.get(word), Mapping) for word in ("sampling", "roots"))
     if not isinstance(elicitation, Mapping):
-        return HostCapabilities(sampling=sampling)
+        return HostCapabilities(sampling=sampling, roots=roots)
     url = isinstance(elicitation.get("url"), Mapping)
     form = isinstance(elicitation.get("form"), Mapping)
-    return HostCapabilities(form=form or not url, url=url, sampling=sampling, modes=form or url or version >= V2025_11_25)
+    modes = form or url or version >= V2025_11_25
+    return HostCapabilities(form=form or not url, url=url, sampling=sampling, modes=modes, roots=roots)
 
 
 def form_version(version: str) -> str:
@@ -86,6 +91,24 @@ def encode_url(question: Question, url: str, elicitation: str | None) -> dict[st
     """The parameters of a url-mode `elicitation/create`. 2025-11-25 needs its id, in 2026-07-28 only some hosts' readers do."""
     named = {} if elicitation is None else {"elicitationId": elicitation}
     return {"mode": "url", "message": _message(question, ""), "url": url, **named}
+
+
+def encode_pointer(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
+    """A form without fields that says where the question waits: for hosts that show forms and open no addresses. Accepting it means: done."""
+    mode = {"mode": "form"} if modes else {}
+    return {**mode, "message": pointer(question, url), "requestedSchema": {"type": "object", "properties": {}}}
+
+
+def pointer(question: Question, url: str) -> str:
+    """The words that send a person to `url`, a page of the bridge's own."""
+    return f"{_message(question, '')}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, and then accept this: {url}"
+
+
+def decode_roots(result: Json) -> list[str]:
+    """The result of `roots/list` -> the folders of this machine in it. What is none is left out."""
+    listed = result.get("roots") if isinstance(result, Mapping) else None
+    uris = [root.get("uri") for root in listed if isinstance(root, Mapping)] if isinstance(listed, list) else []
+    return [unquote(uri[len("file://") :]) for uri in uris[:MAX_ROOTS] if isinstance(uri, str) and uri.startswith("file:///")]
 
 
 def encode_sampling(question: Question) -> dict[str, Json]:

@@ -1,0 +1,139 @@
+"""Files of the person's that an app asks for: one that it names is read when it lies in a granted folder and the person allows it; any other, the
+person picks. Reads files, and only those that were consented to.
+
+A path is resolved before it is judged, so that a link cannot lead out of a granted folder, and what is opened is what was consented to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import anyio
+
+from abp_bridge.core import file
+from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outcome, Question
+from abp_bridge.core.text import label
+
+READ_LIMIT = 10.0  # seconds for one file
+FILE, CONFIRMED = "file", "confirmed"
+
+
+class NotGiven(Exception):
+    """A named file that cannot be given; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A file as it was when the person was asked: where it really is, and which it was."""
+
+    path: Path
+    identity: tuple[int, int]
+    size: int
+    mime_type: str
+
+
+class Files:
+    """`ask` puts a question to the person; `roots` are the folders that were granted, for a question."""
+
+    def __init__(self, ask: Callable[[Question], Awaitable[Answer]], roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
+        self._ask = ask
+        self._roots = roots
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer to a question for a file: with the file's content, or without any."""
+        try:
+            named = await self._find(question)
+        except NotGiven as why:
+            return await self._ask(replace(question, note=f"The app names {label(question.request.get('uri'))}: {why}."))
+        return await self._ask(question) if named is None else await self._consented(question, named)
+
+    async def _find(self, question: Question) -> _Named | None:
+        """The file that the app names, if it names one. Raises NotGiven."""
+        uri = question.request.get("uri")
+        if not isinstance(uri, str) or not uri.strip():
+            return None
+        path = _local(uri)
+        roots = await self._roots(question)
+        accept = question.fields[0].accept
+        with anyio.move_on_after(READ_LIMIT):
+            return await anyio.to_thread.run_sync(_look, path, roots, accept, abandon_on_cancel=True)
+        raise NotGiven("it could not be looked at in time")
+
+    async def _consented(self, question: Question, named: _Named) -> Answer:
+        answer = await self._ask(_leave(question, named))
+        if answer.outcome is not Outcome.ACCEPTED:
+            return answer
+        if answer.content[CONFIRMED] is not True:
+            return replace(answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it.")
+        try:
+            with anyio.fail_after(READ_LIMIT):
+                content = await anyio.to_thread.run_sync(_read, named, abandon_on_cancel=True)
+        except (OSError, NotGiven) as problem:  # a TimeoutError is an OSError
+            reason = f"The user allowed it, but {named.path} cannot be read: {problem or 'it took too long'}"
+            return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, content={}, reason=reason)
+        return replace(answer, content={FILE: file.encode(file.File(content, named.mime_type, named.path.name))})
+
+
+def _leave(question: Question, named: _Named) -> Question:
+    """The question for leave to read it."""
+    field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
+    about = f"May it read this file?\n{label(named.path, 1_000)} ({named.size} bytes, {named.mime_type})"
+    return replace(question, fields=(field,), message=f"{question.message}\n\n{about}")
+
+
+def _local(uri: str) -> Path:
+    """The path that an app names, as an absolute path or a file: URI. Raises NotGiven."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise NotGiven("that is no address") from None
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        path = Path(unquote(parts.path))
+    elif not parts.scheme:
+        path = Path(uri)
+    else:
+        raise NotGiven("only files of this machine are read")
+    if not path.is_absolute() or "\0" in str(path):
+        raise NotGiven("it must be an absolute path")
+    return path
+
+
+def _look(path: Path, roots: Sequence[str], accept: Sequence[str]) -> _Named:
+    granted = [Path(root).resolve() for root in roots]
+    try:
+        found = path.resolve(strict=True)
+        # Whether a file exists is not told of any other place.
+        if not any(found.is_relative_to(root) for root in granted):
+            raise NotGiven(_OUTSIDE)
+        status = found.stat()
+    except (OSError, RuntimeError):
+        inside = any(path.parent.resolve().is_relative_to(root) for root in granted)
+        raise NotGiven("there is no such file" if inside else _OUTSIDE) from None
+    mime_type = file.guess_type(found.name)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotGiven("it is no file")
+    if status.st_size > file.MAX_SIZE:
+        raise NotGiven(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given")
+    if not file.admits(accept, mime_type):
+        raise NotGiven(f"it is {mime_type}, and the app takes {' or '.join(accept)}")
+    return _Named(found, (status.st_dev, status.st_ino), status.st_size, mime_type)
+
+
+_OUTSIDE = "it lies in no folder that was granted (--root)"
+
+
+def _read(named: _Named) -> bytes:
+    descriptor = os.open(named.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != named.identity:
+            raise NotGiven("it was replaced meanwhile")
+        content = opened.read(file.MAX_SIZE + 1)
+    if len(content) > file.MAX_SIZE:
+        raise NotGiven("it has grown too large meanwhile")
+    return content

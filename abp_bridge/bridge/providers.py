@@ -1,0 +1,44 @@
+"""Who can be asked in one session: its host, and what the person set up beside it. Resolved once, when the session begins, and never empty.
+
+The order is the person's (`--ask-on`), else what is written down first, then the host, then the surfaces that are the person's own, and a model last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import HOST, ORDER, Column, Surface
+from abp_bridge.core.question import Question
+from abp_bridge.hosts.contract import InputProvider, Reply
+
+Own = Mapping[Surface, InputProvider]
+
+
+class Providers:
+    """Implements `InputProvider` with all of them. `own` are those beside `host`, which alone can ask through its model."""
+
+    def __init__(self, host: InputProvider, own: Own | None = None, order: Sequence[str] = ORDER) -> None:
+        self._host = host
+        self._own = dict(own or {})
+        self._order = order
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        return [column for _, column in self.owned(carriers)]
+
+    def owned(self, carriers: Sequence[str] = ()) -> list[tuple[str, Column]]:
+        """The surfaces, best first, each with whose it is: the host's, or the name it was set up by."""
+        hosts = self._host.columns(carriers)
+        found: list[tuple[str, Column]] = []
+        for name in self._order:
+            if name == HOST:
+                found += [(HOST, column) for column in hosts if column.surface is not Surface.MODEL]
+            elif name == Surface.MODEL.value:
+                found += [(name, column) for column in hosts if column.surface is Surface.MODEL]
+            elif (provider := self._own.get(Surface(name))) is not None:
+                found += [(name, column) for column in provider.columns(carriers)]
+        return found
+
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+        """See `InputProvider.ask`."""
+        return await self._own.get(column.surface, self._host).ask(question, column, problem, observe)

@@ -1,0 +1,93 @@
+"""A file that an app asks its user for: which kinds it takes, and how the file is given to it. Pure: nothing is read from anywhere here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abp_bridge.core.text import label
+
+Json = Any
+
+MAX_SIZE = 10 * 2**20  # bytes
+MAX_KINDS = 50
+
+# What an app's answer looks like: ABP's `{content, mimeType}`, with base64 for what is no text.
+SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string", "maxLength": MAX_SIZE * 4 // 3 + 4},
+        "mimeType": {"type": "string", "minLength": 1},
+        "encoding": {"const": "base64"},
+        "filename": {"type": "string"},
+    },
+    "required": ["content", "mimeType"],
+}
+
+_FAMILIES = ("image", "audio", "video", "text", "font", "model")
+_TEXTUAL = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml", "image/svg+xml")
+_TYPES = mimetypes.MimeTypes(filenames=())  # Python's own table: the same on every machine
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`name` is what the person's own machine calls it, without its folder."""
+
+    content: bytes
+    mime_type: str
+    name: str = ""
+
+
+def kinds(wanted: Json) -> tuple[str, ...]:
+    """An app's `type` (`"image/png"`, `"image/*"`, `"image"`, several with commas or as a list) -> MIME types; empty when any file will do."""
+    listed = wanted if isinstance(wanted, list) else str(wanted or "").split(",")
+    words = [label(each, 100).strip().lower() for each in listed[:MAX_KINDS] if isinstance(each, str)]
+    found = [f"{word}/*" if word in _FAMILIES else word for word in words if word in _FAMILIES or word.count("/") == 1]
+    return () if "*/*" in found or len(found) < len(words) else tuple(dict.fromkeys(found))
+
+
+def admits(accept: Sequence[str], mime_type: str) -> bool:
+    """Whether a file of this type is one of the `accept`ed; parameters (`; charset=utf-8`) do not count."""
+    given = mime_type.partition(";")[0].strip().lower()
+    return not accept or any(given == kind or (kind.endswith("/*") and given.startswith(kind[:-1])) for kind in accept)
+
+
+def guess_type(name: str) -> str:
+    """The MIME type that a file's name speaks for."""
+    return _TYPES.guess_type(name, strict=False)[0] or "application/octet-stream"
+
+
+def encode(file: File) -> dict[str, Json]:
+    """A file as an app gets it: as text where it is text, else as base64."""
+    named = {"filename": file.name} if file.name else {}
+    if file.mime_type.lower().startswith(_TEXTUAL):
+        try:
+            return {"content": file.content.decode(), "mimeType": file.mime_type, **named}
+        except UnicodeDecodeError:
+            pass
+    return {"content": base64.b64encode(file.content).decode(), "mimeType": file.mime_type, "encoding": "base64", **named}
+
+
+def misfits(given: Json, accept: Sequence[str]) -> list[str]:
+    """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding that it does not have."""
+    problems: list[str] = []
+    if not admits(accept, given["mimeType"]):
+        problems.append(f"must be {' or '.join(accept)}, not {label(given['mimeType'], 100)}")
+    if (size := _size(given)) is None:
+        problems.append("says that it is base64, and is not")
+    elif size > MAX_SIZE:
+        problems.append(f"has {size} bytes; at most {MAX_SIZE} can be given")
+    return problems
+
+
+def _size(given: Mapping[str, Json]) -> int | None:
+    if "encoding" not in given:
+        return len(given["content"].encode(errors="replace"))
+    try:
+        return len(base64.b64decode(given["content"], validate=True))
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,39 @@
+"""The surfaces of one session beside its host's own, as the settings have them. Loads what they need, when there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from abp_bridge.bridge.providers import Providers
+from abp_bridge.core.matrix import Surface, order_of
+from abp_bridge.settings import Settings
+
+if TYPE_CHECKING:
+    from abp_bridge.core.question import Outcome, Question
+    from abp_bridge.hosts.contract import Host, InputProvider, Page
+
+
+def resolve(settings: Settings, host: Host, page: Page) -> Providers:
+    """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
+    own: dict[Surface, InputProvider] = {}
+    if settings.page != "off":
+        from abp_bridge.hosts.page import OwnPage
+
+        own[Surface.PAGE] = OwnPage(page, host.point if settings.page == "link" else _opening(host))
+    return Providers(host, own, order_of(settings.ask_on, settings.set_up))
+
+
+def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
+    """Open the person's browser, here; where there is none, the host points there."""
+
+    async def point(question: Question, url: str) -> Outcome:
+        import anyio
+
+        from abp_bridge.hosts.page.opener import open_browser
+
+        if await open_browser(url):
+            await anyio.sleep_forever()  # the page has the answer, sooner or later
+        return await host.point(question, url)
+
+    return point
