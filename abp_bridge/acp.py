@@ -44,7 +44,7 @@ async def _serve(settings: Settings, command: Sequence[str], source: Source, sin
                 injected = _injected(settings, page) if settings.apps else None
                 if injected is not None:
                     tasks.start_soon(injected.run)
-                code = await _behind(settings, command, (source, sink), injected, page, tasks)
+                code = await _behind(settings, command, (source, sink), injected=injected, page=page, tasks=tasks)
         signals.cancel_scope.cancel()
     return code
 
@@ -53,6 +53,7 @@ async def _behind(
     settings: Settings,
     command: Sequence[str],
     editor: tuple[Source, Sink],
+    *,
     injected: Injected | None,
     page: Callable[[], Page],
     tasks: TaskGroup,

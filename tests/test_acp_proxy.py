@@ -1087,7 +1087,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
         async def close(self, reason: str) -> None:
             closed.set()
 
-    server = injected.Injected(lambda host, tasks: cast(Desk, Quiet()), park=1, patience=None, modern=True)
+    server = injected.Injected(lambda host, tasks: cast(Desk, Quiet()), NoPage, park=1, patience=None, modern=True)
     link = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None).link
     entry = server.invite(EditorSession(Surfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:

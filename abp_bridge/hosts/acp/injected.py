@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.acp.editor import EditorSession
-    from abp_bridge.hosts.contract import Desk, Host
+    from abp_bridge.hosts.contract import Desk, Host, Page
     from abp_bridge.hosts.mcp.session import McpSession
 
 Json = Any
