@@ -126,7 +126,7 @@ def _injected(settings: Settings, page: Callable[[], Page]) -> Injected:
     def begin(host: Host, tasks: TaskGroup) -> Desk:
         return _bridge(settings, host, page(), tasks)
 
-    return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern)
+    return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern, ask_model=settings.ask_model)
 
 
 def _bridge(settings: Settings, host: Host, page: Page, tasks: TaskGroup) -> Desk:

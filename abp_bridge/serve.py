@@ -90,7 +90,14 @@ class _Door:
     def _mcp_session(self, server: McpServer) -> McpSession:
         from abp_bridge.hosts.mcp.session import McpSession
 
-        return McpSession(server, self._bridge, self._own_page(), park=self._settings.park_timeout, patience=self._settings.patience)
+        return McpSession(
+            server,
+            self._bridge,
+            self._own_page(),
+            park=self._settings.park_timeout,
+            patience=self._settings.patience,
+            ask_model=self._settings.ask_model,
+        )
 
     def _own_page(self) -> Page:
         from abp_bridge.hosts.page import Loopback

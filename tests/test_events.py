@@ -29,7 +29,8 @@ pytestmark = pytest.mark.anyio
 
 
 def asked(method: str, **params: Json) -> Question:
-    return decode_question({"method": method, "params": params}, id="q1", origin="app")
+    """As it is asked: with the time that there is for it."""
+    return decode_question({"method": method, "params": params, "timeout": PATIENCE * 1000}, id="q1", origin="app")
 
 
 def link(read: int, write: int, on_message: Callable[[Request | Notification], None]) -> Link:

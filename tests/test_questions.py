@@ -191,12 +191,6 @@ def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
     assert shown.url.startswith("http://127.0.0.1:")
 
 
-def test_a_file_is_refused_with_the_reason(asked: Scene) -> None:
-    response = asked.ask("elicitation/resource", type="image/png")
-    assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert "no files" in response["error"]["message"]
-
-
 def test_an_unknown_method_is_refused_by_name(asked: Scene) -> None:
     response = asked.ask("elicitation/telepathy", prompt="?")
     assert response["error"]["code"] == "NOT_SUPPORTED"

@@ -49,7 +49,9 @@ class Files:
         try:
             named = await self._find(question)
         except NotGiven as why:
-            return await self._ask(replace(question, note=f"The app names {label(question.request.get('uri'))}: {why}."))
+            note = f"The app names {label(question.request.get('uri'))}, which is not read: {why}."
+            answer = await self._ask(replace(question, note=note))
+            return replace(answer, reason=f"{note} {answer.reason}") if answer.outcome is Outcome.UNSUPPORTED else answer
         return await self._ask(question) if named is None else await self._consented(question, named)
 
     async def _find(self, question: Question) -> _Named | None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio.abc import TaskStatus
@@ -22,7 +22,7 @@ from anyio.abc import TaskStatus
 from abp_bridge import VERSION
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
-from abp_bridge.core.question import Kind, Outcome, Question, review
+from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.text import label, message
 from abp_bridge.demo.answers import BUILT_IN, AnswersError, Script, decode_entries, read_answers
 from abp_bridge.demo.view import PERSON, Account, JsonLines, Out, View, Words
@@ -255,6 +255,8 @@ class Demo:
         from abp_bridge.protocols.mcp import decode_form, encode_reply
 
         self._number = number = self._number + 1
+        if params.mode == "url":
+            return ElicitResult(action=await self._sent_to(number, params))
         try:
             asked = decode_form(params.model_dump(by_alias=True, exclude_none=True), id=f"question-{number}", origin="the bridge")
         except RemoteProtocolError as problem:
@@ -269,6 +271,23 @@ class Demo:
             self._view.answered(number, question, outcome, content, self._by)
         self._heed_interrupts()
         return ElicitResult.model_validate(encode_reply(outcome, content))
+
+    async def _sent_to(self, number: int, params: types.ElicitRequestURLParams) -> Literal["accept", "decline"]:
+        """What is answered on the bridge's own page: a person here can go there, a script cannot."""
+        words = f"{message(params.message)}\n\nThis is answered on a page of the bridge's own: {params.url}"
+        there = Field("go", FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
+        question = self._named(Question(f"question-{number}", Kind.INPUT, words, (there,), "the bridge"))
+        self._view.asked(number, question, self._by)
+        goes = False
+        try:
+            if self._terminal is not None:
+                reply = await self._terminal.ask(question)
+                goes = reply.outcome is Outcome.ACCEPTED and review(question, reply.content)[0] == {"go": True}
+        finally:
+            content = {"go": True} if goes else {}
+            self._view.answered(number, question, Outcome.ACCEPTED if goes else Outcome.DECLINED, content, self._by)
+        self._heed_interrupts()
+        return "accept" if goes else "decline"
 
     def _heed_interrupts(self) -> None:
         pressed = self._terminal.interrupts if self._terminal is not None else 0

@@ -87,8 +87,8 @@ OBSTACLES = {
     "nested data": (form({"a": {"type": "object", "properties": {"b": {}}}}), "a is nested data"),
     "a form with text in it": (form({"ok": {"type": "boolean"}, "name": {"type": "string", "title": "Name"}}), "Name is free text"),
     "a secret": (asked("elicitation/input", prompt="Your PIN code?", schema={"enum": [1, 2], "writeOnly": True}), "a secret never passes"),
-    "a file": (asked("elicitation/resource", type="image/png"), "carry no files"),
-    "a model": (asked("sampling/create", task="Summarise"), "carry no files and no text"),
+    "a file": (asked("elicitation/resource", type="image/png"), "is a file, and buttons cannot"),
+    "a model": (asked("sampling/create", task="Summarise"), "carry no text"),
 }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, refusals, route, shape, usable
+from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, order_of, refusals, route, shape, usable
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
@@ -35,6 +36,7 @@ FORM: dict[Shape, str] = {
     Shape.NESTED: "as JSON text",
     Shape.SECRET: OUT,
     Shape.FILE: NO_FILES,
+    Shape.FILE_CONSENT: "native",
     Shape.SAMPLING: NO_MODEL,
 }
 
@@ -52,12 +54,44 @@ BUTTONS: dict[Shape, str] = {
     Shape.NESTED: "no: buttons carry no nested data",
     Shape.SECRET: "no: a permission passes through the host: secrets never do",
     Shape.FILE: "no: buttons carry no files",
+    Shape.FILE_CONSENT: "as options",
     Shape.SAMPLING: "no: buttons ask the person, not a model",
 }
 
 PAGE: dict[Shape, str] = dict.fromkeys(Shape, "on a page of the bridge's own") | {
-    Shape.FILE: "no: files cannot be picked on the page yet",
     Shape.SAMPLING: "no: a page asks the person, not a model",
+}
+
+TERMINAL: dict[Shape, str] = dict.fromkeys(Shape, "native") | {
+    Shape.NESTED: "as JSON text",
+    Shape.FILE: "as a path",
+    Shape.SAMPLING: "no: a terminal asks the person, not a model",
+}
+
+API: dict[Shape, str] = {
+    Shape.TEXT: "native",
+    Shape.FORMATTED_TEXT: "as typed text",
+    Shape.NUMBER: "as typed text",
+    Shape.BOOLEAN: "as options",
+    Shape.CONFIRM: "as options",
+    Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
+    Shape.SELECT_FEW: "native",
+    Shape.SELECT_MANY: "native",
+    Shape.MULTI_SELECT: "native",
+    Shape.FIELDS: "native",
+    Shape.NESTED: "as JSON text",
+    Shape.SECRET: "no: the questions API is another program's: secrets never pass through it",
+    Shape.FILE: "no: the questions API carries no files",
+    Shape.FILE_CONSENT: "as options",
+    Shape.SAMPLING: "no: the questions API asks the person, not a model",
+}
+
+MODEL_ASKS: dict[Shape, str] = dict.fromkeys(Shape, "in the model's words") | {
+    Shape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
+    Shape.SECRET: "no: secrets never pass through the model",
+    Shape.FILE: "no: a model gives no files of the person's",
+    Shape.FILE_CONSENT: "no: a model cannot give leave to read the person's files",
+    Shape.SAMPLING: "no: this asks the person through the model",
 }
 
 CELLS: dict[Column, Mapping[Shape, str]] = {
@@ -71,6 +105,11 @@ CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
     Column(Surface.ACP_URL): PAGE,
     Column(Surface.ACP_PERMISSION): BUTTONS,
+    Column(Surface.TERMINAL): TERMINAL,
+    Column(Surface.PAGE): PAGE,
+    Column(Surface.QUESTIONS_API): API,
+    Column(Surface.MOCK): dict.fromkeys(Shape, "native"),
+    Column(Surface.MODEL): MODEL_ASKS,
 }
 CELL_ROWS = [(column, asked, words) for column, row in CELLS.items() for asked, words in row.items()]
 
@@ -139,7 +178,8 @@ SHAPES: dict[str, tuple[Question, Shape]] = {
     "a secret": (asked(SECRET), Shape.SECRET),
     "a secret among others": (asked(YES, SECRET), Shape.SECRET),
     "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), Shape.SECRET),
-    "a file": (asked(kind=Kind.RESOURCE), Shape.FILE),
+    "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), Shape.FILE),
+    "leave to read one": (asked(YES, kind=Kind.RESOURCE), Shape.FILE_CONSENT),
     "a task for a model": (asked(kind=Kind.SAMPLING), Shape.SAMPLING),
 }
 
@@ -171,6 +211,7 @@ LADDERS: dict[str, tuple[Question, Sequence[Column], Sequence[str]]] = {
     "a secret goes nowhere": (asked(SECRET), [NEW, MODEL, PERMISSION], []),
     "buttons for what buttons can say": (asked(YES, options(9)), [PERMISSION], ["acp-permission (one field after the other, as options, by pages)"]),
     "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
+    "leave to read a file, by buttons": (asked(YES, kind=Kind.RESOURCE), [PERMISSION], ["acp-permission (as options)"]),
     "no surfaces": (asked(TEXT), [], []),
 }
 
@@ -192,3 +233,30 @@ def test_when_no_rung_is_left_each_surface_says_why() -> None:
 def test_a_surface_that_refuses_everything_is_not_usable() -> None:
     assert usable(Column(Surface.MCP_FORM, "2025-11-25"))
     assert not usable(Column(Surface.MCP_URL, "2099-01-01"))
+
+
+# --- whose surfaces, in which order ---
+
+
+def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
+    assert order_of([], []) == ("mock", "host", "terminal", "questions-api", "page", "model")
+
+
+def test_the_persons_own_order_is_the_whole_order() -> None:
+    assert order_of(["page", "host", "page"], ["page", "terminal"]) == ("page", "host")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("telepathy", "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, model"),
+        ("mock", "mock is not set up: give --answers FILE too"),
+        ("terminal", "terminal is not set up: give --tty DEVICE too"),
+        ("questions-api", "questions-api is not set up: give --questions-api PORT too"),
+        ("page", "page is not set up: give --page too"),
+        ("model", "model is not set up: give --ask-model too"),
+    ],
+)
+def test_an_order_names_only_what_is_there(name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        order_of([name], [])

@@ -14,6 +14,8 @@ from abp_bridge.protocols.abp import decode_question, encode_answer, encode_prob
 
 Json = Any
 
+PICKED = {"content": "aGk=", "mimeType": "text/plain"}
+
 ORIGIN = "https://app.example"
 
 
@@ -73,7 +75,8 @@ def test_select() -> None:
 
 def test_resource() -> None:
     question = decoded("elicitation/resource", {"type": "image/png", "uri": "file:///tmp/a.png"})
-    assert (question.message, question.fields) == ("Please give image/png (file:///tmp/a.png).", ())
+    assert question.message == "Please give image/png (file:///tmp/a.png)."
+    assert (field(question).name, field(question).type, field(question).accept) == ("file", FieldType.FILE, ("image/png",))
     assert question.request == {"type": "image/png", "uri": "file:///tmp/a.png"}
     assert decoded("elicitation/resource", {"prompt": "Your photo?"}).message == "Your photo?"
     assert decoded("elicitation/resource").message == "Please give a file."
@@ -378,7 +381,11 @@ DATA: dict[str, tuple[Question, Mapping[str, Json], Json]] = {
     "preference": (decoded("elicitation/preference", {"default": "x"}), {"value": "y"}, {"value": "y"}),
     "confirm": (decoded("elicitation/confirm", {"message": "?"}), {"confirmed": False}, {"confirmed": False}),
     "select": (decoded("elicitation/select", {"options": ["a"]}), {"selected": "a"}, {"selected": "a"}),
-    "resource": (decoded("elicitation/resource"), {"content": "aGk=", "mimeType": "text/plain"}, {"content": "aGk=", "mimeType": "text/plain"}),
+    "resource": (
+        decoded("elicitation/resource"),
+        {"file": {"content": "aGk=", "mimeType": "text/plain"}},
+        {"content": "aGk=", "mimeType": "text/plain"},
+    ),
     "sampling": (decoded("sampling/create", {"task": "Sum up"}), {"result": "Short."}, {"result": "Short."}),
 }
 

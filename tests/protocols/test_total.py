@@ -15,7 +15,7 @@ from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Rising, describe
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question, review
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, review
 from abp_bridge.protocols import abp, mcp
 
 Json = Any
@@ -122,14 +122,15 @@ def _all_the_way(question: Question, sent: Json) -> None:
     assert matrix.refusals(question, COLUMNS)
     for version in ("2025-06-18", "2025-11-25"):
         for plain in (False, True):
-            json.dumps(mcp.encode_form(question, version, plain=plain), allow_nan=False)
+            if question.kind is not Kind.RESOURCE:  # no form carries a file
+                json.dumps(mcp.encode_form(question, version, plain=plain), allow_nan=False)
     json.dumps(mcp.encode_sampling(question), allow_nan=False)
     _, content = mcp.decode_reply({"action": "accept", "content": sent}, question)
     answer, problems = review(question, content)
     assert all(isinstance(problem, str) for problem in problems)
     for field in question.fields:
         schema.unchecked(field.schema)
-    for outcome in Outcome:
+    for outcome in set(Outcome) - ({Outcome.ACCEPTED} if problems else set()):
         ended = Answer(outcome, AnsweredBy.PERSON, answer if outcome is Outcome.ACCEPTED else {})
         json.dumps(abp.encode_answer(question, ended), allow_nan=False)
 

@@ -14,6 +14,8 @@ from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.contract import Host, Reply
 from abp_bridge.wire.jsonrpc import Id
 
+_THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
+
 
 class Asks(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
@@ -89,11 +91,11 @@ class Between:
 
     def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         """The editor's surfaces for its person; the agent's model, where it lends it."""
-        models = [] if self._agent is None else [column for column in self._agent.columns(carriers) if column.surface is Surface.MCP_SAMPLING]
+        models = [] if self._agent is None else [column for column in self._agent.columns(carriers) if column.surface in _THE_AGENTS]
         return [*self._editor.columns(), *models]
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
-        if column.surface is Surface.MCP_SAMPLING and self._agent is not None:
+        if column.surface in _THE_AGENTS and self._agent is not None:
             return await self._agent.ask(question, column, problem, observe)
         return await self._editor.ask(question, column, problem, observe)
 

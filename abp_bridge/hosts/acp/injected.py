@@ -46,14 +46,22 @@ class Injected:
     """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the process's."""
 
     def __init__(
-        self, begin: Callable[[Host, TaskGroup], Desk], page: Callable[[], Page], *, park: float, patience: float | None, modern: bool
+        self,
+        begin: Callable[[Host, TaskGroup], Desk],
+        page: Callable[[], Page],
+        *,
+        park: float,
+        patience: float | None,
+        modern: bool,
+        ask_model: bool = False,
     ) -> None:
-        """`park` and `patience` as in `McpSession`, `modern` as in `McpServer`."""
+        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`."""
         self._begin = begin
         self._page = page
         self._park = park
         self._patience = patience
         self._modern = modern
+        self._ask_model = ask_model
         self._sessions: dict[str, EditorSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
@@ -135,7 +143,7 @@ class Injected:
                 desks.append(self._begin(Between(session, agent), tasks))
                 return desks[-1]
 
-            return McpSession(server, settle, self._page(), park=self._park, patience=self._patience)
+            return McpSession(server, settle, self._page(), park=self._park, patience=self._patience, ask_model=self._ask_model)
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)

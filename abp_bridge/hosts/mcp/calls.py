@@ -122,6 +122,15 @@ class Calls:
         held.promised = True
         return await self._attend(held, leg)
 
+    async def answer(self, tool: str, arguments: Mapping[str, Json], leg: Leg, question: str) -> Json:
+        """A model brings what its user said, and goes on waiting for the call that asked. Raises DeskError."""
+        leg.made = digest(tool, arguments)
+        for held in list(self._held.values()):
+            if held.bring(question, arguments):
+                held.promised = True
+                return await self._attend(held, leg)
+        raise DeskError("UNKNOWN_QUESTION", f"No question {question[:80]!r} waits for an answer of your user's. Each is answered once.")
+
     async def _attend(self, held: Held, leg: Leg) -> Json:
         """Wait with the host for what comes first: the end, a question that it has to bring to its person, or the end of its patience."""
         held.attach(leg)

@@ -40,10 +40,16 @@ class Pending:
 
 @dataclass(slots=True)
 class Words:
-    """What a model is to tell its user, or to ask of them, before it waits on. `told` says that a result has said so."""
+    """What a model is to tell its user, or to ask of them, before it waits on. `told` says that a result has said so.
+
+    `answer` is what it brought back, where it was to ask.
+    """
 
     text: str
+    asks: bool
     told: bool = False
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Held:
@@ -131,16 +137,26 @@ class Held:
         return pending.answer, anyio.current_time() - pending.shown
 
     @contextmanager
-    def says(self, question: str, text: str) -> Iterator[None]:
+    def says(self, question: str, text: str, *, asks: bool = False) -> Iterator[Words]:
         """For as long as this lasts, results of the call that say it goes on say this too; the first of them goes at once."""
-        self.words[question] = words = Words(text)
+        self.words[question] = words = Words(text, asks)
         self.asks(+1)
         try:
-            yield
+            yield words
         finally:
             if self.words.get(question) is words:
                 del self.words[question]
             self.asks(-1)
+
+    def bring(self, question: str, answer: Mapping[str, Json]) -> bool:
+        """The model came back with its user's answer; False when it was not to ask that, or has brought one already."""
+        words = self.words.get(question)
+        if words is None or not words.asks or not words.told:
+            return False
+        del self.words[question]
+        words.answer = answer
+        words.answered.set()
+        return True
 
     @property
     def untold(self) -> bool:

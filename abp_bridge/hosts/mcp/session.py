@@ -57,17 +57,20 @@ class McpSession:
     """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at; `page` is where its person is sent.
 
     `park` is how long a call is kept for a host to come back to; `patience` how long the host waits for a tool, where its user has changed that.
-    Both are in seconds.
+    Both are in seconds. `ask_model` says that its model may be asked to ask its user.
     """
 
-    def __init__(self, server: McpServer, begin: Callable[[Host], Desk], page: Page, *, park: float, patience: float | None = None) -> None:
+    def __init__(
+        self, server: McpServer, begin: Callable[[Host], Desk], page: Page, *, park: float, patience: float | None = None, ask_model: bool = False
+    ) -> None:
         self._server = server
         self._page = page
         self._patience_set = patience
+        self._ask_model = ask_model
         self._refused: set[str] = set()  # capabilities that it declared, and turned out not to have
         self._calls = Calls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
         self._desk = begin(self)
-        self._toolbox = Toolbox(self._desk, self._calls)
+        self._toolbox = Toolbox(self._desk, self._calls, asks_model=ask_model)
 
     # --- contract.Host: what the bridge asks of the host ---
 
@@ -86,12 +89,15 @@ class McpSession:
             Column(Surface.MCP_FORM, mcp.form_version(client.version), row.plain): capabilities.form,
             Column(Surface.MCP_URL): capabilities.url and row.loopback,
             Column(Surface.MCP_SAMPLING): capabilities.sampling,
+            Column(Surface.MODEL): self._ask_model,
         }
         return [column for column, has in declared.items() if has and _NEEDED.get(column.surface) not in self._refused]
 
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `Host.ask`."""
         held = self._calls.carrying(question.carriers)
+        if column.surface is Surface.MODEL:
+            return await self._ask_through_the_model(held, question, problem)
         client = self._server.client if held is None else held.client
         put = partial(self._put, held, client, _NEEDED[column.surface])
         if held is not None:
@@ -125,6 +131,15 @@ class McpSession:
             if client.version == COMPLETED:
                 self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
 
+    async def _ask_through_the_model(self, held: Held | None, question: Question, problem: str) -> Reply:
+        """With the result of the call, which names `abp_answer`."""
+        if held is None:
+            raise SurfaceRefused("a model is asked with the result of a call, and none is running", lasting=False)
+        with held.says(question.id, mcp.encode_asked(question, problem), asks=True) as words:
+            await words.answered.wait()
+        action, content = mcp.decode_answered(words.answer)
+        return Reply(_OUTCOMES[action], content)
+
     async def point(self, question: Question, url: str) -> Outcome:
         """See `Host.point`: by a form without fields, or with the result of the call, which the model then tells its user of."""
         held = self._calls.carrying(question.carriers)
@@ -142,7 +157,7 @@ class McpSession:
                     held.asks(-1)
         if held is None:
             raise SurfaceRefused("this host shows no forms, and no call is running whose result could point to the page", lasting=False)
-        with held.says(question.id, mcp.pointer(question, url)):
+        with held.says(question.id, mcp.told_pointer(question, url)):
             await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
         raise AssertionError
 

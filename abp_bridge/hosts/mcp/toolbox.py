@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.capability import CallResult
+from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Progress
 from abp_bridge.hosts.contract import Call, Desk, DeskError, Offer
 from abp_bridge.hosts.mcp.calls import Calls
 from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import Leg
-from abp_bridge.hosts.mcp.tools import OWN_TOOLS, RENDER
-from abp_bridge.protocols.mcp import encode_result, encode_text, encode_tool, tool_name
+from abp_bridge.hosts.mcp.tools import ANSWER, OWN_TOOLS, RENDER
+from abp_bridge.protocols.mcp import decode_answered, encode_result, encode_text, encode_tool, tool_name
 
 Json = Any
 
@@ -25,15 +26,16 @@ class UnknownTool(Exception):
 class Toolbox:
     """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
 
-    def __init__(self, desk: Desk, calls: Calls) -> None:
+    def __init__(self, desk: Desk, calls: Calls, *, asks_model: bool) -> None:
         self._desk = desk
         self._calls = calls
+        self._asks_model = asks_model
         self._names: dict[tuple[str, str], str] = {}
         self._tools: dict[str, tuple[str, str]] = {}
 
     def list(self) -> list[Json]:
         """`tools/list`: the bridge's own tools first, then one per capability in the app's order."""
-        own = [*OWN_TOOLS, *([RENDER] if self._desk.renders else [])]
+        own = [*OWN_TOOLS, *([ANSWER] if self._asks_model else []), *([RENDER] if self._desk.renders else [])]
         offers = self._named()
         return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
 
@@ -52,7 +54,7 @@ class Toolbox:
     async def call(self, name: str, arguments: Mapping[str, Json], leg: Leg) -> Json:
         """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
         try:
-            if (own := _OWN.get(name)) is not None:
+            if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
                 _know(name, arguments)
                 return await own(self, arguments, leg)
             if name not in self._tools:
@@ -94,8 +96,17 @@ class Toolbox:
             raise DeskError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
         return await self._calls.wait("abp_wait", arguments, leg, call)
 
-    async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _answer(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        question = _text(arguments, "question")
+        if not question:
+            raise DeskError("MISSING_PARAM", "abp_answer needs the question that is answered; the result that asked it names it.")
+        try:
+            decode_answered(arguments)
+        except RemoteProtocolError as problem:
+            raise DeskError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
+        return await self._calls.answer("abp_answer", arguments, leg, question)
 
+    async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
         file = await self._desk.render_pdf(_text(arguments, "app"))
         return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
 
@@ -138,11 +149,12 @@ _OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] =
     "abp_status": Toolbox._status,
     "abp_call": Toolbox._call,
     "abp_wait": Toolbox._wait,
+    "abp_answer": Toolbox._answer,
     "abp_render_to_pdf": Toolbox._render,
 }
 
 
-_TAKES: dict[str, list[str]] = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in (*OWN_TOOLS, RENDER)}
+_TAKES: dict[str, list[str]] = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in (*OWN_TOOLS, ANSWER, RENDER)}
 
 
 def _know(name: str, arguments: Mapping[str, Json]) -> None:

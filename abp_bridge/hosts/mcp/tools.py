@@ -53,6 +53,19 @@ WAIT: dict[str, Any] = {
     "description": "Go on waiting for a call that has not ended, when its result said so. Gives its result when it comes.",
     "inputSchema": _object({"call": {"type": "string", "description": "The call's id, as that result names it."}}, "call"),
 }
+ANSWER: dict[str, Any] = {
+    "name": "abp_answer",
+    "description": "Pass on what your user said to a question of an app's, when the result of a call asked you to ask them. Only their words: "
+    "never answer for them. Goes on waiting for that call, and gives its result when it comes.",
+    "inputSchema": _object(
+        {
+            "question": {"type": "string", "description": "The question's id, as that result names it."},
+            "content": {"type": "object", "description": "The user's answer, by field."},
+            "action": {"type": "string", "enum": ["accept", "decline", "cancel"], "description": "decline: the user does not want to answer."},
+        },
+        "question",
+    ),
+}
 RENDER: dict[str, Any] = {
     "name": "abp_render_to_pdf",
     "description": "Print the app's page as it is now to a PDF file.",

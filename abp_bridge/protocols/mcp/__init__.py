@@ -10,11 +10,9 @@ from abp_bridge.protocols.mcp.elicitation import (
     decode_roots,
     decode_sampled,
     encode_form,
-    encode_pointer,
     encode_sampling,
     encode_url,
     form_version,
-    pointer,
 )
 from abp_bridge.protocols.mcp.results import (
     LEVELS,
@@ -25,17 +23,20 @@ from abp_bridge.protocols.mcp.results import (
     encode_tool,
     tool_name,
 )
+from abp_bridge.protocols.mcp.words import decode_answered, encode_asked, encode_pointer, told_pointer
 
 __all__ = [
     "LEGACY",
     "LEVELS",
     "Action",
     "HostCapabilities",
+    "decode_answered",
     "decode_capabilities",
     "decode_form",
     "decode_reply",
     "decode_roots",
     "decode_sampled",
+    "encode_asked",
     "encode_form",
     "encode_log",
     "encode_pointer",
@@ -47,6 +48,6 @@ __all__ = [
     "encode_tool",
     "encode_url",
     "form_version",
-    "pointer",
+    "told_pointer",
     "tool_name",
 ]

@@ -84,24 +84,13 @@ def encode_form(question: Question, version: str, *, modes: bool = True, plain: 
     if required:
         schema["required"] = required
     mode = {"mode": "form"} if modes else {}
-    return {**mode, "message": _message(question, problem), "requestedSchema": schema}
+    return {**mode, "message": message_of(question, problem), "requestedSchema": schema}
 
 
 def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, Json]:
     """The parameters of a url-mode `elicitation/create`. 2025-11-25 needs its id, in 2026-07-28 only some hosts' readers do."""
     named = {} if elicitation is None else {"elicitationId": elicitation}
-    return {"mode": "url", "message": _message(question, ""), "url": url, **named}
-
-
-def encode_pointer(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
-    """A form without fields that says where the question waits: for hosts that show forms and open no addresses. Accepting it means: done."""
-    mode = {"mode": "form"} if modes else {}
-    return {**mode, "message": pointer(question, url), "requestedSchema": {"type": "object", "properties": {}}}
-
-
-def pointer(question: Question, url: str) -> str:
-    """The words that send a person to `url`, a page of the bridge's own."""
-    return f"{_message(question, '')}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, and then accept this: {url}"
+    return {"mode": "url", "message": message_of(question), "url": url, **named}
 
 
 def decode_roots(result: Json) -> list[str]:
@@ -152,7 +141,8 @@ def decode_sampled(result: Json) -> dict[str, Json]:
     return {"result": "\n".join(texts)}
 
 
-def _message(question: Question, problem: str) -> str:
+def message_of(question: Question, problem: str = "") -> str:
+    """What a question says, with its origin first."""
     lines = [f"{question.origin} asks: {question.message}"]
     if question.destructive:
         lines.append(IRREVERSIBLE)

@@ -1,0 +1,65 @@
+"""What a model is told, so that it tells its user: where a question waits for them, or the question itself; and the answer that it brings back.
+
+For hosts that cannot be asked any other way. A person who reads what the model makes of it is the app's last resort, so the words say what the model
+must not do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import Question
+from abp_bridge.core.schema import Json
+from abp_bridge.core.text import label
+from abp_bridge.protocols.mcp.elicitation import V2025_11_25, Action, encode_form, message_of
+
+ANSWER = "abp_answer"
+
+
+def pointer(question: Question, url: str) -> str:
+    """The words that send a person to `url`, a page of the bridge's own."""
+    return f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, and then accept this: {url}"
+
+
+def encode_pointer(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
+    """A form without fields that says where the question waits: for hosts that show forms and open no addresses. Accepting it means: done."""
+    mode = {"mode": "form"} if modes else {}
+    return {**mode, "message": pointer(question, url), "requestedSchema": {"type": "object", "properties": {}}}
+
+
+def told_pointer(question: Question, url: str) -> str:
+    """The same for the result of a call: the model passes it on."""
+    return (
+        f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a page of abp-bridge's own, on this machine. "
+        f"Show your user this link, and do not open it yourself: {url}"
+    )
+
+
+def encode_asked(question: Question, problem: str = "") -> str:
+    """The question for the result of a call: the model asks its user, and brings the answer with `abp_answer`."""
+    form = encode_form(question, V2025_11_25, problem=problem)
+    accepted = json.dumps({"question": question.id, "content": {"...": "..."}})
+    declined = json.dumps({"question": question.id, "action": "decline"})
+    return (
+        f"{form['message']}\n\nThis is for your user, and not for you to answer. Ask them in these words, wait for what they say, and then call "
+        f"{ANSWER} with {accepted}, where content fits this schema: {json.dumps(form['requestedSchema'], ensure_ascii=False)}\n"
+        f"If they do not want to answer: {declined}. Nothing is assumed."
+    )
+
+
+def decode_answered(arguments: Mapping[str, Json]) -> tuple[Action, Mapping[str, Json]]:
+    """The arguments of `abp_answer` -> (action, content by field name), not yet reviewed. Raises RemoteProtocolError for what is no answer."""
+    content, named = arguments.get("content"), arguments.get("action")
+    if named is None and content is None:
+        raise RemoteProtocolError("say what the user said: content, or an action that is 'decline' or 'cancel'")
+    try:
+        action = Action(Action.ACCEPT.value if named is None else named)
+    except ValueError:
+        raise RemoteProtocolError(f"{label(named, 80)!r} is no action; there are accept, decline and cancel") from None
+    if action is not Action.ACCEPT:
+        return action, {}
+    if not isinstance(content, Mapping):
+        raise RemoteProtocolError("content must be an object with one member per field")
+    return action, content

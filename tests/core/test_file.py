@@ -1,0 +1,91 @@
+"""Files as an app asks for them and as it gets them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from abp_bridge.core import file
+from abp_bridge.core.file import File
+from abp_bridge.core.question import Field, FieldType, Kind, Question, review
+
+Json = Any
+
+MOST = f"at most {file.MAX_SIZE} can be given"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "accept"),
+    [
+        ("image/png", ("image/png",)),
+        ("Image/*, .pdf", ()),  # a part that says nothing here: any will do, and the app looks for itself
+        ("image/png, image/jpeg, image/png", ("image/png", "image/jpeg")),
+        (["image", "text/csv"], ("image/*", "text/csv")),
+        ("a photo", ()),
+        ("*/*", ()),
+        ("", ()),
+        (None, ()),
+        ([1, "audio"], ("audio/*",)),
+    ],
+)
+def test_the_kinds_that_an_app_takes(wanted: Json, accept: tuple[str, ...]) -> None:
+    assert file.kinds(wanted) == accept
+
+
+@pytest.mark.parametrize(
+    ("accept", "given", "taken"),
+    [
+        ((), "anything/at-all", True),
+        (("image/*",), "image/png", True),
+        (("image/*",), "imagery/png", False),
+        (("text/plain",), "Text/Plain; charset=utf-8", True),
+        (("text/plain", "image/png"), "image/png", True),
+        (("text/plain",), "text/plainer", False),
+    ],
+)
+def test_which_files_it_takes(accept: tuple[str, ...], given: str, taken: bool) -> None:
+    assert file.admits(accept, given) is taken
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.png", "image/png"), ("notes.txt", "text/plain"), ("x.json", "application/json"), ("x", "application/octet-stream")]
+)
+def test_a_name_speaks_for_a_type(name: str, kind: str) -> None:
+    assert file.guess_type(name) == kind
+
+
+@given(some.binary(max_size=50), some.sampled_from(["text/plain", "image/png", "application/json"]), some.sampled_from(["", "a.b"]))
+def test_a_file_arrives_as_it_was(content: bytes, mime_type: str, name: str) -> None:
+    made = file.encode(File(content, mime_type, name))
+    arrived = base64.b64decode(made["content"]) if made.get("encoding") == "base64" else made["content"].encode()
+    assert (arrived, made["mimeType"], made.get("filename", "")) == (content, mime_type, name)
+    assert review(asking(), {"file": made}) == ({"file": made}, [])
+
+
+def asking(*accept: str) -> Question:
+    return Question("q", Kind.RESOURCE, "A file?", (Field("file", FieldType.FILE, file.SCHEMA, accept=accept),), "app")
+
+
+def test_text_stays_text() -> None:
+    assert file.encode(File("Grüße".encode(), "text/plain")) == {"content": "Grüße", "mimeType": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"content": "x", "mimeType": "text/plain"}, "file must be image/*, not text/plain"),
+        ({"content": "x!", "mimeType": "image/png", "encoding": "base64"}, "file says that it is base64, and is not"),
+        (
+            {"content": "x" * (file.MAX_SIZE + 1), "mimeType": "image/svg+xml"},
+            f"file has {file.MAX_SIZE + 1} bytes; at most {file.MAX_SIZE} can be given",
+        ),
+        ({"content": "x"}, "file.mimeType is required"),
+        ("/etc/passwd", 'file must be an object, not "/etc/passwd"'),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(given: Json, wrong: str) -> None:
+    assert review(asking("image/*"), {"file": given})[1] == [wrong]

@@ -1,0 +1,167 @@
+"""Files that an app asks for by name: read when they lie in a granted folder and the person allows it, and never otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from acp_harness import client, pressing
+from harness import MODERN, VERSIONS, Hosted, accept, hosted, refuse
+
+from abp_bridge.core.file import MAX_SIZE
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")  # opens no addresses of this machine
+
+
+@pytest.fixture
+def granted(tmp_path: Path) -> Path:
+    folder = tmp_path / "granted"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (tmp_path / "secret.txt").write_text("not yours")
+    return folder
+
+
+def no_person(params: Any) -> Any:
+    raise AssertionError(f"nobody is to be asked: {params}")
+
+
+async def asking(host: Hosted, uri: object, **params: Json) -> Json:
+    return await host.ask("elicitation/resource", uri=str(uri), **params)
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, MODERN])
+async def test_a_named_file_is_read_when_the_person_allows_it(granted: Path, version: str) -> None:
+    shown: list[Any] = []
+
+    def allow(params: Any) -> types.ElicitResult:
+        shown.append(params)
+        return types.ElicitResult(action="accept", content={"confirmed": True})
+
+    file = granted / "notes.txt"
+    async with hosted("--app", "demo", "--root", str(granted), answer=allow, version=version) as host:
+        response = await asking(host, file.as_uri())
+    assert response["data"] == {"content": "mine", "mimeType": "text/plain", "filename": "notes.txt"}
+    assert response["metadata"]["route"] == "mcp-form"
+    [params] = shown
+    assert "May it read this file?" in params.message
+    assert f"{file} (4 bytes, text/plain)" in params.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"), [(accept(confirmed=False), "declined"), (refuse("decline"), "declined"), (refuse("cancel"), "cancelled")]
+)
+async def test_without_leave_nothing_is_read(granted: Path, answer: Callable[..., Any], outcome: str) -> None:
+    async with hosted("--app", "demo", "--root", str(granted), answer=answer) as host:
+        response = await asking(host, granted / "notes.txt")
+    assert (response["success"], response["metadata"]["outcome"]) == (False, outcome)
+    assert "mine" not in str(response)
+
+
+async def test_leave_that_no_person_gave_is_none(granted: Path) -> None:
+    async with hosted("--app", "demo", "--root", str(granted), answer=accept(confirmed=True), env={"ABP_PERSON_FLOOR": "60000"}) as host:
+        response = await asking(host, granted / "notes.txt")
+    assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
+    assert "mine" not in str(response)
+
+
+def _linked(granted: Path) -> Path:
+    (granted / "link.txt").symlink_to(granted.parent / "secret.txt")
+    return granted / "link.txt"
+
+
+def _folder_linked(granted: Path) -> Path:
+    (granted / "up").symlink_to(granted.parent)
+    return granted / "up" / "secret.txt"
+
+
+def _large(granted: Path) -> Path:
+    with (granted / "large.txt").open("wb") as file:
+        file.truncate(MAX_SIZE + 1)
+    return granted / "large.txt"
+
+
+def _pipe(granted: Path) -> Path:
+    os.mkfifo(granted / "pipe.txt")
+    return granted / "pipe.txt"
+
+
+OUTSIDE = "it lies in no folder that was granted (--root)"
+
+NOT_READ: dict[str, tuple[Callable[[Path], object], str]] = {
+    "outside": (lambda granted: granted.parent / "secret.txt", OUTSIDE),
+    "outside, and not there": (lambda granted: granted.parent / "none.txt", OUTSIDE),
+    "by a way out": (lambda granted: f"{granted}/../secret.txt", OUTSIDE),
+    "by a link": (_linked, OUTSIDE),
+    "by a linked folder": (_folder_linked, OUTSIDE),
+    "a folder with a like name": (lambda granted: f"{granted}-too/notes.txt", OUTSIDE),
+    "not there": (lambda granted: granted / "none.txt", "there is no such file"),
+    "a folder": (lambda granted: granted, "it is no file"),
+    "a pipe": (_pipe, "it is no file"),
+    "too large": (_large, f"it has {MAX_SIZE + 1} bytes; at most {MAX_SIZE} can be given"),
+    "of another type": (lambda granted: granted / "notes.txt", "it is text/plain, and the app takes image/*"),
+    "a relative path": (lambda granted: "notes.txt", "it must be an absolute path"),
+    "of another machine": (lambda granted: f"file://elsewhere{granted}/notes.txt", "only files of this machine are read"),
+    "in the web": (lambda granted: "https://evil.example/notes.txt", "only files of this machine are read"),
+    "no address": (lambda granted: "http://[", "that is no address"),
+    "with a zero in it": (lambda granted: f"file://{granted}/notes.txt%00", "it must be an absolute path"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_READ)
+async def test_what_may_not_be_read_is_not(granted: Path, case: str) -> None:
+    """Nor can a host without a page pick another: the app is told so."""
+    name, reason = NOT_READ[case]
+    kinds = {"type": "image/*"} if "type" in case else {}
+    async with hosted("--app", "demo", "--root", str(granted), answer=no_person, client_info=CODEX) as host:
+        response = await asking(host, name(granted), **kinds)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert reason in response["error"]["message"]
+
+
+async def test_a_file_that_was_replaced_after_the_person_allowed_it_is_not_read(granted: Path) -> None:
+    def allow(params: Any) -> types.ElicitResult:
+        (granted / "notes.txt").unlink()
+        (granted / "notes.txt").symlink_to(granted.parent / "secret.txt")
+        return types.ElicitResult(action="accept", content={"confirmed": True})
+
+    async with hosted("--app", "demo", "--root", str(granted), answer=allow) as host:
+        response = await asking(host, granted / "notes.txt")
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "cannot be read" in response["error"]["message"]
+    assert "not yours" not in str(response)
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, MODERN])
+async def test_the_hosts_own_roots_are_granted(granted: Path, version: str) -> None:
+    async def roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": granted.as_uri()})])
+
+    async with hosted("--app", "demo", answer=accept(confirmed=True), version=version, list_roots_callback=roots) as host:
+        response = await asking(host, granted / "notes.txt")
+    assert response["data"]["content"] == "mine"
+
+
+async def test_a_host_that_does_not_say_its_roots_grants_none(granted: Path) -> None:
+    async def roots(context: Any) -> types.ErrorData:
+        return types.ErrorData(code=-32603, message="no")
+
+    async with hosted("--app", "demo", answer=no_person, client_info=CODEX, list_roots_callback=roots) as host:
+        assert OUTSIDE in (await asking(host, granted / "notes.txt"))["error"]["message"]
+
+
+async def test_an_acp_client_grants_the_folder_it_works_in_and_is_asked_by_buttons(granted: Path) -> None:
+    (Path.cwd() / ".coverage").exists()
+    async with client("--app", "demo", handler=pressing("Yes")) as editor:
+        await editor.initialize({})
+        request = '{"request": {"method": "elicitation/resource", "params": {"uri": "%s"}}}' % (granted / "notes.txt")
+        _, words = await editor.prompt(await editor.new(cwd=str(granted)), f"/demo_ask {request}")
+    assert '"content": "mine"' in words
