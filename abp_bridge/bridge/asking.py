@@ -115,8 +115,7 @@ class Asking:
             policy = policy or answer
         if policy is not None:
             return policy
-        why = "; ".join(reasons) or matrix.refusals(question, columns)
-        return _unanswered(entry, Outcome.UNSUPPORTED, f"Nobody could be asked: {why}")
+        return _unanswered(entry, Outcome.UNSUPPORTED, f"Nobody could be asked: {matrix.refusals(question, columns, reasons)}")
 
     async def _ask_on(self, question: Question, rung: Rung) -> Answer:
         started = anyio.current_time()

@@ -98,13 +98,15 @@ class Route:
 class Column:
     """A surface as one host offers it.
 
-    `plain` (its forms show only text, yes or no, and one of several) and `buttons` (how many it shows) come from the host's profile.
+    `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows) and `loopback` (it opens addresses on this
+    machine) come from the host's profile.
     """
 
     surface: Surface
     version: str = ""
     plain: bool = False
     buttons: int = 4
+    loopback: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ _NO_FILES = _refused("MCP forms carry no files")
 _ONLY_SAMPLING = _refused("this surface asks a model, not the person")
 _NOT_A_FORM = _refused("a form asks the person, not a model")
 _OUT_OF_BAND = Route(Treatment.OUT_OF_BAND, "on a page of the bridge's own")
+_NO_LOOPBACK = _refused("this host opens no addresses on this machine")
 _PAGE: dict[Shape, Route] = dict.fromkeys(Shape, _OUT_OF_BAND)
 _PAGE |= {Shape.SAMPLING: _refused("a page asks the person, not a model")}
 
@@ -270,6 +273,8 @@ def route(asked: Shape, column: Column) -> Route:
     """The cell for a shape and a column; a pair that is not in the matrix is refused."""
     row = MATRIX.get((column.surface, column.version), {})
     cell = row.get(asked, _refused(f"{column.surface.value} {column.version} is not known here"))
+    if not column.loopback:
+        return _NO_LOOPBACK
     if column.plain and column.surface is Surface.MCP_FORM and cell.asks:
         return PLAIN.get(asked, cell)
     return cell
@@ -301,7 +306,14 @@ def ladder(question: Question, columns: Sequence[Column]) -> list[Rung]:
     return [Rung(column, cell) for column in columns if (cell := _cell(question, column)).asks]
 
 
-def refusals(question: Question, columns: Iterable[Column]) -> str:
-    """Why no rung is left, for the app's developer: each surface of the host with its reason."""
-    reasons = [f"{column.surface.value}: {cell.how}" for column in columns if not (cell := _cell(question, column)).asks]
-    return "; ".join(reasons) or "the host offers no way to ask its user"
+def refusals(question: Question, columns: Iterable[Column], tried: Sequence[str] = ()) -> str:
+    """Why no rung is left, for the app's developer: each surface with its reason, and the one that the person could set up.
+
+    `tried` are the reasons of those that were asked in vain.
+    """
+    listed = list(columns)
+    reasons = [*tried, *(f"{column.surface.value}: {cell.how}" for column in listed if not (cell := _cell(question, column)).asks)]
+    reasons = reasons or ["the host offers no way to ask its user"]
+    if _cell(question, Column(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
+        reasons.append("page: not set up (abp-bridge --page)")
+    return "; ".join(reasons)

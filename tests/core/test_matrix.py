@@ -222,12 +222,22 @@ def test_the_ladder_of_a_question(question: Question, columns: Sequence[Column],
 
 
 def test_when_no_rung_is_left_each_surface_says_why() -> None:
-    assert refusals(asked(SECRET), [NEW, MODEL]) == (
-        "mcp-form: a form passes through the host and the model: secrets never do; mcp-sampling: this surface asks a model, not the person"
-    )
-    assert refusals(asked(YES, TEXT), [PERMISSION]) == "acp-permission: name is free text, and buttons cannot say that"
-    assert refusals(asked(TEXT), []) == "the host offers no way to ask its user"
-    assert refusals(asked(TEXT), [NEW]) == "the host offers no way to ask its user"
+    page = "; page: not set up (abp-bridge --page)"
+    form, model = "a form passes through the host and the model: secrets never do", "this surface asks a model, not the person"
+    assert refusals(asked(SECRET), [NEW, MODEL]) == f"mcp-form: {form}; mcp-sampling: {model}{page}"
+    assert refusals(asked(SECRET), [NEW], ["mcp-url: no"]) == f"mcp-url: no; mcp-form: {form}{page}"
+    assert refusals(asked(YES, TEXT), [PERMISSION]) == f"acp-permission: name is free text, and buttons cannot say that{page}"
+    assert refusals(asked(TEXT), []) == f"the host offers no way to ask its user{page}"
+    assert refusals(asked(TEXT), [NEW]) == f"the host offers no way to ask its user{page}"
+    assert refusals(asked(kind=Kind.SAMPLING), [NEW]) == "mcp-form: a form asks the person, not a model"
+    assert refusals(asked(TEXT), [Column(Surface.PAGE)], ["page: gone"]) == "page: gone"
+
+
+def test_a_host_that_opens_no_address_of_this_machine_says_so() -> None:
+    there, elsewhere = Column(Surface.MCP_URL), Column(Surface.MCP_URL, loopback=False)
+    assert [rung.name for rung in ladder(asked(SECRET), [there])] == ["mcp-url (on a page of the bridge's own)"]
+    assert ladder(asked(SECRET), [elsewhere]) == []
+    assert refusals(asked(SECRET), [elsewhere]).startswith("mcp-url: this host opens no addresses on this machine")
 
 
 def test_a_surface_that_refuses_everything_is_not_usable() -> None:

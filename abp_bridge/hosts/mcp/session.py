@@ -87,7 +87,7 @@ class McpSession:
         row = profile(str(client.info.get("name")))
         declared = {
             Column(Surface.MCP_FORM, mcp.form_version(client.version), row.plain): capabilities.form,
-            Column(Surface.MCP_URL): capabilities.url and row.loopback,
+            Column(Surface.MCP_URL, loopback=row.loopback): capabilities.url,
             Column(Surface.MCP_SAMPLING): capabilities.sampling,
             Column(Surface.MODEL): self._ask_model,
         }
