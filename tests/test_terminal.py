@@ -305,7 +305,7 @@ def test_questions_that_come_together_are_asked_one_after_the_other() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.SAMPLING])
+@pytest.mark.parametrize("kind", [Kind.SAMPLING])
 async def test_what_is_no_form_is_refused(kind: Kind) -> None:
     with pytest.raises(SurfaceRefused):
         await Terminal().ask(Question("q", kind, "A photo?", (), "app"))
