@@ -79,9 +79,9 @@ class Terminal:
                 self._asking = None
 
     @property
-    def asks(self) -> bool:
-        """Whether a question is open on it."""
-        return self._asking is not None
+    def is_open(self) -> bool:
+        """Whether something can be said there."""
+        return self._device.is_open
 
     def say(self, words: str) -> None:
         """Print lines now: above the open prompt, if there is one."""

@@ -35,6 +35,9 @@ class Device(Protocol):
     encoding: str
 
     @property
+    def is_open(self) -> bool: ...
+
+    @property
     def fd(self) -> int:
         """What is read from."""
 
@@ -63,6 +66,10 @@ class Own:
     def __init__(self) -> None:
         self.moves = can_move()
         self.encoding = sys.stdin.encoding if sys.stdin is not None else "utf-8"
+
+    @property
+    def is_open(self) -> bool:
+        return True
 
     @property
     def fd(self) -> int:
