@@ -79,7 +79,8 @@ class Entry:
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
         if problems := review(question, content)[1]:
-            raise ValueError("; ".join(problems))
+            # Without what was written: an entry may hold a secret, and be for another question.
+            raise ValueError("; ".join(problem.partition(", not ")[0] for problem in problems))
         return content
 
     async def _load(self, question: Question) -> Json:

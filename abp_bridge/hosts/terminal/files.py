@@ -30,7 +30,7 @@ async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
 
 def _read(typed: str, accept: tuple[str, ...]) -> file.File:
     path = _path(typed)
-    name = label(path)
+    name = label(os.path.basename(path) or path or "nothing")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -44,7 +44,7 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise NotRead(f"there is no file {name}") from None
+        raise NotRead(f"there is no file {name} there" if path.strip() else "give the name of a file") from None
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise NotRead(f"{name} cannot be read: {why}") from None
