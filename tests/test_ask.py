@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import select
 import signal
 import subprocess
 import sys
+import termios
 from html import unescape
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -178,6 +180,23 @@ def test_a_signal_ends_it_quietly_and_leaves_the_terminal_as_it_was(number: sign
         assert screen.restored
     assert "Traceback" not in screen.shown
     assert '"success"' not in screen.shown
+
+
+def test_a_signal_leaves_a_terminal_of_anothers_as_it_was() -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    with Asking("confirm", "Go on?", "--on", "terminal", "--tty", os.ttyname(theirs)) as asking:
+        shown = b""
+        while b"Decline" not in shown:
+            assert select.select([ours], [], [], PATIENCE)[0], shown
+            shown += os.read(ours, 65_536)
+        assert termios.tcgetattr(theirs) != before
+        asking.process.send_signal(signal.SIGTERM)
+        assert asking.process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert (asking.stdout.read(), asking.stderr.read()) == (b"", b"")
+    assert termios.tcgetattr(theirs) == before
+    for fd in (ours, theirs):
+        os.close(fd)
 
 
 def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:

@@ -107,9 +107,9 @@ class Shell:
         self.pane = Pane(["sh", "-c", "echo ready; exec sh -i"], env)
         self.pane.until("ready")
 
-    def ask(self, *words: str) -> None:
+    def ask(self, *words: str, behind: str = "") -> None:
         self._number += 1
-        command = f"{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err; echo code-$?-{self._number}"
+        command = f"{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err{behind}; echo code-$?-{self._number}"
         (self._out.parent / "run.sh").write_text(command)
         self.pane.clear()
         self.pane.press(f". {self._out.parent}/run.sh", "Enter")
@@ -160,6 +160,12 @@ def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None
     shell.pane.press("Enter")
     assert shell.response()[0]["data"] == {"selected": "the second of them"}
     shell.pane.resize(100, 40)
+
+
+def test_what_runs_in_the_background_does_not_stop_at_a_terminal_that_is_in_use(shell: Shell) -> None:
+    shell.ask("--on", "terminal", "confirm", "Go on?", behind=" & wait")
+    response, _ = shell.response()
+    assert "another program has this terminal now" in response["error"]["message"]
 
 
 def test_a_file_is_given_by_its_name_which_tab_completes(shell: Shell) -> None:

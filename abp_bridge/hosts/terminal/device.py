@@ -130,7 +130,7 @@ class Tty:
             self.lost()
         with contextlib.suppress(OSError):  # not the terminal we were started from: nobody's foreground matters
             if os.tcgetpgrp(self._fd) != os.getpgrp():
-                raise SurfaceRefused(f"another program has the terminal {self._name} now. Ask at another one. {_TRY}", lasting=False)
+                raise SurfaceRefused(f"another program has {self._name} now. Ask at another one. {_TRY}", lasting=False)
 
     def lost(self) -> None:
         """See `Device.lost`."""
@@ -139,7 +139,7 @@ class Tty:
             self._stop_waiting()
             os.close(self._fd)
             self._fd = -1
-        raise SurfaceRefused(f"the terminal {self._name} has gone. Start again with the name of another", lasting=True)
+        raise SurfaceRefused(f"{self._name} has gone. Start again with the name of another", lasting=True)
 
     def write(self, words: str) -> None:
         """See `Device.write`."""
@@ -184,7 +184,7 @@ class Tty:
 
     @property
     def _name(self) -> str:
-        return "" if self.path == CONTROLLING else self.path
+        return "this terminal" if self.path == CONTROLLING else f"the terminal {self.path}"
 
     def _size(self) -> tuple[int, int]:
         try:
