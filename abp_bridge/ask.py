@@ -39,7 +39,7 @@ from abp_bridge.wire.stdio import Sink, Source, claim, whisper
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STREAM = "-"
 MAX_REQUEST = 16 * 2**20
-SURFACES = (Surface.TERMINAL.value, Surface.PAGE.value, Surface.MOCK.value)
+THANKS = 1.0  # seconds for the browser that answered to get the page that says so
 
 # What may be left off a method's name, and what the words after it are: the message, and what else its params need most.
 _METHODS = {kind.value.removeprefix("elicitation/"): kind for kind in Kind} | {kind.value: kind for kind in Kind} | {"sampling": Kind.SAMPLING}
@@ -149,6 +149,7 @@ class _Person:
         self._origin = ways.origin
         self._serial = 0
         self._terminal: Terminal | None = None
+        self._on_page = False
         self._roots = ways.settings.roots
         settings = ways.settings
         providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
@@ -168,8 +169,23 @@ class _Person:
         if ways.on in (None, "page"):
             from abp_bridge.hosts.page import Loopback, OwnPage
 
-            own[Surface.PAGE] = OwnPage(Loopback(tasks), _point)
+            own[Surface.PAGE] = OwnPage(Loopback(tasks), self._point)
         return own
+
+    async def _point(self, question: Question, url: str) -> Outcome:
+        """Tell the person where the page is; that has the answer, sooner or later."""
+        from abp_bridge.hosts.page.opener import open_browser
+
+        self._on_page = True
+        whisper(f"{question.origin} asks. Answer at {url}")
+        await open_browser(url)
+        await anyio.sleep_forever()
+        return Outcome.CANCELLED
+
+    async def leave(self) -> None:
+        """Everything is answered, and the answers are out."""
+        if self._on_page:
+            await anyio.sleep(THANKS)
 
     async def _granted(self, question: Question) -> Sequence[str]:
         return self._roots
@@ -208,16 +224,6 @@ class _Nobody:
         raise SurfaceRefused("there is no host here", lasting=True)
 
 
-async def _point(question: Question, url: str) -> Outcome:
-    """Tell the person where the page is; that has the answer, sooner or later."""
-    from abp_bridge.hosts.page.opener import open_browser
-
-    whisper(f"{question.origin} asks. Answer at {url}")
-    await open_browser(url)
-    await anyio.sleep_forever()
-    return Outcome.CANCELLED
-
-
 class _Once:
     """One question, and its response on stdout."""
 
@@ -227,7 +233,8 @@ class _Once:
 
     async def run(self, tasks: TaskGroup) -> int:
         """0 when it was answered, 2 when it is no question, 1 for everything else."""
-        response = await put(dict(self._request), _Person(self._ways, tasks), self._ways.origin)
+        person = _Person(self._ways, tasks)
+        response = await put(dict(self._request), person, self._ways.origin)
         try:
             sys.stdout.write(json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
             sys.stdout.flush()
@@ -236,6 +243,7 @@ class _Once:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads: nothing is left to be said at the end either
             return 1
+        await person.leave()
         if response["success"]:
             return 0
         return 2 if response["error"]["code"] == "INVALID_PARAMS" else 1
@@ -305,6 +313,7 @@ class _Stream:
             self._quiet = anyio.Event()
             await self._quiet.wait()
         await self._link.sent()
+        await self._person.leave()
 
 
 class _Patient:

@@ -134,6 +134,12 @@ async def test_what_was_asked_is_recorded_without_secrets() -> None:
     assert KEY not in repr(mock.asked)
 
 
+async def test_the_documented_example_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"")
+    documented = (Path(__file__).parents[1] / "docs" / "asking.md").read_text().split("```json\n")[1].split("```")[0]
+    assert len(decode_entries(json.loads(documented), str(tmp_path))) == 8
+
+
 # --- behind a real bridge -----------------------------------------------------------------------------------------------------------------------
 
 
