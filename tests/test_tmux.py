@@ -99,13 +99,11 @@ def act(pane: Pane, shape: Shape) -> None:
 class Shell:
     """A shell in a pane, in which `abp-bridge ask` runs with its stdin and stdout elsewhere."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, pane: Pane, folder: Path) -> None:
+        self.pane = pane
         self.home = folder
         self._out = folder / "out"
         self._number = 0
-        env = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(folder)}
-        self.pane = Pane(["sh", "-c", "echo ready; exec sh -i"], env)
-        self.pane.until("ready")
 
     def ask(self, *words: str, behind: str = "") -> None:
         self._number += 1
@@ -123,9 +121,9 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    opened = Shell(tmp_path_factory.mktemp("ask"))
-    with opened.pane:
-        yield opened
+    folder = tmp_path_factory.mktemp("ask")
+    with Pane(["sh", "-i"], {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(folder)}) as pane:
+        yield Shell(pane, folder)
 
 
 @pytest.mark.parametrize("name", SHAPES)
