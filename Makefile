@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium demo test check format bench hosts conformance docs clean
+.PHONY: help setup chromium tmux demo test check format bench hosts conformance docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
 	@echo 'make demo ARGS=--browser  the same app as a page in Chromium'
-	@echo 'make test               all tests, the browser ones in a real Chromium'
+	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx), installed from npm'
@@ -30,10 +30,17 @@ chromium:
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
 
+# Tests drive the terminal in it.
+tmux:
+	@command -v tmux >/dev/null || { \
+	  test -x /usr/bin/apt-get || { echo 'No tmux found: install it.' >&2; exit 1; }; \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tmux; }
+
 demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
-test: setup chromium
+test: setup chromium tmux
 	$(BIN)/coverage erase
 	COVERAGE_PROCESS_START= $(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report --fail-under=100

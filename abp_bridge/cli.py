@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +22,7 @@ Try it:
   abp-bridge demo                          see every kind of question, here in this terminal
   abp-bridge serve --app demo              what an MCP host launches
   abp-bridge acp --app demo -- goose acp   what an ACP editor launches in place of its agent
+  abp-bridge ask confirm "Go on?"          one question, from a shell or a program
 
 Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT, ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
 """
@@ -40,7 +41,29 @@ Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the 
 The agent's stderr is ours, and so is its exit code.
 """
 
+ASK = """\
+Puts one ABP elicitation to you at this terminal, else on a page in your browser, and prints the ABP response as JSON. For shells, and for programs in
+any language.
+
+  abp-bridge ask input "Your name?"
+  abp-bridge ask confirm "Deploy now?" && ./deploy         careful: a "no" is an answer too, look at data.confirmed
+  abp-bridge ask select "Which season?" spring summer autumn
+  abp-bridge ask input '{"prompt": "API key?", "sensitive": true}'
+  abp-bridge ask resource "A photo, please" 'image/*'
+  abp-bridge ask request.json                              {"method": "elicitation/confirm", "params": {...}, "timeout": 60000}
+  abp-bridge ask confirm '{"message": "Delete it?", "destructive": true}' --on page
+  abp-bridge ask input "Name?" --on mock --answers answers.json
+  ./program | abp-bridge ask -                             many, one JSON message a line, answered on stdout (docs/abp-on-a-pipe.md)
+
+METHOD is input, preference, confirm, select, resource or sampling; PARAMS is a JSON object, or the message in words and then the options of a select,
+the default of a preference or the type of a resource.
+
+Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined, cancelled, timed out or could not be asked (the response says which),
+2 when there is no such question. docs/asking.md says more.
+"""
+
 _APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless")
+_HERE_OPTIONS = ("tty", "answers", "roots", "question_timeout")
 _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model", "roots")
 
 
@@ -105,7 +128,31 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--answers", metavar="FILE", help="answer from a JSON file instead of asking here: a list, one entry a question")
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     demo.set_defaults(run=_demo)
+
+    _add_ask(commands)
     return parser
+
+
+def _add_ask(commands: Any) -> None:
+    import argparse
+
+    ask = commands.add_parser(
+        "ask",
+        help="put one question, or a stream of them, to you here, and print the answer",
+        usage="abp-bridge ask [OPTION]... METHOD [PARAMS]\n       abp-bridge ask [OPTION]... FILE\n       COMMAND | abp-bridge ask [OPTION]... -",
+        description=ASK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = ask.add_argument
+    option("what", metavar="METHOD | FILE | -", help="what is asked: a method of ABP, a file with a request, or - for requests on stdin")
+    option("more", nargs="*", metavar="PARAMS", help="its params: a JSON object, or words")
+    option("--on", choices=("terminal", "page", "mock"), help="ask there only; else written answers come first, then this terminal, then the page")
+    option("--answers", metavar="FILE", help="answer from a JSON file (docs/asking.md), for tests and CI")
+    option("--tty", metavar="DEVICE", help="the terminal to ask at, if not this one, for example /dev/pts/3")
+    option("--timeout", dest="question_timeout", metavar="SECONDS", type=_seconds, help="your time for an answer, where the request names none")
+    option("--root", action="append", dest="roots", metavar="DIR", help="files in here may be read when a request names them, each with your consent")
+    option("--as", dest="origin", metavar="NAME", help="who asks, as it is shown")
+    ask.set_defaults(run=_ask)
 
 
 def _add_app_options(command: argparse.ArgumentParser) -> None:
@@ -138,15 +185,40 @@ def _port(words: str) -> int:
     return int(words)
 
 
+def _seconds(words: str) -> float:
+    from argparse import ArgumentTypeError
+
+    try:
+        seconds = float(words)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise ArgumentTypeError(f"{words!r} must be a number of seconds, at most 3600")
+    return seconds
+
+
 def _settings(options: argparse.Namespace, *names: str) -> Any:
     from abp_bridge.settings import SettingsError, read_settings
 
     flags = {name: tuple(value) if isinstance(value := getattr(options, name), list) else value for name in names}
     try:
-        return read_settings(os.environ, **flags)
+        settings = read_settings(os.environ, **flags)
     except SettingsError as problem:
-        sys.stderr.write(f"abp-bridge: {problem}\n")
-        raise SystemExit(2) from None
+        _give_up(problem)
+    if settings.answers is not None:
+        from abp_bridge.hosts.mock import AnswersError
+        from abp_bridge.surfaces import answers
+
+        try:
+            answers(settings.answers)
+        except AnswersError as problem:
+            _give_up(problem)
+    return settings
+
+
+def _give_up(problem: object) -> NoReturn:
+    sys.stderr.write(f"abp-bridge: {problem}\n")
+    raise SystemExit(2)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -159,6 +231,22 @@ def _acp(options: argparse.Namespace) -> int:
     from abp_bridge.acp import run
 
     return run(_settings(options, *_APP_OPTIONS, *_ASK_OPTIONS), options.agent)
+
+
+def _ask(options: argparse.Namespace) -> int:
+    from abp_bridge.ask import STREAM, UsageError, Ways, read_request, run
+
+    settings = _settings(options, *_HERE_OPTIONS)
+    streams = options.what == STREAM
+    try:
+        if options.on == "mock" and settings.answers is None:
+            raise UsageError("--on mock needs --answers FILE")
+        if streams and options.more:
+            raise UsageError("'ask -' takes its requests from stdin, and no params")
+        request = None if streams else read_request(options.what, options.more)
+        return run(Ways(settings, options.on, options.origin or ("a program" if streams else "this command")), request)
+    except UsageError as problem:
+        _give_up(f"{problem}. abp-bridge ask --help shows how")
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from abp_bridge.bridge.providers import Providers
@@ -12,16 +13,38 @@ from abp_bridge.settings import Settings
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
     from abp_bridge.hosts.contract import Host, InputProvider, Page
+    from abp_bridge.hosts.mock import Mock
+    from abp_bridge.hosts.terminal import Terminal
 
 
 def resolve(settings: Settings, host: Host, page: Page) -> Providers:
     """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
     own: dict[Surface, InputProvider] = {}
+    if settings.answers is not None:
+        own[Surface.MOCK] = answers(settings.answers)
+    if settings.tty is not None:
+        own[Surface.TERMINAL] = terminal(settings.tty)
     if settings.page != "off":
         from abp_bridge.hosts.page import OwnPage
 
         own[Surface.PAGE] = OwnPage(page, host.point if settings.page == "link" else _opening(host))
     return Providers(host, own, order_of(settings.ask_on, settings.set_up))
+
+
+@cache
+def answers(path: str) -> Mock:
+    """The answers that are written down there; each is used up wherever it is asked for. Raises AnswersError."""
+    from abp_bridge.hosts.mock import Mock, read_answers
+
+    return Mock(read_answers(path), "the answers file")
+
+
+@cache
+def terminal(device: str) -> Terminal:
+    """The person at that terminal, who is asked one thing at a time."""
+    from abp_bridge.hosts.terminal import Terminal
+
+    return Terminal(device)
 
 
 def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:

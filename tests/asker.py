@@ -1,4 +1,4 @@
-"""A program that asks its terminal and prints what came back: `python asker.py REQUEST...`, each an ABP question or an MCP form.
+"""A program that asks a terminal and prints what came back: `python asker.py [--tty DEVICE] REQUEST...`, each an ABP question or an MCP form.
 
 SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, SIGINT is what the demo makes of it.
 """
@@ -6,6 +6,7 @@ SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, S
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 
@@ -13,27 +14,35 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.core.question import Question
+from abp_bridge.hosts.contract import SurfaceRefused
 from abp_bridge.hosts.terminal import Terminal
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
 
 
 async def ask() -> None:
-    terminal = Terminal()
+    requests = sys.argv[1:]
+    terminal = Terminal(requests.pop(0) if requests[0] == "--tty" and requests.pop(0) else None)
     scope = anyio.CancelScope()
     async with anyio.create_task_group() as signals:
         await signals.start(heed, terminal, scope)
         with scope:
             async with anyio.create_task_group() as asking:
-                for request in map(json.loads, sys.argv[1:]):
+                for request in map(json.loads, requests):
                     decode = decode_form if "requestedSchema" in request else decode_question
                     asking.start_soon(put, terminal, decode(request, id="q", origin="https://app.example"))
         signals.cancel_scope.cancel()
 
 
 async def put(terminal: Terminal, question: Question) -> None:
-    reply = await terminal.ask(question)
-    print("REPLY", json.dumps([reply.outcome.value, dict(reply.content), terminal.interrupts]))
+    told: list[object] = ["late", {}, 0]
+    with anyio.move_on_after(float(os.environ.get("ASKER_LIMIT", "inf"))):
+        try:
+            reply = await terminal.ask(question)
+            told = [reply.outcome.value, dict(reply.content), terminal.interrupts]
+        except SurfaceRefused as why:
+            told = ["refused", str(why), 0]
+    print("REPLY", json.dumps(told))
 
 
 async def heed(terminal: Terminal, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
+import subprocess
 import sys
+import termios
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from screen import BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, SPACE, UP, Screen
+from screen import BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, PATIENCE, SPACE, UP, Screen
 
+from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.hosts.contract import SurfaceRefused
 from abp_bridge.hosts.terminal import Terminal
@@ -26,7 +31,7 @@ class Asking(Screen):
     """A screen on which questions are asked."""
 
     def __init__(self, *requests: Json, **env: str) -> None:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME", "LANG") if name in os.environ}
         super().__init__([sys.executable, ASKER, *map(json.dumps, requests)], {**kept, **env})
         self.until("● https://app.example asks")
 
@@ -251,7 +256,7 @@ def test_declining_one_field_declines_the_question() -> None:
     with Asked("input", {"prompt": "Who?", "schema": FORM}) as screen:
         screen.until("Esc cancels")
         screen.press("Grace", ENTER)
-        screen.until("Esc cancels")
+        screen.until("phone:")
         screen.press(CTRL_D)
         assert screen.reply() == ["declined", {}, 0]
 
@@ -302,13 +307,6 @@ def test_questions_that_come_together_are_asked_one_after_the_other() -> None:
             'REPLY ["accepted", {"value": "1"}, 0]',
             'REPLY ["accepted", {"value": "2"}, 0]',
         ]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.SAMPLING])
-async def test_what_is_no_form_is_refused(kind: Kind) -> None:
-    with pytest.raises(SurfaceRefused):
-        await Terminal().ask(Question("q", kind, "A photo?", (), "app"))
 
 
 def test_a_secret_is_never_on_the_screen(term: str) -> None:
@@ -403,3 +401,174 @@ def test_no_colour_where_none_is_wanted(how: str) -> None:
         screen.reply()
         assert b"\x1b[1;36m" not in screen.raw
         assert b"[36" not in screen.raw
+
+
+# --- files ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def give(screen: Screen, term: str, *typed: str) -> None:
+    """Type a file's name where one stands already."""
+    screen.press(*(["\x15"] if term != "dumb" else []), *typed, ENTER)
+
+
+def test_a_file_is_named_again_until_it_can_be_given(term: str, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text('{"a": 1}')
+    (tmp_path / "two words.json").write_text("{}")
+    with open(tmp_path / "huge.json", "wb") as huge:
+        huge.truncate(MAX_SIZE + 1)
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "secret.json").write_text("{}")
+    wrong = {
+        "none.json": "there is no file none.json there",
+        "": "is a folder; give a file in it",
+        "huge.json": f"huge.json is too large: at most {MAX_SIZE} bytes can be given",
+        "notes.txt": "notes.txt is text/plain; it must be application/json",
+    }
+    params = {"prompt": "The report?", "type": "application/json"}
+    with Asked("resource", params, TERM=term, HOME=str(tmp_path)) as screen:
+        ready(screen, term)
+        for name, why in wrong.items():
+            give(screen, term, f"{tmp_path}/{name}")
+            screen.until(why)
+            screen.until("File:")
+        give(screen, term, "~/report.json")
+        screen.until("File: report.json (application/json)")
+        content = {"content": '{"a": 1}', "mimeType": "application/json", "filename": "report.json"}
+        assert screen.reply() == ["accepted", {"file": content}, 0]
+
+
+def test_a_file_that_is_dragged_in_may_be_quoted(tmp_path: Path) -> None:
+    (tmp_path / "two words.txt").write_text("hello")
+    with Asked("resource", {"prompt": "Notes?"}) as screen:
+        screen.until("File:")
+        screen.press(f"'{tmp_path}/two words.txt' ", ENTER)
+        assert screen.reply()[1]["file"]["content"] == "hello"
+
+
+def test_what_is_no_file_is_not_read(term: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with Asked("resource", {"prompt": "Notes?"}, TERM=term) as screen:
+        ready(screen, term)
+        give(screen, term, str(tmp_path / "pipe"))
+        screen.until("pipe is no file")
+        screen.until("File:")
+        screen.press(CTRL_D)
+        assert screen.reply() == ["declined", {}, 0]
+
+
+@pytest.mark.anyio
+async def test_a_model_is_not_asked_at_a_terminal() -> None:
+    with pytest.raises(SurfaceRefused, match="not a model"):
+        await Terminal().ask(Question("q", Kind.SAMPLING, "A poem", (), "app"))
+
+
+def test_a_secret_that_does_not_fit_is_not_shown_either(term: str) -> None:
+    schema = {"type": "string", "format": "email"}
+    with Asked("input", {"prompt": "Your password?", "schema": schema}, TERM=term) as screen:
+        ready(screen, term)
+        screen.press("hunter2", ENTER)
+        screen.until("must be an e-mail address")
+        ready(screen, term) if term != "dumb" else screen.until(": ")
+        screen.press("hunter@2.org", ENTER)
+        assert screen.reply() == ["accepted", {"value": "hunter@2.org"}, 0]
+        assert "hunter" not in screen.shown.split("REPLY")[0]
+
+
+# --- at a terminal of another's ---------------------------------------------------------------------------------------------------------------
+
+
+class Elsewhere:
+    """A pseudo-terminal on which nothing runs; `asker.py` asks there, from elsewhere."""
+
+    def __init__(self, *requests: Json, **env: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.device = os.ttyname(theirs)
+        self.settings = termios.tcgetattr(theirs)
+        self._theirs = theirs
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME", "LANG") if name in os.environ}
+        command = [sys.executable, ASKER, "--tty", self.device, *map(json.dumps, requests)]
+        streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env={"PROMPT_TOOLKIT_NO_CPR": "1", **kept, **env}, **streams)
+        self.shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=PATIENCE)
+        for fd in (self._ours, self._theirs):
+            if fd >= 0:
+                os.close(fd)
+
+    def until(self, words: str) -> None:
+        while words not in self.shown:
+            assert select.select([self._ours], [], [], PATIENCE)[0], f"never shown: {words!r}; this was:\n{self.shown}"
+            self.shown += os.read(self._ours, 65_536).decode(errors="replace")
+        self.shown = self.shown.partition(words)[2]
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            os.write(self._ours, key.encode())
+
+    def hang_up(self) -> None:
+        os.close(self._theirs)
+        os.close(self._ours)
+        self._ours = self._theirs = -1
+
+    def replies(self) -> list[Json]:
+        out, err = self.process.communicate(timeout=PATIENCE)
+        assert (err, self.process.returncode) == (b"", 0)
+        return [json.loads(line.partition(b" ")[2]) for line in out.splitlines()]
+
+    @property
+    def restored(self) -> bool:
+        return termios.tcgetattr(self._theirs) == self.settings
+
+
+SURE = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+
+
+def test_a_named_terminal_is_asked_at_and_left_as_it_was(term: str) -> None:
+    with Elsewhere(SURE, TERM=term) as there:
+        there.until("Decline to answer")
+        if term == "dumb":
+            there.until(": ")
+        there.press("1" if term == "dumb" else "", ENTER)
+        assert there.replies() == [["accepted", {"confirmed": True}, 0]]
+        assert there.restored
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_named_terminal_is_taken_for_one_that_can_move_its_cursor(value: str | None) -> None:
+    with Elsewhere(SURE, **({} if value is None else {"TERM": value})) as there:
+        there.until("Esc cancels")
+        there.press(ESCAPE)
+        assert there.replies() == [["cancelled", {}, 0]]
+
+
+def test_ctrl_c_cancels_there_too(term: str) -> None:
+    with Elsewhere({"method": "elicitation/input", "params": {"prompt": "Name?"}}, TERM=term) as there:
+        there.until("Answer: " if term == "dumb" else "Answer:")
+        there.press("Ad", CTRL_C)
+        assert there.replies()[0][0] == "cancelled"
+        assert there.restored
+
+
+def test_a_window_that_is_closed_meanwhile_refuses_with_what_to_do(term: str) -> None:
+    with Elsewhere(SURE, SURE, TERM=term) as there:
+        there.until("Decline to answer")
+        if term == "dumb":
+            there.until(": ")
+        there.hang_up()
+        for reply in there.replies():
+            assert reply[0] == "refused"
+            assert "has gone. Start again with the name of another" in reply[1]
+
+
+def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
+    """Nobody reads what is written there: the question ends by its own time, and the program with it."""
+    long = {"method": "elicitation/confirm", "params": {"message": "word " * 700}}
+    with Elsewhere(*[long] * 8, TERM="dumb", ASKER_LIMIT="0.2") as there:
+        assert there.replies() == [["late", {}, 0]] * 8

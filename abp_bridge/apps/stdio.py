@@ -42,7 +42,7 @@ class StdioApp:
         self.origin = origin or f"stdio:{program(command)}"
         self._command = command
         self._env = env
-        self._binding = _Binding()
+        self._binding = Binding()
         self._link: Link | None = None
         self._listener: Listener | None = None
         self._gone = anyio.Event()
@@ -179,7 +179,7 @@ def program(command: Sequence[str]) -> str:
 _SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 
-class _Binding:
+class Binding:
     """Which of the two bindings an app speaks. Our first line can be read as either; the app's first line decides."""
 
     def __init__(self) -> None:

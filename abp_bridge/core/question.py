@@ -190,12 +190,18 @@ def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
             wrong = schemas.check(answer[each.name], each.schema, each.name)
             if each.type is FieldType.FILE and not wrong:
                 wrong = [f"{each.name} {problem}" for problem in files.misfits(answer[each.name], each.accept)]
-            problems.extend(wrong)
+            problems.extend(_unsaid(wrong) if each.secret else wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
     if not problems and _asks_all(question):
-        return schemas.check(dict(answer), question.whole)
+        wrong = schemas.check(dict(answer), question.whole)
+        return _unsaid(wrong) if question.secret else wrong
     return problems
+
+
+def _unsaid(problems: list[str]) -> list[str]:
+    """What is wrong, without the value that it is wrong with: problems are shown, logged and told to the app's developer."""
+    return [problem.partition(", not ")[0] for problem in problems]
 
 
 def read(asked: Field, sent: Json) -> Json:

@@ -148,6 +148,10 @@ class Link:
     def is_open(self, id: Json) -> bool:
         return self._peer.is_open(id)
 
+    async def sent(self) -> None:
+        """Returns when everything that was to be said is written."""
+        await self._until(0)
+
     async def _read(self) -> None:
         while data := await self._source.receive():
             for event in self._peer.receive(data):

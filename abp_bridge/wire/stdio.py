@@ -72,6 +72,13 @@ class Sink:
         if self._polled:
             await anyio.wait_writable(self._fd)
 
+    async def hung_up(self) -> None:
+        """Returns when nobody reads any more, also while nothing is written."""
+        watched = select.poll()
+        watched.register(self._fd, 0)
+        while not self._polled or not watched.poll(0):  # noqa: ASYNC110
+            await anyio.sleep(GLANCE)
+
     def close(self) -> None:
         if self._polled and self._fd >= 0:
             with contextlib.suppress(OSError):

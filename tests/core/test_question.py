@@ -218,3 +218,17 @@ def test_who_answered_is_told_by_how_long_it_took(
 def test_a_question_with_one_secret_field_is_secret() -> None:
     assert not asked(TEXT, NUMBER).secret
     assert asked(TEXT, replace(NUMBER, secret=True)).secret
+
+
+@pytest.mark.parametrize("schema", [{"type": "string", "format": "email"}, {"enum": ["a", "b"]}, {"type": "integer"}])
+def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Json]) -> None:
+    field = replace(one(FieldType.TEXT, schema), secret=True)
+    [problem] = review(asked(field), {"it": "hunter2"})[1]
+    assert problem.startswith("it must be")
+    assert "hunter2" not in problem
+
+
+def test_what_is_wrong_with_a_secret_and_the_rest_together_is_said_without_it() -> None:
+    field = replace(TEXT, secret=True)
+    whole = {"properties": {"it": {"format": "email"}}}
+    assert review(asked(field, whole=whole), {"it": "hunter2"})[1] == ["it must be an e-mail address"]

@@ -1,0 +1,338 @@
+"""`abp-bridge ask`: ABP elicitations from a shell or a program, put to the person at this terminal, on the page, or to written answers.
+
+Owns the command and its pipe. What a question is, who may be asked and what counts as an answer is the same as for an app behind the bridge.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from abp_bridge.apps import put
+from abp_bridge.apps.stdio import MAX_LINE, Binding
+from abp_bridge.bridge.asking import Asking
+from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.providers import Providers
+from abp_bridge.core import jsontext
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import ORDER, Column, Surface
+from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.question import Answer, Kind, Outcome, Question
+from abp_bridge.core.text import label
+from abp_bridge.hosts.contract import InputProvider, Reply, SurfaceRefused
+from abp_bridge.hosts.terminal import Terminal
+from abp_bridge.hosts.terminal.device import CONTROLLING, controlling
+from abp_bridge.protocols import abp
+from abp_bridge.settings import Settings
+from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
+from abp_bridge.wire.link import Link
+from abp_bridge.wire.stdio import Sink, Source, claim, whisper
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STREAM = "-"
+MAX_REQUEST = 16 * 2**20
+THANKS = 1.0  # seconds for the browser that answered to get the page that says so
+
+# What may be left off a method's name, and what the words after it are: the message, and what else its params need most.
+_METHODS = {kind.value.removeprefix("elicitation/"): kind for kind in Kind} | {kind.value: kind for kind in Kind} | {"sampling": Kind.SAMPLING}
+_SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
+
+
+class UsageError(Exception):
+    """A command line that means nothing; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How questions are asked: `on` one surface, or on those there are; `origin` is shown as who asks."""
+
+    settings: Settings
+    on: str | None = None
+    origin: str = ""
+
+
+def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
+    """METHOD and its params (a JSON object, or words), or a FILE with a request -> the request. Raises UsageError."""
+    kind = _METHODS.get(what)
+    if kind is None and not more:
+        return _read_file(what)
+    if kind is None:
+        raise UsageError(f"{what!r} is no method of ABP; there are {', '.join(each.value for each in Kind)}, or their last word")
+    if more and more[0].lstrip().startswith("{"):
+        if len(more) > 1:
+            raise UsageError("after the params as JSON nothing else is expected")
+        return {"method": kind.value, "params": _parsed(more[0], "the params")}
+    return {"method": kind.value, "params": _worded(kind, more)}
+
+
+def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
+    params: dict[str, Any] = {"task" if kind is Kind.SAMPLING else "message": words[0]} if words else {}
+    if kind is Kind.SELECT:
+        return params | {"options": list(words[1:])}
+    if len(words) > 2 or (len(words) == 2 and kind not in _SECOND):
+        raise UsageError(f"{kind.value} takes fewer words: is the message in quotes? All params can be given as JSON")
+    return params | ({_SECOND[kind]: words[1]} if len(words) == 2 else {})
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_REQUEST + 1)
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        known = ", ".join(name for name in _METHODS if "/" not in name)
+        raise UsageError(f"{path!r} is neither a method ({known}) nor a file that can be read: {why}") from None
+    if len(data) > MAX_REQUEST:
+        raise UsageError(f"{path} is larger than {MAX_REQUEST} bytes")
+    request = _parsed(data, path)
+    if not isinstance(request.get("method"), str):
+        raise UsageError(f'{path} holds no request: it must be {{"method": "elicitation/confirm", "params": {{"message": "Go on?"}}}}')
+    return {**request, "method": _METHODS[request["method"]].value} if request["method"] in _METHODS else request
+
+
+def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
+    try:
+        parsed = jsontext.parse(data)
+    except ValueError as problem:
+        raise UsageError(f"{what}: not JSON: {label(problem)}") from None
+    if not isinstance(parsed, dict):
+        raise UsageError(f"{what}: must be a JSON object")
+    return parsed
+
+
+def run(ways: Ways, request: Mapping[str, Any] | None) -> int:
+    """Ask one thing, or with no `request` whatever is asked on stdin. Returns the exit code."""
+    if request is not None:
+        return anyio.run(_guarded, _Once(ways, request))
+    if os.isatty(0):
+        raise UsageError("'ask -' reads requests that a program writes: COMMAND | abp-bridge ask -")
+    return anyio.run(_guarded, _Stream(ways, *claim()))
+
+
+async def _guarded(errand: _Once | _Stream) -> int:
+    """A signal ends everything at once, and quietly."""
+    caught: list[int] = []
+    code = 0
+    async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
+        working = anyio.CancelScope()
+        await signals.start(_heed, working, caught)
+        with working:
+            code = await errand.run(tasks)
+        tasks.cancel_scope.cancel()
+        signals.cancel_scope.cancel()
+    return 128 + caught[0] if caught else code
+
+
+async def _heed(working: anyio.CancelScope, caught: list[int], *, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(*SIGNALS) as received:
+        task_status.started()
+        try:
+            async for number in received:
+                caught.append(number)
+                working.cancel()
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # everything has ended; Python would speak of it on stderr
+
+
+class _Person:
+    """Whoever answers. Implements `apps.Listener` for whoever asks."""
+
+    def __init__(self, ways: Ways, tasks: TaskGroup) -> None:
+        self._origin = ways.origin
+        self._serial = 0
+        self._terminal: Terminal | None = None
+        self._on_page = False
+        self._roots = ways.settings.roots
+        settings = ways.settings
+        providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
+        self._asking = Asking(providers, limit=settings.question_timeout, person_floor=settings.person_floor)
+        self._files = Files(self._asking.ask, self._granted)
+
+    def _own(self, ways: Ways, tasks: TaskGroup) -> dict[Surface, InputProvider]:
+        from abp_bridge.surfaces import answers, terminal
+
+        settings, own = ways.settings, dict[Surface, InputProvider]()
+        if ways.on in (None, "mock") and settings.answers is not None:
+            own[Surface.MOCK] = answers(settings.answers)
+        if ways.on in (None, "terminal"):
+            device = settings.tty or controlling() or (None if ways.on is None else CONTROLLING)
+            if device is not None:
+                self._terminal = own[Surface.TERMINAL] = terminal(device)
+        if ways.on in (None, "page"):
+            from abp_bridge.hosts.page import Loopback, OwnPage
+
+            own[Surface.PAGE] = OwnPage(Loopback(tasks), self._point)
+        return own
+
+    async def _point(self, question: Question, url: str) -> Outcome:
+        """Tell the person where the page is; that has the answer, sooner or later."""
+        from abp_bridge.hosts.page.opener import open_browser
+
+        self._on_page = True
+        whisper(f"{question.origin} asks. Answer at {url}")
+        await open_browser(url)
+        await anyio.sleep_forever()
+        return Outcome.CANCELLED
+
+    async def leave(self) -> None:
+        """Everything is answered, and the answers are out."""
+        if self._on_page:
+            await anyio.sleep(THANKS)
+
+    async def _granted(self, question: Question) -> Sequence[str]:
+        return self._roots
+
+    def new_question_id(self) -> str:
+        self._serial += 1
+        return f"question-{self._serial}"
+
+    async def ask(self, question: Question) -> Answer:
+        return await (self._files if question.kind is Kind.RESOURCE else self._asking).ask(question)
+
+    def told(self, notice: Notice) -> None:
+        self._say(describe(notice))
+
+    def progressed(self, progress: Progress) -> None:
+        amount = f"{progress.value:g}" + ("" if progress.total is None else f" of {progress.total:g}")
+        self._say(label(f"{amount}  {progress.message}"))
+
+    def gone(self, reason: str) -> None:
+        """Its questions are still answered: a pipeline closes its end when it has asked."""
+
+    def _say(self, words: str) -> None:
+        if self._terminal is not None and self._terminal.is_open:
+            self._terminal.say(f"· {self._origin}: {words}")
+        else:
+            whisper(f"{self._origin}: {words}")
+
+
+class _Nobody:
+    """There is no host here."""
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        return ()
+
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+        raise SurfaceRefused("there is no host here", lasting=True)
+
+
+class _Once:
+    """One question, and its response on stdout."""
+
+    def __init__(self, ways: Ways, request: Mapping[str, Any]) -> None:
+        self._ways = ways
+        self._request = request
+
+    async def run(self, tasks: TaskGroup) -> int:
+        """0 when it was answered, 2 when it is no question, 1 for everything else."""
+        person = _Person(self._ways, tasks)
+        response = await put(dict(self._request), person, self._ways.origin)
+        try:
+            sys.stdout.write(json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+            sys.stdout.flush()
+        except UnicodeEncodeError:
+            sys.stdout.write(json.dumps(response) + "\n")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads: nothing is left to be said at the end either
+            return 1
+        await person.leave()
+        if response["success"]:
+            return 0
+        return 2 if response["error"]["code"] == "INVALID_PARAMS" else 1
+
+
+class _Stream:
+    """Requests on stdin, each answered on stdout: ABP on a pipe, in either of its bindings."""
+
+    def __init__(self, ways: Ways, source: Source, sink: Sink) -> None:
+        self._ways = ways
+        self._sink = sink
+        self._source = source
+        self._open = 0
+        self._quiet = anyio.Event()
+
+    async def run(self, tasks: TaskGroup) -> int:
+        """Until stdin has ended and everything is answered (0), or nobody reads stdout any more (1)."""
+        binding = Binding()
+        peer = Peer(max_line=MAX_LINE, inward=binding.inward, outward=binding.outward)
+        self._person = _Person(self._ways, tasks)
+        self._link = Link(peer, _Patient(self._source, self._answered), self._sink, on_message=self._take, on_odd=self._odd)
+        unread = False
+        async with anyio.create_task_group() as self._tasks:
+
+            async def watch() -> None:
+                nonlocal unread
+                await self._sink.hung_up()
+                unread = True
+                self._tasks.cancel_scope.cancel()
+
+            self._tasks.start_soon(watch)
+            await self._link.run()
+            self._tasks.cancel_scope.cancel()
+        self._link.close()
+        return 1 if unread or self._open else 0
+
+    def _take(self, message: Request | Notification) -> None:
+        asks = message.method.startswith(("elicitation/", "sampling/"))
+        if isinstance(message, Request):
+            if asks:
+                self._open += 1
+                self._tasks.start_soon(self._answer, message)
+            else:
+                self._link.fail(message.id, METHOD_NOT_FOUND, f"abp-bridge ask has no method {message.method[:80]!r}")
+        elif asks:
+            whisper(f"{label(message.method, 80)} came without an id, so that nothing can answer it")
+        elif message.method == abp.PROGRESS:
+            if (progress := abp.decode_progress(message.params)) is not None:
+                self._person.progressed(progress)
+        else:
+            self._person.told(abp.decode_notice({"event": message.method, "data": message.params}))
+
+    def _odd(self, odd: Stray | Rejected) -> None:
+        if isinstance(odd, Rejected):
+            whisper(f"a line was not understood: {label(odd.reason)}")
+
+    async def _answer(self, request: Request) -> None:
+        response = await put({"method": request.method, "params": request.params}, self._person, self._ways.origin)
+        self._link.respond(request.id, response)
+        self._open -= 1
+        if not self._open:
+            self._quiet.set()
+
+    async def _answered(self) -> None:
+        """Returns when no question is open, and all answers are on their way."""
+        while self._open:
+            self._quiet = anyio.Event()
+            await self._quiet.wait()
+        await self._link.sent()
+        await self._person.leave()
+
+
+class _Patient:
+    """Stdin, which ends only when `over` returns: who has asked may close it and wait. Its last line may lack its end."""
+
+    def __init__(self, source: Source, over: Any) -> None:
+        self._source = source
+        self._over = over
+        self._last = b"\n"
+
+    async def receive(self) -> bytes:
+        if data := await self._source.receive():
+            self._last = data
+            return data
+        if not self._last.endswith(b"\n"):
+            self._last = b"\n"
+            return self._last
+        await self._over()
+        return b""
+
+    def close(self) -> None:
+        self._source.close()

@@ -1,0 +1,199 @@
+"""The person at a terminal: a `Question` shown and asked, by arrow keys where the terminal can, line by line where it cannot.
+
+It never answers by itself: keys pressed before a question was on the screen are thrown away, and a default counts only when the person presses
+Enter on it. `device` is where; `keys` and `lines` prompt; `words` is what stays on the screen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.schema import Json, same
+from abp_bridge.hosts.contract import Reply, SurfaceRefused
+from abp_bridge.hosts.terminal.device import Device, Own, Tty
+from abp_bridge.hosts.terminal.files import NotRead, load
+from abp_bridge.hosts.terminal.keys import Keys
+from abp_bridge.hosts.terminal.lines import Lines
+from abp_bridge.hosts.terminal.prompts import Check, Ended, Prompts
+from abp_bridge.hosts.terminal.words import answered, heading, ink, titled, wrapped
+
+MANY_INTERRUPTS = 2
+COLUMN = Column(Surface.TERMINAL)
+
+_DECLINE = "Decline to answer"
+_LEAVE_OUT = "Leave this out"
+
+
+class Terminal:
+    """One person at one terminal, asked one question after the other. Implements `InputProvider`.
+
+    Without a `device` it is this process's own stdin and stdout. A `device` is opened with the first question.
+    """
+
+    def __init__(self, device: str | None = None) -> None:
+        self.interrupts = 0  # Ctrl-C since the last answer
+        self._device: Device = Own() if device is None else Tty(device)
+        self._ink = ink(self._device.moves)
+        self._prompts: Prompts = Keys(self._device, self._interrupted, self._hung_up) if self._device.moves else Lines(self._device)
+        self._turn = anyio.Lock()
+        self._asking: anyio.CancelScope | None = None
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        """See `InputProvider.columns`."""
+        return [COLUMN]
+
+    async def ask(self, question: Question, column: Column = COLUMN, problem: str = "", observe: Observer = unobserved) -> Reply:
+        """Ask until it is answered, declined or cancelled. The content is as given: keys of choices, numbers as typed.
+
+        Cancelling takes it down. Raises SurfaceRefused for what is no form, and where the terminal cannot be used.
+        """
+        if question.kind is Kind.SAMPLING:
+            raise SurfaceRefused("a terminal asks the person, not a model", lasting=True)
+        async with self._turn:
+            self._device.open()
+            self._write(heading(question, self._ink, self._device.columns))
+            if problem:
+                self._tell(problem)
+            try:
+                with anyio.CancelScope() as self._asking:
+                    content = await self._fill(question)
+                    while problems := review(question, content)[1]:
+                        self._tell("; ".join(problems))
+                        content = await self._fill(question)
+                    self.interrupts = 0
+                    return Reply(Outcome.ACCEPTED, content)
+                return self._ended(Outcome.CANCELLED)
+            except Ended as ended:
+                return self._ended(ended.outcome)
+            except anyio.get_cancelled_exc_class():
+                self._write(self._ink("dim", "  (withdrawn)"))
+                raise
+            finally:
+                self._asking = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be said there."""
+        return self._device.is_open
+
+    def say(self, words: str) -> None:
+        """Print lines now: above the open prompt, if there is one."""
+        self._prompts.above(lambda: self._write(words))
+
+    def interrupt(self) -> bool:
+        """SIGINT came: it cancels the open question, as Ctrl-C in a prompt does. False when nothing is asked."""
+        if self._asking is None:
+            return False
+        self._interrupted()
+        self._asking.cancel()
+        return True
+
+    def _interrupted(self) -> None:
+        self.interrupts += 1
+
+    def _hung_up(self) -> None:
+        """The terminal went while it was asked on. Raises SurfaceRefused where the question can go elsewhere."""
+        self._device.lost()
+        self.interrupts += MANY_INTERRUPTS
+
+    def _ended(self, outcome: Outcome) -> Reply:
+        if outcome is Outcome.DECLINED:
+            self.interrupts = 0
+        self._write(self._ink("warn", f"  {outcome.value}"))
+        return Reply(outcome)
+
+    async def _fill(self, question: Question) -> dict[str, Json]:
+        if not question.fields:
+            if await self._prompts.pick("", [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)], None) == 1:
+                raise Ended(Outcome.DECLINED)
+            return {}
+        content: dict[str, Json] = {}
+        for field in question.fields:
+            if field.description:
+                self._write("\n".join(self._ink("dim", line) for line in wrapped(field.description, columns=self._device.columns)))
+            value, kept = await self._fill_one(question, field)
+            if kept is not MISSING:
+                content[field.name] = value
+            self._write(answered(question, field, kept, self._ink, self._device.columns))
+        return content
+
+    async def _fill_one(self, question: Question, field: Field) -> tuple[Json, Json]:
+        """The value as given, and as it was read; the latter is MISSING when the field was left out."""
+        alone = replace(question, fields=(field,))
+
+        def check(given: Json) -> str:
+            return "; ".join(problem.removeprefix(f"{field.name} ") for problem in review(alone, {field.name: given})[1])
+
+        while True:
+            given = await self._prompt(question, field, check)
+            if given is MISSING:
+                return MISSING, MISSING
+            problem = check(given)
+            if not problem:
+                return given, review(alone, {field.name: given})[0].get(field.name, MISSING)
+            self._tell(problem)
+
+    async def _prompt(self, question: Question, field: Field, check: Check) -> Json:
+        if field.type is FieldType.BOOLEAN:
+            # What cannot be undone, or gives something away, has its safe answer first.
+            yes_no = (_NO, _YES) if question.destructive or question.consents else (_YES, _NO)
+            return await self._pick(question, field, yes_no)
+        if field.type is FieldType.CHOICE:
+            return await self._pick(question, field, field.choices)
+        if field.type is FieldType.CHOICES:
+            chosen = field.default if isinstance(field.default, list) else []
+            marked = {index for index, choice in enumerate(field.choices) if any(same(choice.value, each) for each in chosen)}
+            picked = await self._prompts.mark(
+                titled(question, field), field.choices, marked, lambda indexes: check([field.choices[index].key for index in indexes])
+            )
+            return [field.choices[index].key for index in picked]
+        hint = "" if field.required else "Enter alone leaves it out"
+        if field.type is FieldType.FILE:
+            return await self._load(titled(question, field), field, hint)
+        return await self._prompts.line(titled(question, field), _typed(field), check, hint=hint, secret=field.secret)
+
+    async def _load(self, title: str, field: Field, hint: str) -> Json:
+        """A file of the person's, by the name they give it."""
+        typed = problem = ""
+        while True:
+            typed = await self._prompts.path(title, typed, field.accept, hint=hint, problem=problem)
+            if not typed.strip() and not field.required:
+                return MISSING
+            try:
+                return await load(typed, field.accept)
+            except NotRead as why:
+                problem = str(why)
+
+    async def _pick(self, question: Question, field: Field, choices: Sequence[Choice]) -> Json:
+        start = next((index for index, choice in enumerate(choices) if same(choice.value, field.default)), None)
+        options = [replace(choice, label=f"{choice.label} (default)") if index == start else choice for index, choice in enumerate(choices)]
+        extra = [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
+        picked = await self._prompts.pick(titled(question, field), [*options, *(Choice(None, "", words) for words in extra)], start)
+        if picked < len(choices):
+            return choices[picked].value if field.type is FieldType.BOOLEAN else choices[picked].key
+        if extra[picked - len(choices)] is _DECLINE:
+            raise Ended(Outcome.DECLINED)
+        return MISSING
+
+    def _tell(self, problem: str) -> None:
+        self._write("\n".join(self._ink("bad", line) for line in wrapped(problem, columns=self._device.columns)))
+
+    def _write(self, words: str) -> None:
+        self._device.write(words + "\n")
+
+
+_YES, _NO = Choice(True, "true", "Yes"), Choice(False, "false", "No")
+
+
+def _typed(field: Field) -> str:
+    """The default as a person would type it. A secret is never shown in advance."""
+    if field.default is MISSING or field.default is None or field.secret:
+        return ""
+    return field.default if isinstance(field.default, str) else json.dumps(field.default, ensure_ascii=False)

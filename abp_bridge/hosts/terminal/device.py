@@ -1,0 +1,327 @@
+"""Where the person sits: this process's own stdin and stdout, or a terminal that was named. Reads and writes there; knows nothing of questions.
+
+A named terminal is opened with the first question. Writing to it never waits: what a stopped one (Ctrl-S) does not take is kept, up to a bound, until
+it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import anyio
+
+from abp_bridge.hosts.contract import SurfaceRefused
+from abp_bridge.hosts.terminal.words import can_move, width
+
+CONTROLLING = "/dev/tty"
+MAX_WAITING = 2**18  # bytes for a terminal that takes none
+CTRL_C = b"\x03"
+
+_TRY = "Type 'tty' in the terminal to use: it prints the name to give"
+
+
+class Device(Protocol):
+    """One terminal. `moves` says whether its cursor can be moved."""
+
+    moves: bool
+    encoding: str
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def fd(self) -> int:
+        """What is read from."""
+
+    @property
+    def columns(self) -> int: ...
+
+    def open(self) -> None:
+        """Make it ready for a question. Raises SurfaceRefused."""
+
+    def write(self, words: str) -> None:
+        """Never raises: a terminal that is gone is found out by reading."""
+
+    def keys(self) -> AbstractContextManager[None]:
+        """prompt_toolkit's applications are on this terminal for as long as the block lasts."""
+
+    def lines(self, *, secret: bool) -> AbstractContextManager[None]:
+        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as the block lasts."""
+
+    def lost(self) -> None:
+        """It was read from, and has gone. Raises SurfaceRefused where the question can go elsewhere."""
+
+
+class Own:
+    """This process's stdin and stdout."""
+
+    def __init__(self) -> None:
+        self.moves = can_move()
+        self.encoding = sys.stdin.encoding if sys.stdin is not None else "utf-8"
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+    @property
+    def fd(self) -> int:
+        return sys.stdin.fileno()
+
+    @property
+    def columns(self) -> int:
+        return width()
+
+    def open(self) -> None:
+        """It is open."""
+
+    def write(self, words: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that is gone sends SIGHUP too
+            sys.stdout.write(words)
+            sys.stdout.flush()
+
+    def keys(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def lines(self, *, secret: bool) -> AbstractContextManager[None]:
+        return _unseen(self.fd) if secret else contextlib.nullcontext()
+
+    def lost(self) -> None:
+        """Whoever started us with it knows."""
+
+
+class Tty:
+    """The terminal at `path`. Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # A host may give us no TERM, or its own; a terminal that somebody names is one that can do what all can.
+        self.term = os.environ.get("TERM") or "xterm"
+        self.moves = self.term not in ("dumb", "unknown")
+        self.encoding = "utf-8"
+        self._fd = -1
+        self._gone = False
+        self._waiting = bytearray()
+
+    @property
+    def fd(self) -> int:
+        return self._fd
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    @property
+    def columns(self) -> int:
+        return self._size()[0]
+
+    def open(self) -> None:
+        """See `Device.open`. It stays open: the name of one that was closed may be somebody else's soon."""
+        if self._fd < 0 and not self._gone:
+            self._fd = _opened(self.path)
+        if self._gone or _hung_up(self._fd):
+            self.lost()
+        with contextlib.suppress(OSError):  # not the terminal we were started from: nobody's foreground matters
+            if os.tcgetpgrp(self._fd) != os.getpgrp():
+                raise SurfaceRefused(f"another program has {self._name} now. Ask at another one. {_TRY}", lasting=False)
+
+    def lost(self) -> None:
+        """See `Device.lost`."""
+        self._gone = True
+        if self._fd >= 0:
+            self._stop_waiting()
+            os.close(self._fd)
+            self._fd = -1
+        raise SurfaceRefused(f"{self._name} has gone. Start again with the name of another", lasting=True)
+
+    def write(self, words: str) -> None:
+        """See `Device.write`."""
+        self._put(words.replace("\n", "\r\n"))
+
+    @contextlib.contextmanager
+    def keys(self) -> Iterator[None]:
+        """See `Device.keys`."""
+        from prompt_toolkit.application import create_app_session
+        from prompt_toolkit.data_structures import Size
+        from prompt_toolkit.input.vt100 import Vt100Input
+        from prompt_toolkit.output.vt100 import Vt100_Output
+
+        def size() -> Size:
+            columns, rows = self._size()
+            return Size(rows=rows, columns=columns)
+
+        handle: Any = _Handle(self)
+        with create_app_session(input=Vt100Input(handle), output=Vt100_Output(_Paper(self._put), size, term=self.term)):  # type: ignore[arg-type]
+            yield
+
+    @contextlib.contextmanager
+    def lines(self, *, secret: bool) -> Iterator[None]:
+        """See `Device.lines`. However the terminal was left by whoever runs there, it is put in order, and back."""
+        import termios
+
+        before = termios.tcgetattr(self._fd)
+        ours = list(before)
+        ours[0] |= termios.ICRNL
+        ours[1] |= termios.OPOST | termios.ONLCR
+        ours[3] = (ours[3] | termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO) & ~termios.ISIG
+        if secret:
+            ours[3] &= ~termios.ECHO
+        ours[6] = list(ours[6])
+        ours[6][termios.VEOL] = CTRL_C  # ends the line at once, as Enter does
+        termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(self._fd, termios.TCSANOW, before)
+
+    @property
+    def _name(self) -> str:
+        return "this terminal" if self.path == CONTROLLING else f"the terminal {self.path}"
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            size = os.get_terminal_size(self._fd)
+        except OSError:
+            return 80, 24
+        return size.columns or 80, size.lines or 24
+
+    def _put(self, words: str) -> None:
+        if self._fd < 0 or len(self._waiting) > MAX_WAITING:
+            return
+        idle = not self._waiting
+        self._waiting += words.encode(errors="replace")
+        self._flush()
+        if self._waiting and idle:
+            asyncio.get_running_loop().add_writer(self._fd, self._flush)
+
+    def _flush(self) -> None:
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(self._fd, self._waiting)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._waiting.clear()
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._waiting.clear()
+        with contextlib.suppress(RuntimeError):  # there is no loop any more
+            asyncio.get_running_loop().remove_writer(self._fd)
+
+
+def controlling() -> str | None:
+    """The name of the terminal that this process was started from; None when there is none."""
+    for name in (CONTROLLING, *filter(None, map(_tty_of, (2, 0, 1)))):
+        try:
+            os.close(_opened(name))
+        except SurfaceRefused:
+            continue
+        return name
+    return None
+
+
+def forget_keys(fd: int) -> None:
+    """Throw away what was typed before the question was there."""
+    import termios
+
+    with contextlib.suppress(OSError, ValueError, termios.error):
+        termios.tcflush(fd, termios.TCIFLUSH)
+
+
+class _Handle:
+    """A named terminal as the file object that prompt_toolkit takes to read from."""
+
+    encoding = "utf-8"
+
+    def __init__(self, tty: Tty) -> None:
+        self._tty = tty
+
+    def fileno(self) -> int:
+        return self._tty.fd
+
+    def isatty(self) -> bool:
+        return True
+
+
+class _Paper:
+    """Where prompt_toolkit writes. It has no descriptor, which would be made to block."""
+
+    encoding = "utf-8"
+
+    def __init__(self, put: Any) -> None:
+        self.write = put
+
+    def flush(self) -> None:
+        """Nothing is kept back here."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError("a terminal of another's")
+
+
+def _opened(path: str) -> int:
+    """Raises SurfaceRefused."""
+    fd = -1
+    try:
+        if not stat.S_ISCHR(os.stat(path).st_mode):
+            raise SurfaceRefused(f"{path} is no terminal. {_TRY}", lasting=False)
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise SurfaceRefused(f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False) from None
+    if not os.isatty(fd):
+        os.close(fd)
+        raise SurfaceRefused(f"{path} is no terminal. {_TRY}", lasting=False)
+    return fd
+
+
+def _tty_of(fd: int) -> str | None:
+    try:
+        return os.ttyname(fd)
+    except OSError:
+        return None
+
+
+def _hung_up(fd: int) -> bool:
+    watched = select.poll()
+    watched.register(fd, 0)
+    return bool(watched.poll(0))
+
+
+async def read_line(device: Device) -> bytes | None:
+    """A line as the terminal edited it; empty for Ctrl-D, None when the terminal has gone."""
+    while True:
+        try:
+            await anyio.wait_readable(device.fd)
+            data = os.read(device.fd, 65_536)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return None
+        return data or (None if _hung_up(device.fd) else b"")
+
+
+@contextlib.contextmanager
+def _unseen(fd: int) -> Iterator[None]:
+    import termios
+
+    before = termios.tcgetattr(fd)
+    hidden = list(before)
+    hidden[3] &= ~termios.ECHO
+    termios.tcsetattr(fd, termios.TCSADRAIN, hidden)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)

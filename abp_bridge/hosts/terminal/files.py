@@ -1,0 +1,73 @@
+"""The file that a person names at a terminal: what they typed -> its content. Reads that file, and no other."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+
+import anyio
+import anyio.to_thread
+
+from abp_bridge.core import file
+from abp_bridge.core.schema import Json
+from abp_bridge.core.text import label
+
+READ_LIMIT = 10.0  # seconds
+CHUNK = 2**20
+
+
+class NotRead(Exception):
+    """What was named cannot be given; the message says why, and what would be right."""
+
+
+async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
+    """The file as an app gets it (`file.SCHEMA`). Raises NotRead."""
+    with anyio.move_on_after(READ_LIMIT):
+        return file.encode(await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True))
+    raise NotRead(f"it could not be read within {READ_LIMIT:g} s")
+
+
+def _read(typed: str, accept: tuple[str, ...]) -> file.File:
+    path = _path(typed)
+    name = label(os.path.basename(path) or path or "nothing")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise NotRead(f"{name} is a folder; give a file in it" if stat.S_ISDIR(status.st_mode) else f"{name} is no file")
+            mime_type = file.guess_type(path)
+            if not file.admits(accept, mime_type):
+                raise NotRead(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
+            content = _content(descriptor, name)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise NotRead(f"there is no file {name} there" if path.strip() else "give the name of a file") from None
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise NotRead(f"{name} cannot be read: {why}") from None
+    return file.File(content, mime_type, os.path.basename(path))
+
+
+def _content(descriptor: int, name: str) -> bytes:
+    content = bytearray()
+    while len(content) <= file.MAX_SIZE:
+        if not (more := os.read(descriptor, CHUNK)):
+            return bytes(content)
+        content += more
+    raise NotRead(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
+
+
+def _path(typed: str) -> str:
+    """A path as it was typed, or as a shell would have it: a file that is dragged into a terminal comes quoted."""
+    path = os.path.expanduser(typed.strip())
+    if path and not os.path.lexists(path):
+        try:
+            words = shlex.split(typed)
+        except ValueError:
+            return path
+        if len(words) == 1 and os.path.lexists(unquoted := os.path.expanduser(words[0])):
+            return unquoted
+    return path

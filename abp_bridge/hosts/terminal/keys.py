@@ -1,0 +1,218 @@
+"""Prompts with arrow keys: questionary's, which are erased when done, so that what stays on the screen is the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from abp_bridge.core import file
+from abp_bridge.core.question import Choice, Outcome
+from abp_bridge.hosts.terminal.device import Device, forget_keys
+from abp_bridge.hosts.terminal.prompts import Check, Ended, hinted
+from abp_bridge.hosts.terminal.words import described
+
+if TYPE_CHECKING:
+    import questionary
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.key_binding import KeyPressEvent
+    from questionary.prompts.common import InquirerControl
+
+SEARCH_FROM = 11
+
+
+class Keys:
+    """Implements `Prompts`. `interrupted` is told of Ctrl-C, `hung_up` that the terminal has gone."""
+
+    def __init__(self, device: Device, interrupted: Callable[[], None], hung_up: Callable[[], None]) -> None:
+        self._device = device
+        self._interrupted = interrupted
+        self._hung_up = hung_up
+        self._app: Application[Any] | None = None
+        self._pending: set[Any] = set()
+
+    async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
+        problem = ""
+        while True:
+            typed = await self._type(title, default, hinted("Enter answers", hint, cancel="Esc"), problem, secret=secret)
+            problem = check(typed)
+            if not problem:
+                return typed
+            default = "" if secret else typed
+
+    async def path(self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str) -> str:
+        from questionary.prompts.path import GreatUXPathCompleter
+
+        def offered(path: str) -> bool:
+            # What has no dot may be a folder; to look would wait for the disk.
+            return "." not in path.rpartition("/")[2] or file.admits(accept, file.guess_type(path))
+
+        hints = hinted("a file's name", "Tab completes it", "Enter answers", hint, cancel="Esc")
+        completion: dict[str, Any] = {
+            "completer": GreatUXPathCompleter(file_filter=offered if accept else None, expanduser=True),
+            "complete_while_typing": False,
+            "complete_in_thread": True,
+        }
+        return await self._type(title, default, hints, problem, **completion)
+
+    async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
+        import questionary
+
+        search = len(options) >= SEARCH_FROM
+        with self._device.keys():
+            prompt = questionary.select(
+                _lead(hinted("↑ ↓ move", "letters search" if search else "", "Enter chooses", cancel="Esc")),
+                choices=[
+                    questionary.Choice(choice.label, value=index, description=described(choice) or None) for index, choice in enumerate(options)
+                ],
+                qmark="",
+                instruction=f" {title}",
+                style=_style(),
+                use_jk_keys=False,
+                use_search_filter=search,
+            )
+            control = _control(prompt)
+            control.pointed_at = start or 0
+            return int(await self._run(prompt, searching=control if search else None))
+
+    async def mark(self, title: str, options: Sequence[Choice], marked: set[int], check: Check) -> list[int]:
+        import questionary
+
+        search = len(options) >= SEARCH_FROM
+        problem, pointed = "", 0
+        while True:
+            with self._device.keys():
+                prompt = questionary.checkbox(
+                    _lead(hinted("↑ ↓ move", "letters search" if search else "", "Space marks", "Enter is done", cancel="Esc"), problem),
+                    choices=[
+                        questionary.Choice(choice.label, value=index, checked=index in marked, description=described(choice) or None)
+                        for index, choice in enumerate(options)
+                    ],
+                    qmark="",
+                    instruction=f" {title}",
+                    style=_style(problem),
+                    use_jk_keys=False,
+                    use_search_filter=search,
+                )
+                control = _control(prompt)
+                control.pointed_at = pointed
+                picked = list(await self._run(prompt, searching=control if search else None))
+            problem = check(picked)
+            if not problem:
+                return picked
+            marked, pointed = set(picked), 0 if search else control.pointed_at
+
+    def above(self, write: Callable[[], None]) -> None:
+        from prompt_toolkit.application import run_in_terminal
+
+        context = self._app.context if self._app is not None else None
+        if context is None:
+            write()
+            return
+        # Whoever tells is not the one who asks: the open prompt is known only where it runs.
+        writing = context.copy().run(lambda: asyncio.ensure_future(run_in_terminal(write)))
+        self._pending.add(writing)
+        writing.add_done_callback(self._pending.discard)
+
+    async def _type(self, title: str, default: str, hints: str, problem: str, *, secret: bool = False, **more: Any) -> str:
+        import questionary
+
+        ask = questionary.password if secret else questionary.text
+        with self._device.keys():
+            prompt = ask(_lead(hints, problem), default=default, qmark="", instruction=f"{title}:", style=_style(problem), **more)
+            return str(await self._run(prompt))
+
+    async def _run(self, prompt: questionary.Question, searching: InquirerControl | None = None) -> Any:
+        from prompt_toolkit.filters import to_filter
+        from prompt_toolkit.input.typeahead import clear_typeahead
+        from prompt_toolkit.key_binding import merge_key_bindings
+
+        app = prompt.application
+        app.erase_when_done = True
+        app.ttimeoutlen = 0.1  # Esc alone is Esc after this many seconds
+        app.timeoutlen = 0.1
+        for window in app.layout.find_all_windows():
+            window.wrap_lines = to_filter(True)
+        ours = _bindings(searching, self._interrupted)
+        app.key_bindings = ours if app.key_bindings is None else merge_key_bindings([app.key_bindings, ours])
+        clear_typeahead(app.input)
+        forget_keys(self._device.fd)
+        try:
+            self._app = app
+            result = await app.run_async(handle_sigint=False, set_exception_handler=False)
+        except EOFError:
+            self._hung_up()
+            result = Outcome.CANCELLED
+        finally:
+            self._app = None
+        if isinstance(result, Outcome):
+            raise Ended(result)
+        return result
+
+
+def _lead(hint: str, problem: str = "") -> str:
+    """The hint on a line of its own above the prompt: questionary puts what it calls the message first, then the instruction.
+
+    What was wrong with the answer before stands there too, next to where it is put right.
+    """
+    return f" {problem}\n  {hint}\n" if problem else f" {hint}\n"
+
+
+def _style(problem: str = "") -> questionary.Style:
+    import questionary
+
+    return questionary.Style(
+        [
+            ("question", "fg:ansired" if problem else "fg:ansibrightblack"),
+            ("instruction", "bold"),
+            ("answer", ""),
+            ("pointer", "fg:ansicyan bold"),
+            ("highlighted", "fg:ansicyan bold"),
+            ("selected", "fg:ansicyan noreverse"),
+        ]
+    )
+
+
+def _control(prompt: questionary.Question) -> InquirerControl:
+    from questionary.prompts.common import InquirerControl
+
+    return next(window.content for window in prompt.application.layout.find_all_windows() if isinstance(window.content, InquirerControl))
+
+
+def _bindings(searching: InquirerControl | None, interrupted: Callable[[], None]) -> Any:
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
+
+    bindings = KeyBindings()
+
+    @bindings.add(Keys.ControlC, eager=True)
+    def interrupt(event: KeyPressEvent) -> None:
+        interrupted()
+        event.app.exit(result=Outcome.CANCELLED)
+
+    @bindings.add(Keys.Escape)
+    def cancel(event: KeyPressEvent) -> None:
+        event.app.exit(result=Outcome.CANCELLED)
+
+    @bindings.add(Keys.ControlD, eager=True)
+    def decline(event: KeyPressEvent) -> None:
+        event.app.exit(result=Outcome.DECLINED)
+
+    if searching is not None:
+
+        def finds_nothing() -> bool:
+            offered = searching.filtered_choices  # it notes what it found
+            return bool(offered and searching.search_filter) and not searching.found_in_search
+
+        @bindings.add(Keys.ControlM, eager=True, filter=Condition(finds_nothing))
+        def nothing_found(event: KeyPressEvent) -> None:
+            """questionary shows all options when none matches: Enter would choose one that nobody looked for."""
+
+        @bindings.add(Keys.Any)
+        def search(event: KeyPressEvent) -> None:
+            if event.data.isprintable():
+                searching.search_filter = (searching.search_filter or "") + event.data
+                searching.pointed_at = 0
+
+    return bindings

@@ -1,0 +1,41 @@
+"""What it is to prompt for one thing. `keys` does it with arrow keys, `lines` by numbers and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from abp_bridge.core.question import Choice, Outcome
+from abp_bridge.core.schema import Json
+
+Check = Callable[[Json], str]  # what is wrong with an answer, in words; empty when nothing is
+
+
+class Ended(Exception):
+    """The person wants no answer given."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
+
+
+class Prompts(Protocol):
+    """One way of prompting. Everything here raises Ended when the person declines or cancels."""
+
+    async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str: ...
+
+    async def path(self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str) -> str:
+        """A file's name, or nothing. `problem` is what was wrong with `default`."""
+
+    async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
+        """The index of one option."""
+
+    async def mark(self, title: str, options: Sequence[Choice], marked: set[int], check: Check) -> list[int]:
+        """The indexes of any number of options."""
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Write lines above the open prompt."""
+
+
+def hinted(*ways: str, cancel: str) -> str:
+    return " · ".join(way for way in (*ways, "Ctrl-D declines", f"{cancel} cancels") if way)
