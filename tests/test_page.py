@@ -51,7 +51,6 @@ async def type_key(person: BrowserContext, url: str) -> None:
     """With the keyboard alone."""
     tab = await person.new_page()
     await tab.goto(url)
-    await tab.keyboard.press("Tab")
     await tab.keyboard.type(KEY)
     await tab.keyboard.press("Enter")
     await expect(tab.get_by_text("Thank you")).to_be_visible()
@@ -176,6 +175,7 @@ async def fill_in(person: BrowserContext, url: str) -> None:
         await tab.get_by_role("group", name="Meals").get_by_label(meal, exact=True).check()
     await tab.get_by_label("More", exact=True).fill('{"x": [1]}')
     await tab.get_by_label("Note").fill("two\nlines")
+    await tab.get_by_role("button", name="Check your answers").click()
     await tab.get_by_role("button", name="Send").click()
     await expect(tab.get_by_text("Thank you")).to_be_visible()
 
