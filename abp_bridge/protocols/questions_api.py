@@ -22,6 +22,7 @@ SUGGESTED_LIMIT = 200  # characters of a default, up to which it is an option
 SHOWN = 10  # labels that an error names
 
 LEAVE_EMPTY = "Leave empty"
+SUGGESTED = "(suggested by the app)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,17 @@ def _encode(question: Question, asked: Field, content: Mapping[str, Json]) -> li
     value = content.get(asked.name, MISSING)
     values = value if asked.type is FieldType.CHOICES and isinstance(value, list) else [value]
     offers = _offers(question, asked)
-    found = [next((offer.label for offer in offers if _stands_for(offer, each)), _spelled(each)) for each in values]
-    return [label for label in found if label]
+    labels = [[offer.label for offer in offers if _stands_for(offer, each)] for each in values]
+    return [found[0] if found else _spelled(asked, each) for found, each in zip(labels, values, strict=True)]
 
 
 def _stands_for(offer: _Offer, value: Json) -> bool:
     return offer.value is value if MISSING in (offer.value, value) else same(offer.value, value)
 
 
-def _spelled(value: Json) -> str:
-    if value is MISSING:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _spelled(asked: Field, value: Json) -> str:
+    """A value as it is typed."""
+    return value if isinstance(value, str) and asked.type is FieldType.TEXT else json.dumps(value, ensure_ascii=False)
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _offers(question: Question, asked: Field) -> list[_Offer]:
     """The options of one field, their labels unique: what can be chosen, the app's default where it is typed, and leaving it empty."""
     offers: list[_Offer] = []
     for choice in _choices(question, asked):
-        about = " ".join(filter(None, (choice.description, "(suggested by the app)" if _is_default(asked, choice.value) else "")))
+        about = " ".join(filter(None, (choice.description, SUGGESTED if _is_default(asked, choice.value) else "")))
         offers.append(_Offer(_unused(offers, choice), choice.value, about))
     if not asked.required:
         offers.append(_Offer(_unused(offers, Choice(None, "no answer", LEAVE_EMPTY)), MISSING))
@@ -149,8 +149,8 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
         return _yes_or_no(question)
     if asked.choices or asked.default is MISSING or not _typed(asked):
         return asked.choices
-    words = _spelled(asked.default)
-    return [Choice(asked.default, "suggested", words)] if words and words == text.label(words, SUGGESTED_LIMIT) else []
+    words = _spelled(asked, asked.default)
+    return [Choice(words, "suggested", words, SUGGESTED)] if words and words == text.label(words, SUGGESTED_LIMIT) else []
 
 
 def _yes_or_no(question: Question) -> Sequence[Choice]:
@@ -173,7 +173,7 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
 
 
 def _is_default(asked: Field, value: Json) -> bool:
-    if asked.default is MISSING:
+    if asked.default is MISSING or _typed(asked):
         return False
     wanted = asked.default if asked.type is FieldType.CHOICES and isinstance(asked.default, list) else [asked.default]
     return any(same(value, each) for each in wanted)
