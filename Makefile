@@ -12,7 +12,7 @@ help:
 	@echo 'make test               all tests, the browser ones in a real Chromium'
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
-	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx), installed from npm'
+	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and OpenCode's SDK, installed from npm'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
 setup: $(STAMP)

@@ -243,7 +243,9 @@ async def test_only_who_has_the_password_and_is_no_web_page_gets_in() -> None:
         seen = {name: (await program.send("GET", "/question", headers=headers))[0] for name, headers, _ in knocks}
         assert seen == {name: status for name, _, status in knocks}
         assert (await program.send("GET", "/question", headers={}))[1]["message"].startswith("Give the password")
-        elsewhere = {path: (await program.send(method, path, headers={}))[0] for method, path in (("GET", "/"), ("POST", "/x"), ("DELETE", "/question"))}
+        elsewhere = {
+            path: (await program.send(method, path, headers={}))[0] for method, path in (("GET", "/"), ("POST", "/x"), ("DELETE", "/question"))
+        }
         assert elsewhere == {"/": 401, "/x": 401, "/question": 401}
         assert (await program.send("GET", "/"))[0] == 404
         assert (await program.send("POST", "/question/que_none/reply", {"answers": []}))[0] == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -182,9 +183,7 @@ def test_whatever_comes_back_is_content_or_said_to_be_wrong(request: Mapping[str
     except RemoteProtocolError:
         return
     encode_request(question, "que_1", "ses_1")
-    try:
+    content: Json = {}
+    with contextlib.suppress(RemoteProtocolError):
         content = decode_answers(question, body)
-    except RemoteProtocolError as problem:
-        assert str(problem)
-    else:
-        assert set(content) <= {field.name for field in question.fields}
+    assert set(content) <= {field.name for field in question.fields}
