@@ -122,7 +122,7 @@ def described(given: files.File) -> str:
 def size(count: int) -> str:
     if count < 1024:
         return f"{count} bytes"
-    return f"{count / 1024:.1f} KiB" if count < 1024**2 else f"{count / 1024**2:.1f} MiB"
+    return f"{count / 1024:.3g} KiB" if count < 1000 * 1024 else f"{count / 1024**2:.3g} MiB"
 
 
 def _chosen(asked: Field, values: Sequence[str]) -> list[Choice]:
@@ -242,7 +242,7 @@ def _hidden(slot: _Slot, more: str = "") -> str:
 
 def _file(slot: _Slot) -> str:
     accept = f' accept="{escape(",".join(slot.field.accept))}"' if slot.field.accept else ""
-    kinds = f"{' or '.join(slot.field.accept)}, at most" if slot.field.accept else "At most"
+    kinds = f"Takes {' or '.join(kind.removesuffix('/*') for kind in slot.field.accept)} files, at most" if slot.field.accept else "At most"
     return (
         f'<div class="drop" data-drop="{files.MAX_SIZE}"><input type="file" {_named(slot)}{accept}>'
         f'<p class="hint">{escape(kinds)} {size(files.MAX_SIZE)}.</p></div>'

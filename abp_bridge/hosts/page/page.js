@@ -122,11 +122,10 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
   const picker = drop.querySelector('input');
   const said = document.createElement('p');
   said.setAttribute('role', 'status');
-  drop.append(said);
   const hint = document.createElement('p');
   hint.className = 'hint';
   hint.textContent = 'Or drop a file here.';
-  picker.after(hint);
+  picker.after(said, hint);
   const show = () => {
     const file = picker.files[0];
     const large = file && file.size > Number(drop.dataset.drop);
@@ -153,7 +152,7 @@ for (const drop of document.querySelectorAll('[data-drop]')) {
 
 function size(count) {
   if (count < 1024) return `${count} bytes`;
-  return count < 1024 ** 2 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / 1024 ** 2).toFixed(1)} MiB`;
+  return count < 1000 * 1024 ? `${Number((count / 1024).toPrecision(3))} KiB` : `${Number((count / 1024 ** 2).toPrecision(3))} MiB`;
 }
 
 document.querySelector('.problems')?.focus();
