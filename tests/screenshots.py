@@ -78,7 +78,9 @@ class Camera:
         """A picture of the whole page, as high as what is on it."""
         await tab.evaluate("document.querySelector('main').style.minHeight = '0'")
         height = await tab.evaluate("document.querySelector('main').getBoundingClientRect().height")
-        await tab.screenshot(path=self._folder / f"{name}.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": min(height, 2 * HEIGHT)}, full_page=True)
+        await tab.screenshot(
+            path=self._folder / f"{name}.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": min(height, 2 * HEIGHT)}, full_page=True
+        )
 
 
 async def take_all(folder: Path) -> None:

@@ -51,6 +51,7 @@ async def type_key(person: BrowserContext, url: str) -> None:
     """With the keyboard alone."""
     tab = await person.new_page()
     await tab.goto(url)
+    await expect(tab.get_by_label("API key")).to_be_focused()
     await tab.keyboard.type(KEY)
     await tab.keyboard.press("Enter")
     await expect(tab.get_by_text("Thank you")).to_be_visible()
