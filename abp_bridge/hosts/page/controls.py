@@ -250,7 +250,7 @@ def _file(slot: _Slot) -> str:
 
 
 def _radios(slot: _Slot) -> str:
-    none = "" if slot.field.required else _option("radio", slot, "", Choice(None, "", "No answer"), checked=not slot.values)
+    none = "" if slot.field.required else _option("radio", slot, "", Choice(None, "", "No answer"), checked=not any(slot.values))
     return _listed(slot, "radio", none)
 
 
