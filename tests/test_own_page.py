@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import mcp_types as types
 import pytest
-from acp_harness import client, labels, selected
+from acp_harness import client, labels
 from harness import PATIENCE, Hosted, hosted, text
 from playwright.async_api import Browser, BrowserContext, expect
 
@@ -129,17 +129,22 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(person: BrowserCo
 
 
 async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(person: BrowserContext) -> None:
-    async def answer(method: str, params: Json) -> Json:
+    typed = anyio.Event()
+
+    async def answer(method: str, params: Json) -> None:
+        """Goes there, and leaves the card alone: it is taken down when the page has the answer."""
         assert method == "session/request_permission"
         assert labels(params) == ["Done", "Skip"]
         await type_key(person, params["toolCall"]["title"])
-        return selected(params["options"][0]["optionId"])
+        typed.set()
 
     async with client("--app", "demo", "--page", "link", handler=answer) as editor:
         await editor.initialize({})
         request = {"request": {"method": "elicitation/input", "params": SECRET}}
         _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
         assert json.loads(words)["data"] == {"value": KEY}
+        await typed.wait()
+        assert len(editor.wire.sent("$/cancel_request")) == 1
         where = [message for who, message in editor.wire.lines if KEY in json.dumps(message)]
         assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {"agent_message_chunk", "tool_call_update"}, (
             "what the app returned"
