@@ -12,7 +12,8 @@ help:
 	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
-	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx), installed from npm'
+	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and OpenCode's SDK, installed from npm'
+	@echo 'make docs               the pictures of docs/page.md anew, from a real Chromium'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
 setup: $(STAMP)
@@ -62,6 +63,9 @@ hosts: setup
 
 conformance: setup
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+docs: setup chromium
+	$(BIN)/python tests/screenshots.py docs/page
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

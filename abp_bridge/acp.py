@@ -19,7 +19,8 @@ from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.hosts.acp.injected import Injected
-    from abp_bridge.hosts.contract import Desk, Host, Page
+    from abp_bridge.hosts.contract import Desk, Host
+    from abp_bridge.hosts.page import Loopback
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
@@ -55,7 +56,7 @@ async def _behind(
     editor: tuple[Source, Sink],
     *,
     injected: Injected | None,
-    page: Callable[[], Page],
+    page: Callable[[], Loopback],
     tasks: TaskGroup,
 ) -> int:
     """Run the agent and carry the lines. Cancels `tasks` when they have ended."""
@@ -107,20 +108,20 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 # What is heavy loads when it is first needed.
 
 
-def _page(tasks: TaskGroup) -> Page:
+def _page(tasks: TaskGroup) -> Loopback:
     from abp_bridge.hosts.page import Loopback
 
     return Loopback(tasks)
 
 
-def _asking(settings: Settings, host: Host, page: Page) -> Asking:
+def _asking(settings: Settings, host: Host, page: Loopback) -> Asking:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.surfaces import resolve
 
     return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor)
 
 
-def _injected(settings: Settings, page: Callable[[], Page]) -> Injected:
+def _injected(settings: Settings, page: Callable[[], Loopback]) -> Injected:
     from abp_bridge.hosts.acp.injected import Injected
 
     def begin(host: Host, tasks: TaskGroup) -> Desk:
@@ -129,7 +130,7 @@ def _injected(settings: Settings, page: Callable[[], Page]) -> Injected:
     return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern, ask_model=settings.ask_model)
 
 
-def _bridge(settings: Settings, host: Host, page: Page, tasks: TaskGroup) -> Desk:
+def _bridge(settings: Settings, host: Host, page: Loopback, tasks: TaskGroup) -> Desk:
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
     from abp_bridge.surfaces import resolve

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.hosts.contract import Host, Page
+    from abp_bridge.hosts.contract import Host
     from abp_bridge.hosts.mcp.session import McpSession
+    from abp_bridge.hosts.page import Loopback
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -58,7 +59,7 @@ class _Door:
         self._withdraw = withdraw
         self._settings = settings
         self._tasks = tasks
-        self._page: Page | None = None
+        self._page: Loopback | None = None
         self._face: McpServer | AcpServer | None = None
 
     def on_message(self, message: Request | Notification) -> None:
@@ -99,7 +100,7 @@ class _Door:
             ask_model=self._settings.ask_model,
         )
 
-    def _own_page(self) -> Page:
+    def _own_page(self) -> Loopback:
         from abp_bridge.hosts.page import Loopback
 
         self._page = self._page or Loopback(self._tasks)

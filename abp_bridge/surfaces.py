@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from abp_bridge.bridge.providers import Providers
@@ -12,12 +12,13 @@ from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
-    from abp_bridge.hosts.contract import Host, InputProvider, Page
+    from abp_bridge.hosts.contract import Host, InputProvider
     from abp_bridge.hosts.mock import Mock
+    from abp_bridge.hosts.page import Loopback
     from abp_bridge.hosts.terminal import Terminal
 
 
-def resolve(settings: Settings, host: Host, page: Page) -> Providers:
+def resolve(settings: Settings, host: Host, page: Loopback) -> Providers:
     """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
@@ -28,6 +29,10 @@ def resolve(settings: Settings, host: Host, page: Page) -> Providers:
         from abp_bridge.hosts.page import OwnPage
 
         own[Surface.PAGE] = OwnPage(page, host.point if settings.page == "link" else _opening(host))
+    if settings.questions_api is not None and settings.questions_password:
+        from abp_bridge.hosts.page.questions import QuestionsApi
+
+        own[Surface.QUESTIONS_API] = QuestionsApi(partial(page.questions, settings.questions_api, settings.questions_password), page)
     return Providers(host, own, order_of(settings.ask_on, settings.set_up))
 
 

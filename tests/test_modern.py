@@ -648,6 +648,7 @@ async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answe
         return YES
 
     async with hosted("--app", "demo", answer=later, env={"ABP_HOST_PATIENCE": "500"}) as host:
+        await host.client.call_tool("abp_connect", {})
         result = await host.call("demo.ask", request=CONFIRM)
         assert not result.is_error
         assert text(result).startswith("The call call-1 waits for an answer of the person's; nothing is lost.")
@@ -671,6 +672,7 @@ async def test_coming_back_too_early_waits_on() -> None:
 
 async def test_a_call_that_works_long_can_be_come_back_to() -> None:
     async with modern(env={"ABP_HOST_PATIENCE": "300"}) as host:
+        await host.client.call_tool("abp_connect", {})
         result = await host.call("demo.hold")
         assert "is still running" in text(result)
         assert (await host.status())["apps"]["demo"]["running"] != []
@@ -685,4 +687,5 @@ async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:
 
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     async with hosted("--app", "demo", answer=slowly, client_info=info, env={"ABP_HOST_PATIENCE": "300"}) as host:
+        await host.client.call_tool("abp_connect", {})  # the host waits for the app to start, too
         assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {"confirmed": True}

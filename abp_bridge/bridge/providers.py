@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import HOST, ORDER, Column, Surface
 from abp_bridge.core.question import Question
-from abp_bridge.hosts.contract import InputProvider, Reply
+from abp_bridge.hosts.contract import InputProvider, Reply, Served, SurfaceRefused
 
 Own = Mapping[Surface, InputProvider]
 
@@ -22,6 +22,16 @@ class Providers:
         self._host = host
         self._own = dict(own or {})
         self._order = order
+        self.places: dict[str, str] = {}  # where others find a surface, or why they do not, by the name it was set up by
+
+    async def begin(self) -> None:
+        """An app is there that may ask: whoever has to be found by others before that, is."""
+        for surface, provider in self._own.items():
+            if surface.value in self._order and isinstance(provider, Served):
+                try:
+                    self.places[surface.value] = await provider.begin()
+                except SurfaceRefused as problem:  # said again to the app whose question cannot be asked there
+                    self.places[surface.value] = f"not there: {problem}"
 
     def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
         return [column for _, column in self.owned(carriers)]

@@ -180,6 +180,7 @@ class Bridge:
             "host": self.host.name,
             "surfaces": [
                 {"surface": column.surface.value, "version": column.version, "provider": owner}
+                | ({"at": self._providers.places[owner]} if owner in self._providers.places else {})
                 for owner, column in self._providers.owned()
                 if matrix.usable(column)
             ],
@@ -261,6 +262,7 @@ class Bridge:
         try:
             app = self._make_app(target, target in self._settings.apps)
             await self._tasks.start(Connection(self, target, app).live)
+            await self._providers.begin()
         except AppError as problem:
             raise DeskError(problem.code, str(problem)) from None
 

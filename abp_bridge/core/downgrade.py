@@ -158,8 +158,8 @@ def _confirm(question: Question) -> Generator[_Page, object, Walked]:
     items = [yes, no]
     message = question.message
     if question.destructive:
-        act = _act(message)
-        items = [_Item("No, do not" if act else "No", False, rejects=True), _Item(act or "Yes, do it", True)]
+        word = act(message)
+        items = [_Item("No, do not" if word else "No", False, rejects=True), _Item(word or "Yes, do it", True)]
         message += "\n\nThe app says that this cannot be undone."
     confirmed = yield _Page(question.message, message, items)
     return Walked(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
@@ -330,7 +330,7 @@ def _count(value: Json, default: int) -> int:
 _NO_ACT = frozenset("are is do does did will would should shall can could may really sure the this that please confirm".split())  # noqa: SIM905
 
 
-def _act(message: str) -> str:
+def act(message: str) -> str:
     """The word that names the act in "Delete all files?"; empty where the question does not begin with one."""
     word = message.split(maxsplit=1)[0].strip(".,:;!?") if message.split() else ""
     return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

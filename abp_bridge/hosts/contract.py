@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
@@ -56,6 +56,12 @@ class Sheet(Protocol):
     async def answered(self) -> Reply:
         """The person's reply, when it comes."""
 
+    def answer(self, reply: Reply, words: str = ...) -> bool:
+        """Answer it in the person's place, from wherever they did: the first answer counts, False for a later one.
+
+        `words` are said to whoever still has it open.
+        """
+
 
 class Page(Protocol):
     """The bridge's own page, in the person's browser."""
@@ -76,6 +82,14 @@ class InputProvider(Protocol):
 
         `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
         """
+
+
+@runtime_checkable
+class Served(Protocol):
+    """What has to be found by others before a question comes."""
+
+    async def begin(self) -> str:
+        """Be there: the address. Idempotent. Raises SurfaceRefused."""
 
 
 class Host(InputProvider, Protocol):

@@ -1,4 +1,4 @@
-"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx]: the closing line is 'N passed, N failed'."""
+"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx opencode]: the closing line is 'N passed, N failed'."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 import traceback
 from pathlib import Path
 
-from . import acpx, claude, codex, goose, install
+from . import acpx, claude, codex, goose, install, opencode
 from .model import Model
 from .stage import Check, Stage
 
-HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS, "acpx": acpx.CHECKS}
+HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS, "acpx": acpx.CHECKS, "opencode": opencode.CHECKS}
 
 
 def main() -> int:

@@ -19,6 +19,8 @@ from abp_bridge.hosts.contract import Page, Reply, Sheet, SurfaceRefused
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.hosts.page.endpoints import QuestionsServer
+
 
 class Loopback:
     """Implements `contract.Page`. The server lives in `tasks`."""
@@ -26,6 +28,7 @@ class Loopback:
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
         self._page: Page | None = None
+        self._questions: QuestionsServer | None = None
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[Sheet]:
@@ -39,6 +42,14 @@ class Loopback:
                 yield sheet
         except (OSError, TimeoutError) as problem:
             raise SurfaceRefused(f"the bridge's own page cannot be served: {problem}", lasting=True) from None
+
+    def questions(self, port: int, password: str) -> QuestionsServer:
+        """The questions API of this process, which nothing listens for yet."""
+        if self._questions is None:
+            from abp_bridge.hosts.page.endpoints import QuestionsServer
+
+            self._questions = QuestionsServer(self._tasks, port, password)
+        return self._questions
 
 
 POINTS = 3  # times that a person is pointed to the page, and says that it is done, before nobody can have been there
@@ -72,7 +83,6 @@ async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitabl
     Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises what `point`
     raises.
     """
-    replies: list[Reply] = []
     problems: list[Exception] = []
     async with page.shown(question) as sheet, anyio.create_task_group() as tasks:
 
@@ -84,12 +94,16 @@ async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitabl
                 tasks.cancel_scope.cancel()
             else:
                 if outcome is not Outcome.ACCEPTED:
-                    replies.append(Reply(outcome))
-                    tasks.cancel_scope.cancel()
+                    sheet.answer(Reply(outcome), _LEFT[outcome])
 
         tasks.start_soon(show)
-        replies.append(await sheet.answered())
+        reply = await sheet.answered()
         tasks.cancel_scope.cancel()
-    if problems and not replies:
-        raise problems[0]
-    return replies[0]
+        return reply
+    raise problems[0]
+
+
+_LEFT = {
+    Outcome.DECLINED: "This question is no longer open: it was declined where your agent runs.",
+    Outcome.CANCELLED: "This question is no longer open: it was dismissed where your agent runs.",
+}

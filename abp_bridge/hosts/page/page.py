@@ -1,4 +1,4 @@
-"""The page's server: on this machine only, at a port of its own, for whoever brings a link that has not been used before.
+"""The page itself: on this machine only, at a port of its own, for whoever brings a link that has not been used before.
 
 It starts with the first question and ends with the session. A link works once: it makes the browser that opens it the person's, by a cookie, and is
 no use to anybody who reads it later. Every request must name this server as its host, and every answer come from a page of its own.
@@ -9,60 +9,65 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route, Router, request_response
 
-from abp_bridge.core.question import Outcome, Question, review
+from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.hosts.contract import Reply
-from abp_bridge.hosts.page.sheet import content, document, notice, sheet
+from abp_bridge.hosts.page import form, server
+from abp_bridge.hosts.page.controls import Filled, carried, confirms, content, misfits, without
+from abp_bridge.hosts.page.sheet import View, inbox, notice, over, sheet, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from anyio.abc import TaskGroup
 
 HERE = Path(__file__).parent
-COOKIE = "abp"
-MAX_BODY = 1024 * 1024
 MAX_ENDED = 200
+MAX_DRAFTS = 4  # filled-in forms that one question keeps
 LONGEST_TOKEN = 64
 START_LIMIT = 5.0
 BEAT = 15.0  # seconds between signs of life on a stream
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
 
 _ENDED = {
     Outcome.ACCEPTED: "Thank you: your answer was sent to the app.",
     Outcome.DECLINED: "You declined to answer. The app has been told.",
     Outcome.CANCELLED: "You cancelled the question. The app has been told.",
 }
-WITHDRAWN = "This question is no longer open: it was answered elsewhere, or withdrawn."
+WITHDRAWN = "This question is no longer open: it was withdrawn, and no answer is needed any more."
+TIMED_OUT = "This question is no longer open: nobody answered it in time. The app has been told."
+ELSEWHERE = "This question is no longer open: it was answered elsewhere."
+STRANGER = "Open the link that your agent showed you. It works once, in one browser."
 
 
 class Sheet:
     """One question on the page. `url` is the link to it, good for one browser."""
 
     def __init__(self, question: Question, url: str) -> None:
+        now, deadline = anyio.current_time(), anyio.current_effective_deadline()
         self.question = question
         self.url = url
+        self.asked = datetime.now()
+        self.deadline = min(deadline, now + question.timeout) if question.timeout is not None else deadline
+        self.until = self.asked + timedelta(seconds=self.deadline - now) if isfinite(self.deadline) else None
+        self.ending = anyio.Event()
+        self.drafts: dict[str, Filled] = {}
+        self.words = ""  # what to say to those who still have it open
         self._reply: Reply | None = None
         self._done = anyio.Event()
 
@@ -72,13 +77,36 @@ class Sheet:
         assert self._reply is not None
         return self._reply
 
-    def answer(self, reply: Reply) -> bool:
-        """The first answer counts; False for a later one."""
+    def answer(self, reply: Reply, words: str = ELSEWHERE) -> bool:
+        """See `contract.Sheet`."""
         if self._done.is_set():
             return False
         self._reply = reply
+        self.close(words)
         self._done.set()
         return True
+
+    def close(self, words: str) -> None:
+        """It is over; the first words count."""
+        self.words = self.words or words
+        self.drafts.clear()
+        self.ending.set()
+
+    def keep(self, filled: Filled) -> str:
+        """Keep a form for later, with what no page shows again: the name to ask for it by."""
+        name = secrets.token_urlsafe(8)
+        self.drafts[name] = filled
+        while len(self.drafts) > MAX_DRAFTS:
+            del self.drafts[next(iter(self.drafts))]
+        return name
+
+
+@dataclass(slots=True)
+class _Link:
+    """The way to one question. `mark` is what the browser that has used it shows."""
+
+    question: str
+    mark: str = ""
 
 
 class LoopbackPage:
@@ -88,33 +116,41 @@ class LoopbackPage:
         self._tasks = tasks
         self._port = 0
         self._starting = anyio.Lock()
+        # Cookies are sent to every port of this machine, and to others' servers: below a path that only its own pages know, they are not.
+        self._home = f"/{secrets.token_urlsafe(16)}/"
         self._cookie = secrets.token_urlsafe(32)
         self._guard = secrets.token_urlsafe(32)
-        self._links: dict[str, str] = {}  # token -> the question it opens
+        self._links: dict[str, _Link] = {}
         self._open: dict[str, Sheet] = {}
-        self._ended: dict[str, str] = {}  # what to say of those that are over
-        self._endings: dict[str, anyio.Event] = {}
+        self._ended: dict[str, tuple[str, str]] = {}  # of those that are over: what to say, and the link that led there
+        self._version = 0
+        self._changed = anyio.Event()
+        self._streams = server.Streams()
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[Sheet]:
         """The question is on the page for as long as the block lasts."""
         await self._start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        made = self._open[id] = Sheet(question, f"http://127.0.0.1:{self._port}/open/{token}")
-        self._links[token] = id
-        self._endings[id] = anyio.Event()
+        made = self._open[id] = Sheet(question, f"http://{server.ADDRESS}:{self._port}/open/{token}")
+        self._links[token] = _Link(id)
+        self._turn()
         try:
             yield made
         finally:
+            made.close(TIMED_OUT if anyio.current_time() >= made.deadline else WITHDRAWN)
             del self._open[id]
-            self._links.pop(token, None)
-            self._end(id, WITHDRAWN)
-            self._endings.pop(id).set()
+            self._ended[id] = made.words, token
+            while len(self._ended) > MAX_ENDED:
+                _, used = self._ended.pop(next(iter(self._ended)))
+                del self._links[used]
+            self._turn()
 
-    def _end(self, id: str, words: str) -> None:
-        self._ended.setdefault(id, words)
-        while len(self._ended) > MAX_ENDED:
-            del self._ended[next(iter(self._ended))]
+    def _turn(self) -> None:
+        """The inbox is another now."""
+        self._version += 1
+        self._changed.set()
+        self._changed = anyio.Event()
 
     # --- the server ---
 
@@ -122,168 +158,237 @@ class LoopbackPage:
         async with self._starting:
             if self._port:
                 return
-            listener = socket.socket()
-            listener.bind(("127.0.0.1", 0))
-            port: int = listener.getsockname()[1]
-            quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
-            server = _Server(uvicorn.Config(self._application(), lifespan="off", timeout_graceful_shutdown=0, **quiet))
-            self._tasks.start_soon(self._serve, server, listener)
-            with anyio.fail_after(START_LIMIT):
-                await server.ready.wait()
-            self._port = port
+            listener = server.listen()
+            self._port = server.port_of(listener)
+            try:
+                with anyio.fail_after(START_LIMIT):
+                    await self._tasks.start(server.serve, self._site(), listener)
+            except BaseException:
+                self._port = 0
+                raise
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
-        try:
-            await server.serve([listener])
-        finally:
-            listener.close()
-
-    def _application(self) -> Starlette:
+    def _site(self) -> server.Site:
+        question = f"{self._home}q/{{id}}"
+        own = self._own
         routes = [
-            Route("/", self._checked(self._inbox)),
-            Route("/open/{token}", self._checked(self._follow, known=False)),
-            Route("/q/{id}", self._checked(self._show), methods=["GET"]),
-            Route("/q/{id}", self._checked(self._take), methods=["POST"]),
-            Route("/q/{id}/events", self._checked(self._events)),
-            Route("/page.css", self._checked(_file("page.css", "text/css"), known=False)),
-            Route("/page.js", self._checked(_file("page.js", "text/javascript"), known=False)),
+            Route("/open/{token}", self._follow),
+            Route("/page.css", _file("page.css", "text/css")),
+            Route("/page.js", _file("page.js", "text/javascript")),
+            Route(self._home, own(self._inbox)),
+            Route(f"{self._home}events", own(self._changes)),
+            Route(question, own(self._show), methods=["GET"]),
+            Route(question, own(self._take), methods=["POST"]),
+            Route(f"{question}/check/{{draft}}", own(self._check), methods=["GET"]),
+            Route(f"{question}/check/{{draft}}", own(self._send), methods=["POST"]),
+            Route(f"{question}/events", own(self._events)),
         ]
-        return Starlette(routes=routes)
+        failed = _said("This went wrong", "The page failed. Go back, and try again.", 500)
+        router = Router(routes, redirect_slashes=False, default=request_response(own(_nothing)))
+        return server.Site(router, self._refuse, failed, {"Content-Security-Policy": _CONTENT_POLICY})
 
-    def _checked(self, handle: _Handler, *, known: bool = True) -> _Handler:
-        """What holds for every request: who it is meant for, where it comes from, and whose it is."""
+    def _refuse(self, request: Request) -> Response | None:
+        """What holds for every request: who it is meant for, and where it comes from."""
+        here = server.named(request, self._port)
+        if not here:
+            return _said("Not here", "This address is not served here.", 421)
+        if server.cross_site(request, here):
+            return _said("Not from there", "This comes from another site, and is not taken.", 403)
+        return None
+
+    def _own(self, handle: _Handler) -> _Handler:
+        """For the person's browser alone."""
 
         async def checked(request: Request) -> Response:
-            response = self._refusal(request, known) or await handle(request)
-            response.headers.update(_HEADERS)
-            return response
+            if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
+                return _said("Who are you?", STRANGER, 403)
+            return await handle(request)
 
         return checked
 
-    def _refusal(self, request: Request, known: bool) -> Response | None:
-        here = {f"127.0.0.1:{self._port}", f"localhost:{self._port}"}
-        origin = request.headers.get("origin")
-        if request.headers.get("host") not in here:
-            return _said("Not here", "This address is not served here.", 421)
-        if origin is not None and origin not in {f"http://{host}" for host in here}:
-            return _said("Not from there", "This comes from another site, and is not taken.", 403)
-        if known and not hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._cookie.encode()):
-            return _said("Who are you?", "Open the link that your agent showed you. It works once, in one browser.", 403)
-        return None
+    @property
+    def _cookie_name(self) -> str:
+        return f"abp-{self._port}"
+
+    # --- links ---
 
     async def _follow(self, request: Request) -> Response:
-        """A link makes the browser that opens it the person's; then it is used up."""
-        id = self._links.pop(request.path_params["token"][:LONGEST_TOKEN], None)
-        if id is None:
-            if hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._cookie.encode()):
-                return RedirectResponse("/", 303)
+        """A link makes the browser that opens it the person's; then it is used up, but for that browser."""
+        token = request.path_params["token"][:LONGEST_TOKEN]
+        link = self._links.get(token)
+        if link is None:
+            return _said("This link is not known", "It may be of a question that is long over. Ask the app again to get another.", 403)
+        if link.mark:
+            if _same(request.cookies.get(self._cookie_name, ""), link.mark):
+                return RedirectResponse(self._address(link.question), 303)
             return _said("This link was used", "It works once. Ask the app again to get another.", 403)
-        response = RedirectResponse(f"/q/{id}", 303)
-        response.set_cookie(COOKIE, self._cookie, httponly=True, samesite="lax", path="/")
+        if link.question in self._ended:
+            return HTMLResponse(over(self._ended[link.question][0], self._home, 0))
+        if request.method != "GET" or "prefetch" in request.headers.get("sec-purpose", request.headers.get("purpose", "")):
+            return Response(status_code=204)  # somebody looks ahead: that is no person
+        link.mark = secrets.token_urlsafe(32)
+        response = RedirectResponse(self._address(link.question), 303)
+        for value, path in ((self._cookie, self._home), (link.mark, f"/open/{token}")):
+            response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
         return response
 
+    def _address(self, id: str) -> str:
+        return f"{self._home}q/{id}"
+
+    # --- what is open ---
+
+    def _standing(self) -> dict[str, Sheet]:
+        return {id: each for id, each in self._open.items() if not each.words}
+
+    def _others(self, id: str) -> int:
+        return len(self._standing().keys() - {id})
+
+    def _view(self, id: str, shown: Sheet) -> View:
+        asked = f"{shown.asked:%H:%M}"
+        others = self._others(id)
+        if shown.until is None:
+            return View(self._home, self._address(id), self._guard, asked, others=others)
+        return View(self._home, self._address(id), self._guard, asked, f"{shown.until:%H:%M}", int(shown.until.timestamp()), others)
+
     async def _inbox(self, request: Request) -> Response:
-        asked = "".join(f'<li><a href="/q/{id}">{_escaped(each.question)}</a></li>' for id, each in self._open.items())
-        words = f"<ul>{asked}</ul>" if asked else "<p>Nothing is asked now.</p>"
-        return HTMLResponse(document("Open questions", f"<h1>Open questions</h1>{words}"))
+        listed = [(each.question, self._view(id, each)) for id, each in self._standing().items()]
+        return HTMLResponse(inbox(listed, self._home, self._version))
+
+    async def _changes(self, request: Request) -> Response:
+        """An event whenever the inbox is another than the version the client has."""
+
+        async def stream() -> AsyncIterator[str]:
+            told = -1
+            while True:
+                changed = self._changed
+                yield f"data: {self._version}\n\n" if told != self._version else ": open\n\n"
+                told = self._version
+                with anyio.move_on_after(BEAT):
+                    await changed.wait()
+
+        return self._streams.response(stream())
+
+    # --- one question ---
+
+    def _find(self, request: Request) -> tuple[str, Sheet | None]:
+        id = request.path_params["id"]
+        found = self._open.get(id)
+        return id, None if found is None or found.words else found
+
+    def _over(self, id: str) -> Response:
+        if id not in self._open and id not in self._ended:
+            return _said("Nothing here", "There is no such question, or it is long over.", 404)
+        words = self._open[id].words if id in self._open else self._ended[id][0]
+        return HTMLResponse(over(words, self._home, self._others(id)))
 
     async def _show(self, request: Request) -> Response:
-        id = request.path_params["id"]
-        found = self._open.get(id)
-        if found is None or id in self._ended:
+        id, found = self._find(request)
+        if found is None:
             return self._over(id)
-        return HTMLResponse(sheet(found.question, f"/q/{id}", self._guard))
+        draft = request.query_params.get("draft", "")
+        filled = found.drafts.get(draft)
+        return HTMLResponse(sheet(found.question, self._view(id, found), filled, draft=draft if filled else ""))
 
     async def _take(self, request: Request) -> Response:
-        id = request.path_params["id"]
-        body = await _body(request)
-        if body is None:
-            return _said("Too large", f"An answer may have at most {MAX_BODY} bytes.", 413)
-        filled = _read_form(body)
-        if not hmac.compare_digest(_first(filled, "guard").encode(), self._guard.encode()):
-            return _said("Not from this page", "Open the question again, and send it from there.", 403)
-        found = self._open.get(id)
-        if found is None or id in self._ended:
+        id, found = self._find(request)
+        files = found is not None and any(each.type is FieldType.FILE for each in found.question.fields)
+        filled = await self._read(request, files=files)
+        if isinstance(filled, Response):
+            return filled
+        if found is None or found.words:
             return self._over(id)
-        outcome = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}.get(_first(filled, "action"), Outcome.ACCEPTED)
-        given = content(found.question, filled) if outcome is Outcome.ACCEPTED else {}
-        if outcome is Outcome.ACCEPTED and (problems := review(found.question, given)[1]):
-            return HTMLResponse(sheet(found.question, f"/q/{id}", self._guard, filled, problems), 422)
-        if found.answer(Reply(outcome, given)):
-            self._end(id, _ENDED[outcome])
-        return RedirectResponse(f"/q/{id}", 303)
+        if (outcome := _LEAVES.get(filled.first("action"))) is not None:
+            return self._answer(id, found, Reply(outcome))
+        question = found.question
+        if confirms(question) and filled.first("action") not in ("yes", "no"):
+            return RedirectResponse(self._address(id), 303)
+        filled = carried(question, filled, found.drafts.get(filled.first("draft")))
+        given = content(question, filled)
+        if wrong := misfits(question, given):
+            draft = found.keep(without(question, filled, wrong))
+            return HTMLResponse(sheet(question, self._view(id, found), found.drafts[draft], wrong, draft), 422)
+        if len(question.fields) > 1:
+            return RedirectResponse(f"{self._address(id)}/check/{found.keep(filled)}", 303)
+        return self._answer(id, found, Reply(Outcome.ACCEPTED, given))
+
+    async def _check(self, request: Request) -> Response:
+        """The step before sending. What is secret stays here."""
+        id, found = self._find(request)
+        if found is None:
+            return self._over(id)
+        draft = request.path_params["draft"]
+        if draft not in found.drafts:
+            return RedirectResponse(self._address(id), 303)
+        return HTMLResponse(summary(found.question, self._view(id, found), found.drafts[draft], draft))
+
+    async def _send(self, request: Request) -> Response:
+        id, found = self._find(request)
+        filled = await self._read(request, files=False)
+        if isinstance(filled, Response):
+            return filled
+        if found is None or found.words:
+            return self._over(id)
+        draft = request.path_params["draft"]
+        if (kept := found.drafts.get(draft)) is None:
+            return RedirectResponse(self._address(id), 303)
+        given = content(found.question, kept)
+        if filled.first("action") != "send" or misfits(found.question, given):
+            return RedirectResponse(f"{self._address(id)}?draft={draft}", 303)
+        return self._answer(id, found, Reply(Outcome.ACCEPTED, given))
+
+    async def _read(self, request: Request, *, files: bool) -> Filled | Response:
+        """The form that was sent, if it is one of our own."""
+        try:
+            filled = await form.read(request, files=files)
+        except form.NotRead as why:
+            return _said("Not taken", str(why), why.status)
+        if not _same(filled.first("guard"), self._guard):
+            return _said("Not from this page", "Open the question again, and send it from there.", 403)
+        return filled
+
+    def _answer(self, id: str, found: Sheet, reply: Reply) -> Response:
+        if found.answer(reply, _ENDED[reply.outcome]):
+            self._turn()
+        return RedirectResponse(self._address(id), 303)
 
     async def _events(self, request: Request) -> Response:
         """One event: the question has ended."""
         id = request.path_params["id"]
+        found = self._open.get(id)
 
-        async def stream() -> AsyncIterator[bytes]:
-            while (ending := self._endings.get(id)) is not None and not ending.is_set():
-                yield b": open\n\n"
+        async def stream() -> AsyncIterator[str]:
+            while found is not None and not found.words:
+                yield ": open\n\n"
                 with anyio.move_on_after(BEAT):
-                    await ending.wait()
-            yield b"event: ended\ndata: " + json.dumps(self._ended.get(id, WITHDRAWN)).encode() + b"\n\n"
+                    await found.ending.wait()
+            words = found.words if found is not None else self._ended.get(id, (WITHDRAWN,))[0]
+            yield f"event: ended\ndata: {json.dumps(words)}\n\n"
 
-        return StreamingResponse(stream(), media_type="text/event-stream")
-
-    def _over(self, id: str) -> Response:
-        more = '<p><a href="/">Other questions</a></p>' if any(each not in self._ended for each in self._open) else "<p>You can close this page.</p>"
-        return HTMLResponse(notice("Done", self._ended.get(id, WITHDRAWN), more))
+        return self._streams.response(stream())
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals are the bridge's."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = anyio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
+_LEAVES = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}
 
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
+async def _nothing(request: Request) -> Response:
+    return _said("Nothing here", "There is nothing at this address.", 404)
+
+
 def _file(name: str, kind: str) -> _Handler:
-    async def serve(request: Request) -> Response:
-        return Response((HERE / name).read_bytes(), media_type=kind)
+    @cache
+    def read() -> bytes:
+        return (HERE / name).read_bytes()
 
-    return serve
+    async def respond(request: Request) -> Response:
+        return Response(read(), media_type=kind)
 
-
-def _said(title: str, words: str, status: int) -> Response:
-    return HTMLResponse(notice(title, words), status)
-
-
-async def _body(request: Request) -> bytes | None:
-    data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY:
-            return None
-    return data
+    return respond
 
 
-def _read_form(body: bytes) -> dict[str, list[str]]:
-    from urllib.parse import parse_qs
-
-    try:
-        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=10_000)
-    except ValueError:
-        return {}
+def _said(heading: str, words: str, status: int) -> Response:
+    return HTMLResponse(notice(heading, words), status)
 
 
-def _first(filled: dict[str, list[str]], name: str) -> str:
-    return filled.get(name, [""])[0]
-
-
-def _escaped(question: Question) -> Any:
-    from html import escape
-
-    return escape(f"{question.origin}: {question.message}")
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())

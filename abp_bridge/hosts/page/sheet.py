@@ -1,168 +1,179 @@
-"""A question as a sheet of HTML, and a filled-in sheet as content. No script is needed to read, fill in or send it. Pure.
+"""A question as a page of HTML: to fill in, to check before it is sent, and said to be over. Readable without styles and scripts. Pure.
 
-Every word of an app's is escaped here, and nowhere else.
+Every word of an app's is escaped here and in `controls`, and nowhere else.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Question
-from abp_bridge.core.schema import Json, same
+from abp_bridge.core.downgrade import act
+from abp_bridge.core.question import FieldType, Question
+from abp_bridge.hosts.page.controls import Filled, Wrong, confirms, control, lines, name_of, spelled, title
 
-Filled = Mapping[str, Sequence[str]]  # what a form sent, by control
-
-SEARCH_FROM = 12  # choices, from which on they can be searched
-LONG_TEXT = 200  # characters that may be typed, from which on there are several lines
-
-_INPUTS = {"email": "email", "uri": "url", "date": "date"}
+SHORT = 90  # characters of a heading, from which on it is set smaller
+SHORTER = 60  # of a page's title
+CANNOT_BE_UNDONE = "The app says that this cannot be undone."
 
 
-def document(title: str, body: str) -> str:
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where and when a question is shown: `home` is the address of the inbox, `address` that of the question, `guard` comes back with each form.
+
+    `asked` and `until` are times of day; `ends` is the second, as the browser counts them, in which it closes, if it does.
+    """
+
+    home: str
+    address: str
+    guard: str
+    asked: str
+    until: str = ""
+    ends: int | None = None
+    others: int = 0
+
+
+def document(heading: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title>"
+        f'<title>{escape(heading)}</title><link rel="icon" href="data:,">'
         '<link rel="stylesheet" href="/page.css"><script src="/page.js" defer></script></head>'
         f"<body><main>{body}</main></body></html>"
     )
 
 
-def notice(title: str, words: str, more: str = "") -> str:
+def notice(heading: str, words: str, more: str = "") -> str:
     """A page that only says something."""
-    return document(title, f"<h1>{escape(title)}</h1><p>{escape(words)}</p>{more}")
+    return document(heading, f'<h1 tabindex="-1">{escape(heading)}</h1><p>{lines(words)}</p>{more}')
 
 
-def sheet(question: Question, address: str, guard: str, filled: Filled | None = None, problems: Sequence[str] = ()) -> str:
-    """The question at `address`. `guard` comes back with it; `filled` is what was sent before, and `problems` what was wrong with it."""
-    controls = "".join(_control(question, number, filled) for number in range(len(question.fields)))
-    wrong = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
-    warning = '<p class="warning">The app says that this cannot be undone.</p>' if question.destructive else ""
+def over(words: str, home: str, others: int) -> str:
+    """What is said of a question that has ended."""
+    more = f'<p><a href="{home}">{_other_questions(others)}</a></p>' if others else "<p>You can close this page.</p>"
+    return notice("This question is closed", words, more)
+
+
+def sheet(question: Question, view: View, filled: Filled | None = None, wrong: Wrong | None = None, draft: str = "") -> str:
+    """The question, to be answered. `filled` is what was sent before, kept under the name `draft`; `wrong` says what was wrong with it."""
+    wrong = wrong or {}
+    controls = "" if confirms(question) else _controls(question, filled, wrong)
+    kept = f'<input type="hidden" name="draft" value="{escape(draft)}">' if draft else ""
+    encoding = ' enctype="multipart/form-data"' if any(each.type is FieldType.FILE for each in question.fields) else ""
     body = (
-        f'<p class="who"><strong>{escape(question.origin)}</strong> asks</p><h1>{_lines(question.message)}</h1>{warning}'
-        + (f'<ul class="problems" role="alert" tabindex="-1">{wrong}</ul>' if wrong else "")
-        + f'<form method="post" action="{escape(address)}" autocomplete="off" data-open>'
-        f'<input type="hidden" name="guard" value="{escape(guard)}">{controls}'
-        '<div class="buttons"><button name="action" value="send" class="send">Send</button>'
-        '<button name="action" value="decline" formnovalidate>Decline</button>'
-        '<button name="action" value="cancel" formnovalidate>Cancel</button></div></form>'
-        + ("<p class=hint>What you enter here goes to the app only: not to the agent, and not to its model.</p>" if question.secret else "")
+        _head(question, view)
+        + _problems(question, wrong)
+        + f'<form method="post" action="{escape(view.address)}" autocomplete="off"{encoding} data-open="{escape(view.address)}/events">'
+        f'<input type="hidden" name="guard" value="{escape(view.guard)}">{kept}{controls}{_buttons(question)}</form>'
+        + (
+            '<p class="hint">What you enter here goes to the app only: not to the agent, and not to its model.</p>'
+            if question.secret or any(each.type is FieldType.FILE for each in question.fields)
+            else ""
+        )
     )
-    return document(f"{question.origin} asks", body)
+    return document(_title(question), body + _foot(view))
 
 
-def content(question: Question, filled: Filled) -> dict[str, Json]:
-    """What was filled in, by field name, as far as anything was; for review."""
-    found: dict[str, Json] = {}
-    for number, field in enumerate(question.fields):
-        values = filled.get(_name(number), ())
-        if field.type is FieldType.CHOICES:
-            found[field.name] = list(values)
-        elif values and values[0] != "":
-            found[field.name] = values[0]
-    return found
+def summary(question: Question, view: View, filled: Filled, draft: str) -> str:
+    """What was filled in, before it is sent."""
+    rows = "".join(
+        f"<dt>{escape(title(question, number))}</dt><dd>{lines(spelled(question, number, filled)) or '<em>left empty</em>'}</dd>"
+        for number in range(len(question.fields))
+    )
+    body = (
+        _head(question, view)
+        + f"<h2>Check your answers</h2><dl>{rows}</dl>"
+        + f'<form method="post" action="{escape(view.address)}/check/{escape(draft)}" data-open="{escape(view.address)}/events">'
+        f'<input type="hidden" name="guard" value="{escape(view.guard)}">'
+        '<div class="buttons"><button name="action" value="send" class="send" autofocus>Send</button>'
+        '<button name="action" value="change">Change</button></div></form>'
+    )
+    return document(f"Check: {_title(question)}", body + _foot(view))
 
 
-def _control(question: Question, number: int, filled: Filled | None) -> str:
-    field = question.fields[number]
-    values = _values(field) if filled is None else filled.get(_name(number), ())
-    make = _CONTROLS[field.type]
-    words = escape(field.title or (field.name if len(question.fields) > 1 else "Your answer"))
-    optional = "" if field.required else ' <span class="hint">(may stay empty)</span>'
-    about = f'<p class="hint" id="{_name(number)}-about">{_lines(field.description)}</p>' if field.description else ""
-    if make in (_radios, _checkboxes, _yes_or_no):
-        return f"<fieldset><legend>{words}{optional}</legend>{about}{make(field, _name(number), values)}</fieldset>"
-    return f'<div class="field"><label for="{_name(number)}">{words}{optional}</label>{about}{make(field, _name(number), values)}</div>'
+def inbox(questions: Sequence[tuple[Question, View]], home: str, version: int) -> str:
+    """What is open now; `version` tells one state of it from the next."""
+    asked = "".join(
+        f'<li><a href="{escape(view.address)}"><strong>{escape(question.origin)}</strong> asks: {escape(_first_line(question))}</a>'
+        f'<p class="hint">{_when(view)}</p></li>'
+        for question, view in questions
+    )
+    words = f'<ul class="inbox">{asked}</ul>' if asked else "<p>Nothing is asked now. Questions appear here when an app has one.</p>"
+    count = f"({len(questions)}) " if questions else ""
+    live = f'<div data-inbox="{escape(home)}events" data-version="{version}" aria-live="polite">{words}</div>'
+    return document(f"{count}Open questions", f'<h1>Open questions</h1>{live}<noscript><p><a href="{escape(home)}">Look again</a></p></noscript>')
 
 
-def _input(field: Field, name: str, values: Sequence[str]) -> str:
-    if field.secret:
-        return f'<input type="password" {_named(field, name)} autocomplete="new-password">'
-    limits = _limits(field, {"minLength": "minlength", "maxLength": "maxlength"})
-    most = field.schema.get("maxLength")
-    kind = _INPUTS.get(str(field.schema.get("format")), "text")
-    if kind == "text" and isinstance(most, int) and most > LONG_TEXT:
-        return f'<textarea rows="5" {_named(field, name)}{limits}>{escape(_first(values))}</textarea>'
-    return f'<input type="{kind}" {_named(field, name)}{limits} value="{escape(_first(values))}">'
+# --- parts ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _number(field: Field, name: str, values: Sequence[str]) -> str:
-    step = "1" if field.type is FieldType.INTEGER else "any"
-    limits = _limits(field, {"minimum": "min", "maximum": "max"})
-    return f'<input type="number" step="{step}" {_named(field, name)}{limits} value="{escape(_first(values))}">'
-
-
-def _json(field: Field, name: str, values: Sequence[str]) -> str:
-    fits = escape(json.dumps(field.schema, ensure_ascii=False, indent=1, default=str))
-    shape = f"<details><summary>JSON that fits this</summary><pre>{fits}</pre></details>"
-    return f'<textarea rows="6" class="json" data-json {_named(field, name)} spellcheck="false">{escape(_first(values))}</textarea>{shape}'
-
-
-def _yes_or_no(field: Field, name: str, values: Sequence[str]) -> str:
-    return "".join(_option("radio", field, name, Choice(None, key, words), values) for key, words in (("true", "Yes"), ("false", "No")))
-
-
-def _radios(field: Field, name: str, values: Sequence[str]) -> str:
-    return _searched(field, [_option("radio", field, name, each, values) for each in field.choices])
-
-
-def _checkboxes(field: Field, name: str, values: Sequence[str]) -> str:
-    return _searched(field, [_option("checkbox", field, name, each, values) for each in field.choices])
-
-
-def _option(kind: str, field: Field, name: str, choice: Choice, values: Sequence[str]) -> str:
-    marks = (" checked" if choice.key in values else "") + (" required" if kind == "radio" and field.required else "")
-    more = f'<span class="hint">{_lines(choice.description)}</span>' if choice.description else ""
+def _head(question: Question, view: View) -> str:
+    """Who asks, what, since when, and what there is to know before answering."""
+    first, _, rest = question.message.partition("\n")
+    small = ' class="long"' if len(first) > SHORT else ""
     return (
-        f'<label class="option"><input type="{kind}" name="{name}" value="{escape(choice.key)}"{marks}>'
-        f"<span>{escape(choice.label)}{more}</span></label>"
+        f'<p class="who"><strong>{escape(question.origin)}</strong> asks</p><h1{small}>{escape(first)}</h1>'
+        + (f'<p class="more">{lines(rest.strip())}</p>' if rest.strip() else "")
+        + f'<p class="hint when">{_when(view)}</p>'
+        + (f'<p class="note">abp-bridge: {lines(question.note)}</p>' if question.note else "")
+        + (f'<p class="warning"><strong>{CANNOT_BE_UNDONE}</strong></p>' if question.destructive else "")
     )
 
 
-def _searched(field: Field, options: Sequence[str]) -> str:
-    search = " data-search" if len(field.choices) >= SEARCH_FROM else ""
-    return f'<div class="options"{search}>{"".join(options)}</div>'
+def _when(view: View) -> str:
+    if view.ends is None:
+        return f"Asked {view.asked}"
+    return f'Asked {view.asked}, open until <time data-ends="{view.ends}">{view.until}</time>'
 
 
-def _values(field: Field) -> Sequence[str]:
-    """The app's default, as its control has it."""
-    if field.default is MISSING or field.secret:
-        return ()
-    if field.type in (FieldType.CHOICE, FieldType.CHOICES):
-        wanted = field.default if field.type is FieldType.CHOICES and isinstance(field.default, list) else [field.default]
-        return [choice.key for choice in field.choices if any(same(choice.value, value) for value in wanted)]
-    return [field.default if isinstance(field.default, str) and field.type is FieldType.TEXT else json.dumps(field.default, ensure_ascii=False)]
+def _problems(question: Question, wrong: Wrong) -> str:
+    items = "".join(
+        f"<li>{escape(words)}</li>" if number is None else f'<li><a href="#{name_of(number)}">{escape(words)}</a></li>'
+        for number, sentences in wrong.items()
+        for words in sentences
+    )
+    return f'<div class="problems" role="alert" tabindex="-1" autofocus><p>This was not sent yet:</p><ul>{items}</ul></div>' if items else ""
 
 
-def _limits(field: Field, words: Mapping[str, str]) -> str:
-    said = ((attribute, field.schema.get(word)) for word, attribute in words.items())
-    return "".join(f' {attribute}="{value}"' for attribute, value in said if isinstance(value, (int, float)) and not isinstance(value, bool))
+def _controls(question: Question, filled: Filled | None, wrong: Wrong) -> str:
+    return "".join(control(question, number, filled, wrong, focus=not wrong and number == 0) for number in range(len(question.fields)))
 
 
-def _named(field: Field, name: str) -> str:
-    described = f' aria-describedby="{name}-about"' if field.description else ""
-    return f'id="{name}" name="{name}"{described}{" required" if field.required else ""}'
+def _buttons(question: Question) -> str:
+    """The answers of a confirm are its buttons, the safe one first where that matters; a form is sent, or goes to be checked."""
+    if question.consents:
+        return _row(("yes", "Allow", "send"), ("no", "Do not allow", ""), ("cancel", "Cancel", "quiet"))
+    if confirms(question) and question.destructive:
+        word = act(question.message)
+        safe = ("no", "No, do not" if word else "No", "safe")
+        return _row(safe, ("yes", word or "Yes, do it", "danger"), ("cancel", "Cancel", "quiet"))
+    if confirms(question):
+        return _row(("yes", "Yes", "send"), ("no", "No", ""), ("cancel", "Cancel", "quiet"))
+    send = ("send", "Send" if len(question.fields) < 2 else "Check your answers", "send")
+    return _row(send, ("decline", "Decline", ""), ("cancel", "Cancel", "quiet"))
 
 
-def _name(number: int) -> str:
-    return f"field-{number}"
+def _row(*buttons: tuple[str, str, str]) -> str:
+    made = "".join(
+        f'<button name="action" value="{value}"{f" class={kind!r}" if kind else ""}{" autofocus" if kind == "safe" else ""}'
+        f"{' formnovalidate' if value in ('decline', 'cancel') else ''}>{escape(words)}</button>"
+        for value, words, kind in buttons
+    )
+    return f'<div class="buttons">{made}</div>'
 
 
-def _first(values: Sequence[str]) -> str:
-    return values[0] if values else ""
+def _foot(view: View) -> str:
+    return f'<p class="foot"><a href="{escape(view.home)}">{_other_questions(view.others)}</a></p>' if view.others else ""
 
 
-def _lines(words: str) -> str:
-    return escape(words).replace("\n", "<br>")
+def _other_questions(count: int) -> str:
+    return "1 other question is open" if count == 1 else f"{count} other questions are open"
 
 
-_CONTROLS: dict[FieldType, Callable[[Field, str, Sequence[str]], str]] = {
-    FieldType.TEXT: _input,
-    FieldType.NUMBER: _number,
-    FieldType.INTEGER: _number,
-    FieldType.BOOLEAN: _yes_or_no,
-    FieldType.CHOICE: _radios,
-    FieldType.CHOICES: _checkboxes,
-    FieldType.JSON: _json,
-}
+def _first_line(question: Question) -> str:
+    return question.message.partition("\n")[0]
+
+
+def _title(question: Question) -> str:
+    first = _first_line(question)
+    return f"{question.origin} asks: {first if len(first) <= SHORTER else first[: SHORTER - 1] + '…'}"

@@ -1,0 +1,219 @@
+"""The questions API: OpenCode's question endpoints at a port that the person chose, for programs that were written for those and have the password.
+
+A question that is asked there also stands on the page; the first answer counts. Browsers' pages of other sites are turned away, whatever they know.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import secrets
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router, request_response
+
+from abp_bridge.core import jsontext
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.question import Outcome, Question, review
+from abp_bridge.hosts.contract import Reply, Sheet, SurfaceRefused
+from abp_bridge.hosts.page import form, server
+from abp_bridge.protocols.questions_api import decode_answers, encode_answers, encode_request
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+Json = Any
+
+START_LIMIT = 5.0
+BEAT = 10.0  # seconds between heartbeats
+MAX_WAITING = 1_000  # events that a client may be behind before it is let go; it lists what is open when it comes back
+
+ELSEWHERE = "This question is no longer open: it was answered by another program, through the questions API."
+REJECTED = "This question is no longer open: it was rejected by another program, through the questions API."
+
+
+class QuestionsServer:
+    """The endpoints of one process, for all of its sessions. `port` 0 is any that is free."""
+
+    def __init__(self, tasks: TaskGroup, port: int, password: str) -> None:
+        self._tasks = tasks
+        self._wanted = port
+        self._password = password.encode()
+        self._port = 0
+        self._starting = anyio.Lock()
+        self._open: dict[str, _Asked] = {}
+        self._listeners: set[MemoryObjectSendStream[Json]] = set()
+        self._streams = server.Streams()
+
+    @property
+    def url(self) -> str:
+        """Where it is served; empty as long as it is not."""
+        return f"http://{server.ADDRESS}:{self._port}" if self._port else ""
+
+    async def begin(self) -> None:
+        """Serve, if that has not begun. Raises SurfaceRefused."""
+        async with self._starting:
+            if self._port:
+                return
+            try:
+                listener = server.listen(self._wanted)
+            except OSError as problem:
+                advice = "end what uses it, or give another port to --questions-api (0: any that is free)"
+                raise SurfaceRefused(f"port {self._wanted} cannot be used ({problem.strerror}): {advice}", lasting=False) from None
+            self._port = server.port_of(listener)
+            try:
+                with anyio.fail_after(START_LIMIT):
+                    await self._tasks.start(server.serve, self._site(), listener)
+            except TimeoutError:
+                self._port = 0
+                raise SurfaceRefused("the questions API did not start in time", lasting=False) from None
+
+    async def ask(self, question: Question, session: str, sheet: Sheet) -> Reply:
+        """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
+        id = f"que_{secrets.token_hex(12)}"
+        self._open[id] = asked = _Asked(question, encode_request(question, id, session), sheet)
+        self._tell("question.asked", asked.request)
+        reply = None
+        try:
+            reply = await sheet.answered()
+            return reply
+        finally:
+            self._open.pop(id, None)
+            ended = {"sessionID": session, "requestID": id}
+            if reply is not None and reply.outcome is Outcome.ACCEPTED:
+                content, _ = review(question, reply.content)
+                self._tell("question.replied", {**ended, "answers": encode_answers(question, content)})
+            else:
+                self._tell("question.rejected", ended)
+
+    def _tell(self, kind: str, properties: Json) -> None:
+        event = _event(kind, properties)
+        for listener in list(self._listeners):
+            try:
+                listener.send_nowait(event)
+            except (anyio.WouldBlock, anyio.BrokenResourceError):
+                self._listeners.discard(listener)
+                listener.close()
+
+    # --- who may ask what ---
+
+    def _site(self) -> server.Site:
+        routes = [
+            Route("/question", self._list, methods=["GET"]),
+            Route("/question/{id}/reply", self._reply, methods=["POST"]),
+            Route("/question/{id}/reject", self._reject, methods=["POST"]),
+            Route("/event", self._events, methods=["GET"]),
+        ]
+        router = Router(routes, redirect_slashes=False, default=request_response(_nothing))
+        failed = _problem(500, "InternalServerError", "This failed. Try again.")
+        return server.Site(router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"})
+
+    def _refuse(self, request: Request) -> Response | None:
+        here = server.named(request, self._port)
+        if not here:
+            return _problem(421, "ForbiddenError", "This address is not served here.")
+        if server.cross_site(request, here):
+            return _problem(403, "ForbiddenError", "This comes from another site's page, and is not taken.")
+        if not hmac.compare_digest(_password(request.headers.get("authorization", "")), self._password):
+            refused = _problem(401, "UnauthorizedError", "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.")
+            refused.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'
+            return refused
+        return None
+
+    # --- endpoints ---
+
+    async def _list(self, request: Request) -> Response:
+        return JSONResponse([asked.request for asked in self._open.values()])
+
+    async def _reply(self, request: Request) -> Response:
+        try:
+            body = jsontext.parse(await form.read_body(request, form.MAX_BODY))
+        except form.NotRead as why:
+            return _problem(why.status, "InvalidRequestError", str(why))
+        except ValueError as why:
+            return _problem(400, "InvalidRequestError", f"The body is no JSON: {why}")
+        if (asked := self._open.get(request.path_params["id"])) is None:
+            return _not_open(request)
+        try:
+            content = decode_answers(asked.question, body)
+        except RemoteProtocolError as why:
+            return _problem(400, "InvalidRequestError", str(why), field="answers")
+        given, wrong = review(asked.question, content)
+        if wrong:
+            return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
+        return self._answered(request, Reply(Outcome.ACCEPTED, given), ELSEWHERE)
+
+    async def _reject(self, request: Request) -> Response:
+        return self._answered(request, Reply(Outcome.DECLINED), REJECTED)
+
+    def _answered(self, request: Request, reply: Reply, words: str) -> Response:
+        asked = self._open.pop(request.path_params["id"], None)
+        return JSONResponse(True) if asked is not None and asked.sheet.answer(reply, words) else _not_open(request)
+
+    async def _events(self, request: Request) -> Response:
+        """What happens to questions from now on; those that are open are listed by another endpoint."""
+
+        async def stream() -> AsyncIterator[str]:
+            sending, events = anyio.create_memory_object_stream[Json](MAX_WAITING)
+            self._listeners.add(sending)
+            try:
+                sending.send_nowait(_event("server.connected", {}))
+                while True:
+                    event = _event("server.heartbeat", {})
+                    with anyio.move_on_after(BEAT):
+                        event = await events.receive()
+                    yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+            except anyio.EndOfStream:
+                return
+            finally:
+                self._listeners.discard(sending)
+                sending.close()
+                events.close()
+
+        return self._streams.response(stream())
+
+
+class _Asked:
+    """A question that is open here, as it was sent, and where its answer goes."""
+
+    def __init__(self, question: Question, request: Json, sheet: Sheet) -> None:
+        self.question = question
+        self.request = request
+        self.sheet = sheet
+
+
+def _event(kind: str, properties: Json) -> Json:
+    return {"id": f"evt_{secrets.token_hex(12)}", "type": kind, "properties": properties}
+
+
+def _password(authorization: str) -> bytes:
+    """What stands in the header: a Bearer token, or the password of HTTP Basic, whoever it says it is of."""
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip().encode()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return b""
+    return b""
+
+
+def _problem(status: int, tag: str, words: str, **more: str) -> Response:
+    return JSONResponse({"_tag": tag, "name": tag, "message": words, "data": {"message": words}, **more}, status)
+
+
+def _not_open(request: Request) -> Response:
+    id = request.path_params["id"][:100]
+    return _problem(404, "QuestionNotFoundError", "This question is not open: it was answered, withdrawn, or never asked.", requestID=id)
+
+
+async def _nothing(request: Request) -> Response:
+    return _problem(404, "NotFoundError", "There is nothing here. There are GET /question, POST /question/{id}/reply or reject, GET /event.")

@@ -1,0 +1,91 @@
+"""What a browser sends when a form is sent -> `Filled`. Bounded in size and time; nothing of it touches the disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from urllib.parse import parse_qs
+
+import anyio
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from abp_bridge.core import file
+from abp_bridge.core.text import label
+from abp_bridge.hosts.page.controls import Filled
+
+BODY_LIMIT = 60.0  # seconds
+MAX_BODY = 1024 * 1024
+MAX_FIELDS = 10_000
+MAX_NAME = 255
+DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
+
+
+class NotRead(Exception):
+    """A form that cannot be taken; the message says why. `status` is HTTP's."""
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+async def read(request: Request, *, files: bool) -> Filled:
+    """The form that `request` brings, with a file only where there may be one. Raises NotRead."""
+    body = await read_body(request, MAX_BODY + (file.MAX_SIZE if files else 0))
+    if not files or not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        return _read_plain(body)
+    try:
+        return _sorted(await _InMemory(request.headers, _once(body), max_files=100, max_fields=MAX_FIELDS, max_part_size=MAX_BODY).parse())
+    except MultiPartException:
+        raise NotRead("The form could not be read. Open the question again.", 400) from None
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, of at most `limit` bytes. Raises NotRead."""
+    data, seen = bytearray(), 0
+    with anyio.move_on_after(BODY_LIMIT) as clock:
+        async for chunk in request.stream():
+            seen += len(chunk)
+            if seen <= limit:
+                data += chunk
+            elif seen > DRAINED * limit:
+                break
+    if clock.cancelled_caught:
+        raise NotRead("It took too long to send this. Try again.", 408)
+    if seen > limit:
+        raise NotRead(f"This is too large: at most {limit} bytes can be taken.", 413)
+    return bytes(data)
+
+
+def _read_plain(body: bytes) -> Filled:
+    try:
+        return Filled(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise NotRead("The form could not be read. Open the question again.", 400) from None
+
+
+def _sorted(parts: FormData) -> Filled:
+    values: dict[str, list[str]] = {}
+    files: dict[str, file.File] = {}
+    for name, part in parts.multi_items():
+        if isinstance(part, str):
+            values.setdefault(name, []).append(part)
+        elif part.filename:  # a picker that nothing was picked with sends a file without a name
+            files.setdefault(name, _file(part))
+    return Filled(values, files)
+
+
+def _file(part: UploadFile) -> file.File:
+    name = label((part.filename or "").replace("\\", "/").rpartition("/")[2], MAX_NAME)
+    told = label(part.content_type or "", 100).partition(";")[0].strip().lower()
+    kind = told if "/" in told and told != "application/octet-stream" else file.guess_type(name)
+    with part.file as opened:
+        return file.File(opened.read(), kind, name)
+
+
+class _InMemory(MultiPartParser):
+    spool_max_size = 0  # never to disk: the whole body is bounded
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body

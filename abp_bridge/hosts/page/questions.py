@@ -1,0 +1,42 @@
+"""The questions API as a surface of one session: what may be asked there, and whose questions they are. The endpoints are `endpoints`'."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from abp_bridge.core import matrix
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.question import FieldType, Question
+from abp_bridge.hosts.contract import Page, Reply, SurfaceRefused
+
+if TYPE_CHECKING:
+    from abp_bridge.hosts.page.endpoints import QuestionsServer
+
+
+class QuestionsApi:
+    """Implements `InputProvider`. `served` gives the endpoints of the process; asked for when they are needed, for they are heavy."""
+
+    def __init__(self, served: Callable[[], QuestionsServer], page: Page) -> None:
+        self._served = served
+        self._page = page
+        self._session = f"ses_{secrets.token_hex(12)}"
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        return [Column(Surface.QUESTIONS_API)]
+
+    async def begin(self) -> str:
+        """Serve, so that programs can wait for questions: the address. Raises SurfaceRefused."""
+        await self._served().begin()
+        return self._served().url
+
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+        """See `InputProvider.ask`. What does not fit is refused to the program that sends it, and the question stays."""
+        cell = matrix.route(matrix.shape(question), Column(Surface.QUESTIONS_API))
+        if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
+            raise SurfaceRefused(cell.how or "the questions API carries no files", lasting=False)
+        await self._served().begin()
+        async with self._page.shown(question) as sheet:
+            return await self._served().ask(question, self._session, sheet)

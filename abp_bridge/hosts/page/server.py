@@ -1,0 +1,184 @@
+"""A web server for this machine only, with what holds for all of ours: bounds on connections, slow clients and streams, headers on every response,
+and no words of uvicorn's on stderr. Whom it answers is its owner's `refuse`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import uvicorn
+from anyio.abc import TaskStatus
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from abp_bridge.wire.stdio import whisper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS = "127.0.0.1"
+IDLE_LIMIT = 10.0  # seconds for a client to bring a whole request
+CLOSE_LIMIT = 1.0
+MAX_CONNECTIONS = 128
+MAX_STREAMS = 48  # fewer, so that streams never take the last connection
+MAX_HEADERS = 16 * 1024
+BACKLOG = 64
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def listen(port: int = 0) -> socket.socket:
+    """A socket at `port`, or at any that is free. Raises OSError."""
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of our own is free again as soon as we end
+        listener.bind((ADDRESS, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    port: int = listener.getsockname()[1]
+    return port
+
+
+async def serve(app: Site, listener: socket.socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    """Serve until cancelled; then every connection is closed."""
+    quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEADERS,
+        timeout_graceful_shutdown=0,
+        **quiet,
+    )
+    server = _Server(config, task_status)
+    try:
+        await server.serve([listener])
+    finally:
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True):
+            await server.shutdown([listener])
+
+
+class Site:
+    """Routes behind a door: `refuse` sees every request first, whatever its path and method, and every response gets `headers`."""
+
+    def __init__(self, router: Router, refuse: Callable[[Request], Response | None], failed: Response, headers: Mapping[str, str]) -> None:
+        self._router = router
+        self._refuse = refuse
+        self._failed = failed
+        self._headers = {**HEADERS, **headers}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        answer = self._refuse(Request(scope)) or self._router
+        try:
+            await answer(scope, receive, sending)
+        except ClientDisconnect:
+            pass
+        except Exception as problem:  # a bug of ours: said once, without what it was about
+            whisper(f"a page of the bridge's own failed: {type(problem).__name__}")
+            if not begun:
+                await self._failed(scope, receive, sending)
+
+
+def cross_site(request: Request, here: str) -> bool:
+    """Whether another site's page makes this request; following a link to here is no such thing. Old browsers do not say."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
+    if origin is not None and origin != f"http://{here}":
+        return True
+    followed = request.method in ("GET", "HEAD") and request.headers.get("sec-fetch-mode") == "navigate"
+    return site not in ("same-origin", "none") and not (followed and request.headers.get("sec-fetch-dest") == "document")
+
+
+def named(request: Request, port: int) -> str:
+    """The name that this server is called by, if it is one of its own; else empty: the page of somebody who rebinds names gets nothing."""
+    host = request.headers.get("host", "")
+    return host if host in (f"{ADDRESS}:{port}", f"localhost:{port}") else ""
+
+
+class Streams:
+    """The event streams of one server, bounded in number."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    def response(self, events: AsyncIterator[str]) -> Response:
+        """`events` as they come, each as it stands on the wire."""
+        if self._open >= MAX_STREAMS:
+            return Response("Too many streams are open.", 503, media_type="text/plain")
+        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+
+    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            async for event in events:
+                yield event
+        finally:
+            self._open -= 1
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection on which no request comes in whole: uvicorn waits for those without a bound."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def _watch(self) -> None:
+        self.loop.call_later(IDLE_LIMIT, self._look, self.cycle)
+
+    def _look(self, before: object) -> None:
+        if self.transport.is_closing():
+            return
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.cycle is before:
+            self.transport.close()
+        else:
+            self._watch()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: signals are the bridge's."""
+
+    def __init__(self, config: uvicorn.Config, ready: TaskStatus[None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.started()
