@@ -11,16 +11,13 @@ import signal
 import subprocess
 import sys
 import termios
-from html import unescape
-from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlencode
-from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from harness import PATIENCE, environment
 from screen import CTRL_C, DOWN, ENTER, ESCAPE, Screen
+from visitor import Browser
 
 Json = Any
 
@@ -211,26 +208,6 @@ def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:
 
 
 # --- on the page --------------------------------------------------------------------------------------------------------------------------------
-
-
-class Browser:
-    """Somebody's browser without a window: opens a link, and sends the form that is there."""
-
-    def __init__(self) -> None:
-        self._opener = build_opener(HTTPCookieProcessor(CookieJar()))
-        self.page = ""
-
-    def open(self, url: str) -> str:
-        with self._opener.open(url, timeout=PATIENCE) as response:
-            self._url = response.url
-            self.page = unescape(response.read().decode())
-        return self.page
-
-    def send(self, **filled: str) -> None:
-        guard = re.search(r'name="guard" value="([^"]+)"', self.page)
-        assert guard is not None, self.page
-        with self._opener.open(self._url, urlencode({"guard": guard[1], "action": "send", **filled}).encode(), timeout=PATIENCE) as response:
-            self.page = unescape(response.read().decode())
 
 
 class Asking:
