@@ -175,14 +175,24 @@ def _add_app_options(command: argparse.ArgumentParser) -> None:
     asking("--answers", metavar="FILE", help="answer from a JSON file first, for tests and CI")
     asking("--questions-api", metavar="PORT", type=_port, help="programs written for OpenCode's questions may list and answer them here")
     asking("--ask-model", action="store_const", const=True, help="where nothing else can ask, have the model ask its user and pass the answer on")
-    asking("--ask-on", action="append", metavar="SURFACE", help="ask on these only, in this order: host, page, terminal, mock, questions-api, model")
+    asking(
+        "--ask-on",
+        type=lambda words: tuple(filter(None, words.replace(",", " ").split())),
+        metavar="NAMES",
+        help="ask on these only, in this order: mock,host,terminal,questions-api,page,model as far as they are set up",
+    )
     asking("--root", action="append", dest="roots", metavar="DIR", help="files in here may be read by apps, each with your consent. May be repeated")
 
 
 def _port(words: str) -> int:
-    if not words.isascii() or not words.isdecimal() or int(words) > 65_535:
-        raise ValueError
-    return int(words)
+    import argparse
+
+    from abp_bridge.settings import read_port
+
+    try:
+        return read_port(words)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def _seconds(words: str) -> float:

@@ -94,7 +94,8 @@ def _milliseconds(text: str) -> float:
     return value / 1000
 
 
-def _port(text: str) -> int:
+def read_port(text: str) -> int:
+    """A port of this machine. Raises ValueError."""
     if not text.isascii() or not text.isdecimal() or int(text) > 65_535:
         raise ValueError("it must be a port, from 0 (any that is free) to 65535")
     return int(text)
@@ -134,7 +135,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "tty": ("ABP_TTY", str),
     "page": ("ABP_PAGE", _page),
     "answers": ("ABP_ANSWERS", str),
-    "questions_api": ("ABP_QUESTIONS_API", _port),
+    "questions_api": ("ABP_QUESTIONS_API", read_port),
     "questions_password": ("ABP_QUESTIONS_PASSWORD", str),
     "ask_model": ("ABP_ASK_MODEL", _yes_or_no),
     "roots": ("ABP_ROOTS", _listed(os.pathsep)),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import anyio
 import mcp_types as types
 import pytest
-from harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, text
+from harness import MODERN, PATIENCE, SERVE, VERSIONS, Hosted, environment, hosted, text
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 
@@ -150,3 +151,34 @@ async def test_a_host_that_can_ask_is_asked_itself() -> None:
         status = await host.status()
     assert response["metadata"]["route"] == "mcp-form"
     assert [(each["surface"], each["provider"]) for each in status["surfaces"]][-1] == ("model", "model")
+
+
+# --- whose surfaces, in which order ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_persons_own_order_comes_before_the_hosts() -> None:
+    async with hosted(*ASK, "--ask-on", "model,host", answer=lambda params: None) as host:
+        assert "This is for your user" in await asked(host, "elicitation/input", prompt="Name?")
+
+
+async def test_a_surface_that_is_not_named_is_not_asked() -> None:
+    async with hosted("--app", "demo", "--page", "--ask-on", "page", answer=lambda params: None) as host:
+        status = await host.status()
+    assert [(each["surface"], each["provider"]) for each in status["surfaces"]] == [("page", "page")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ask-on", "telepathy"], "--ask-on: 'telepathy' is no surface; there are mock, host, terminal, questions-api, page, model"),
+        (["--ask-on", "host,terminal"], "--ask-on: terminal is not set up: give --tty DEVICE too"),
+        (["--questions-api", "4096"], "--questions-api needs a password in ABP_QUESTIONS_PASSWORD"),
+        (["--questions-api", "http"], "argument --questions-api: it must be a port, from 0 (any that is free) to 65535"),
+        (["--root", "/none/such"], "--root '/none/such' is no folder"),
+    ],
+)
+def test_what_cannot_be_set_up_is_said_at_the_start(arguments: list[str], words: str) -> None:
+    ended = subprocess.run([*SERVE, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(), check=False)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
