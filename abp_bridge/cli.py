@@ -40,7 +40,7 @@ Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the 
 The agent's stderr is ours, and so is its exit code.
 """
 
-_APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless")
+_APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless", "record")
 _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model", "roots")
 
 
@@ -116,6 +116,7 @@ def _add_app_options(command: argparse.ArgumentParser) -> None:
     )
     option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
     option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    option("--record", metavar="FILE", help="write down what is said on both sides, without secrets; see it with 'abp-bridge trace FILE'")
     asking = command.add_argument_group("who is asked, besides the host").add_argument
     asking(
         "--page",
