@@ -105,6 +105,28 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--answers", metavar="FILE", help="answer from a JSON file instead of asking here: a list, one entry a question")
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     demo.set_defaults(run=_demo)
+
+    replay = commands.add_parser(
+        "replay",
+        help="play recorded hosts and apps against a bridge, and compare",
+        usage="abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE FIXTURE",
+        description="Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what that says. A folder stands for "
+        "the fixtures in it. Exits with 0 when all pass.",
+    )
+    replay.add_argument("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
+    replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
+    replay.add_argument("--save", action="store_true", help="make a fixture of a trace of 'serve --record', and play nothing")
+    replay.add_argument("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
+    replay.add_argument("--patience", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the bridge's next line (default: 10)")
+    replay.add_argument("--jobs", metavar="N", type=int, default=0, help="how many to play at once (default: two for each processor)")
+    replay.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
+    replay.set_defaults(run=_replay)
+
+    trace = commands.add_parser("trace", help="draw a trace or a fixture as a sequence", description="Draws who said what to whom.")
+    trace.add_argument("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
+    trace.add_argument("--width", metavar="COLUMNS", type=int, help="how wide to draw (default: as wide as the terminal)")
+    trace.add_argument("--json", action="store_true", help="one JSON object a line instead of a drawing")
+    trace.set_defaults(run=_trace)
     return parser
 
 
@@ -166,3 +188,20 @@ def _demo(options: argparse.Namespace) -> int:
     from abp_bridge.demo import run
 
     return run(browser=options.browser, answers=options.answers, as_json=options.json)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from abp_bridge.record.command import replay, save
+
+    if options.save:
+        if len(options.paths) != 2:
+            sys.stderr.write("abp-bridge replay: --save needs two names: the trace, and the fixture to make of it\n")
+            return 2
+        return save(*options.paths, options.shows)
+    return replay(options.paths, bridge=options.bridge, as_json=options.json, patience=options.patience, jobs=options.jobs)
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from abp_bridge.record.command import show
+
+    return show(options.path, as_json=options.json, width=options.width)

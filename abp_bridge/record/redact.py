@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -136,6 +136,21 @@ def secrets_of(question: Question, answer: Json) -> list[Json]:
     if not isinstance(given, Mapping) or question.wrapped:
         return [given]
     return [given[field.name] for field in question.fields if field.secret and field.name in given]
+
+
+def placed(value: Json, places: Mapping[str, str]) -> Json:
+    """`value` with other words for the paths in it, and nothing else changed."""
+    return _placed(value, _places(places))
+
+
+def _placed(value: Json, places: Sequence[tuple[re.Pattern[str], str]]) -> Json:
+    if isinstance(value, str):
+        for place, name in places:
+            value = place.sub(name, value)
+        return value
+    if isinstance(value, Mapping):
+        return {name: _placed(each, places) for name, each in value.items()}
+    return [_placed(each, places) for each in value] if isinstance(value, list) else value
 
 
 def _leaves(value: Json) -> Iterator[str | int | float]:
