@@ -20,6 +20,7 @@ _LOOKING = {"tools/list", "resources/list", "resources/templates/list", "prompts
 _TIMES = {"latencyMs", "timestamp", "seconds"}
 _OWN_WORDS = {"serverInfo", "agentInfo", "instructions", "io.modelcontextprotocol/serverInfo", "agent", "clientInfo"}
 _TIME_IN_TEXT = re.compile(r'(\\*"(?:latencyMs|seconds|timestamp)\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+_POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
 
@@ -175,7 +176,7 @@ class _Named:
     def _text(self, words: str, entry: Entry) -> str:
         words = self._plain(words)
         if entry.ours:
-            words = _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words)
+            words = _POLICY.sub(rf"\1{NUMBER} ms", _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words))
             words = _TEMPORARY.sub(ANY, words)
             for origin, instead in self._origins:
                 words = origin.sub(instead.replace("\\", r"\\"), words)
