@@ -50,7 +50,7 @@ def _head(recording: Recording, shows: str) -> Head:
         fixture=True,
         shows=shows or head.shows or "; ".join(asked)[:200] or "a conversation",
         proves=_proven(recording, events),
-        env={**head.env, "ABP_PERSON_FLOOR": floor},
+        env={**{name: value.replace("[cwd]", "{folder}") for name, value in head.env.items()}, "ABP_PERSON_FLOOR": floor},
         apps={},
         bridge="",
         when="",
@@ -190,7 +190,7 @@ class _Named:
             return [self._plain(each) for each in value]
         if not isinstance(value, str):
             return value
-        value = _LINK.sub(r"\1", value)
+        value = _LINK.sub(r"\1", value).replace("[cwd]", "[folder]")
         for pattern, name in self._words:
             value = pattern.sub(name, value)
         return value
