@@ -1,7 +1,7 @@
 """An ABP app on a pipe that does what a list says, with each call of its only capability. For fixtures.
 
 Steps: {"ask": request} and {"ask": [request, ...]} at the same time; {"tell": method, "params": {...}}; {"wait": true} until the call is cancelled;
-{"grow": name}: one capability more; {"end": true}. What comes of the last question is the call's data.
+{"grow": name}: one capability more; {"end": request}: ask, and be gone. What comes of the last question is the call's data.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class App:
                 self.send(id=id, result={"success": False, "cancelled": True, "error": {"code": "CANCELLED", "message": "Stopped."}})
                 return
             elif "end" in step:
-                os._exit(3)
+                self.send(id="q", **step["end"])
+                self.cancelled.wait(0.3)  # long enough to be asked
+                os._exit(0)
         self.send(id=id, result={"success": True, "data": data})
 
     def ask(self, requests: list[Json]) -> list[Json]:
