@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium demo test check format bench hosts conformance docs clean
+.PHONY: help setup chromium demo test check format bench hosts conformance fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -13,6 +13,7 @@ help:
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx), installed from npm'
+	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
 setup: $(STAMP)
@@ -55,6 +56,9 @@ hosts: setup
 
 conformance: setup
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+fixtures: setup
+	$(BIN)/python -m tests.conversations $(ARGS)
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

@@ -128,4 +128,3 @@ def _injected(settings: Settings, page: Callable[[], Page], recorder: Recorder |
         return make_bridge(settings, host, page(), tasks, recorder)
 
     return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern)
-

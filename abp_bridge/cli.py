@@ -125,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     trace = commands.add_parser("trace", help="draw a trace or a fixture as a sequence", description="Draws who said what to whom.")
     trace.add_argument("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
     trace.add_argument("--width", metavar="COLUMNS", type=int, help="how wide to draw (default: as wide as the terminal)")
+    trace.add_argument("--full", action="store_true", help="all that is said, however long")
     trace.add_argument("--json", action="store_true", help="one JSON object a line instead of a drawing")
     trace.set_defaults(run=_trace)
     return parser
@@ -204,4 +205,4 @@ def _replay(options: argparse.Namespace) -> int:
 def _trace(options: argparse.Namespace) -> int:
     from abp_bridge.record.command import show
 
-    return show(options.path, as_json=options.json, width=options.width)
+    return show(options.path, as_json=options.json, width=options.width, full=options.full)

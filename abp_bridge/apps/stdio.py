@@ -39,9 +39,7 @@ class StdioApp:
     renders = False
     settle = 0.002
 
-    def __init__(
-        self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = untapped
-    ) -> None:
+    def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = untapped) -> None:
         self.origin = origin or f"stdio:{program(command)}"
         self._command = command
         self._env = env

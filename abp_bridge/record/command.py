@@ -72,7 +72,7 @@ def save(trace: str, out: str, shows: str) -> int:
     return 0
 
 
-def show(path: str, *, as_json: bool, width: int | None) -> int:
+def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
     """Draw a trace or a fixture. Returns the exit code."""
     from abp_bridge.record.drawing import draw
 
@@ -87,7 +87,7 @@ def show(path: str, *, as_json: bool, width: int | None) -> int:
         if as_json:
             _print("".join(dump({"line": entry.line, "from": entry.sender, "to": entry.to, entry.kind: entry.value}) for entry in recording.entries))
         else:
-            _print("".join(f"{line}\n" for line in draw(recording, columns)))
+            _print("".join(f"{line}\n" for line in draw(recording, columns, full=full)))
     return 0
 
 
@@ -215,4 +215,3 @@ def _print(words: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(words)
         sys.stdout.flush()
-

@@ -19,8 +19,8 @@ NARROWEST = 60
 DETAIL_LINES = 3
 
 
-def draw(recording: Recording, width: int) -> Iterator[str]:
-    """The lines of the drawing, none wider than `width` (of which it needs 60 at least)."""
+def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
+    """The lines of the drawing, none wider than `width` (of which it needs 60 at least). `full` leaves nothing out."""
     width = max(NARROWEST, width)
     yield from _title(recording.head, width)
     right = [party for party in dict.fromkeys(each.party for each in recording.entries if each.party) if party not in (HOST, PERSON)]
@@ -30,7 +30,7 @@ def draw(recording: Recording, width: int) -> Iterator[str]:
         if entry.kind == "event":
             yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
         else:
-            yield from _arrow(entry, half, many=len(right) > 1)
+            yield from _arrow(entry, half, many=len(right) > 1, most=None if full else DETAIL_LINES)
     if recording.unfinished:
         yield "(the last line of the file is cut off)"
 
@@ -46,7 +46,7 @@ def _title(head: Head, width: int) -> Iterator[str]:
     yield ""
 
 
-def _arrow(entry: Entry, half: int, *, many: bool) -> Iterator[str]:
+def _arrow(entry: Entry, half: int, *, many: bool, most: int | None) -> Iterator[str]:
     """One message: an arrow with its name, and under it what it says."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
@@ -55,7 +55,7 @@ def _arrow(entry: Entry, half: int, *, many: bool) -> Iterator[str]:
     title, *more = _cut(who + name, half - 6)
     line = "─" * max(2, half - _columns(title) - 3)
     drawn = f"{title} {line}▶" if to_the_right else f"◀{line} {title}"
-    for words in [drawn, *(f"  {each}" for each in more), *(f"  {each}" for each in _detail(detail, half - 3))]:
+    for words in [drawn, *(f"  {each}" for each in more), *(f"  {each}" for each in _detail(detail, half - 3, most))]:
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
@@ -83,7 +83,9 @@ def _spelled(value: Json) -> str:
 
 
 def _event(value: Mapping[str, Json]) -> str:
-    said = " ".join(f"{name}={each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}" for name, each in value.items() if name != "event")
+    said = " ".join(
+        f"{name}={each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}" for name, each in value.items() if name != "event"
+    )
     return label(f"{value['event']} {said}", 1_000)
 
 
@@ -91,12 +93,12 @@ def _when(entry: Entry) -> str:
     return "" if entry.ms is None else f"{entry.ms} ms "
 
 
-def _detail(words: str, width: int) -> Sequence[str]:
+def _detail(words: str, width: int, most: int | None) -> Sequence[str]:
     lines = _cut(words, width) if words else []
-    if len(lines) <= DETAIL_LINES:
+    if most is None or len(lines) <= most:
         return lines
-    left = sum(len(each) for each in lines[DETAIL_LINES:])
-    return [*lines[:DETAIL_LINES], f"… [{left} more characters]"]
+    left = sum(len(each) for each in lines[most:])
+    return [*lines[:most], f"… [{left} more characters]"]
 
 
 def _wrapped(words: str, width: int, indent: str) -> Iterator[str]:

@@ -177,7 +177,8 @@ def _spelled(result: CallResult) -> dict[str, Json]:
     said: dict[str, Json] = {"success": result.failure is None, "data": result.data, "metadata": dict(result.metadata)}
     if result.failure is not None:
         failure = asdict(result.failure)
-        said["error"] = {name: failure[name] for name in ("code", "message", "retryable", "details")} | {"alternatives": list(failure["alternatives"])}
+        said["error"] = {name: failure[name] for name in ("code", "message", "retryable", "details")} | {
+            "alternatives": list(failure["alternatives"])
+        }
         said["cancelled"] = result.cancelled
     return {name: value for name, value in said.items() if value not in (None, {}, [])}
-

@@ -113,6 +113,8 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
     if _PART.fullmatch(expected) and expected != NUMBER and not expected.startswith(("[cut", "[either")):
         chosen = found.learned.get(expected, known.get(expected))
         if chosen is None and not isinstance(got, (Mapping, list)) and got is not None:
+            if (same := _namesake(expected, got, found.learned)) is not None:
+                found.differences.append(Difference(path, f"one of its own expected, {shown(got)} given, which is {same} already"))
             found.learned[expected] = got
         elif chosen is None or not _same(chosen, got):
             says = "something that the bridge chooses" if chosen is None else f"{shown(chosen)} (as before, for {expected})"
@@ -128,6 +130,12 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
         found.differences.append(Difference(path, _at(expected, got) if len(expected) > LONGEST else _expected(expected, got)))
     else:
         found.learned.update(taught)
+
+
+def _namesake(name: str, value: Json, learned: Known) -> str | None:
+    """What has the same id in one message: ids tell things apart."""
+    word = name.partition(" ")[0]
+    return next((each for each, other in learned.items() if each.partition(" ")[0] == word and _same(value, other)), None)
 
 
 def _at(expected: str, got: str) -> str:

@@ -159,7 +159,11 @@ class Recorder:
         head = Head(
             fixture=False,
             host=_protocol(first.value),
-            run=(self._command, *(word for target in self._settings.apps for word in ("--app", f"stdio:{{{self.app(target)}}}")), *_AGENT[self._command]),
+            run=(
+                self._command,
+                *(word for target in self._settings.apps for word in ("--app", f"stdio:{{{self.app(target)}}}")),
+                *_AGENT[self._command],
+            ),
             env={name: self._redactor.text(value) for name, value in spelled(self._settings).items()},
             apps={self.app(target): self._redactor.text(shown(target)) for target in self._settings.apps},
             bridge=VERSION,

@@ -35,7 +35,10 @@ _SCHEMA = ("type", "oneOf", "anyOf", "enum", "properties")
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s\"'@\\]+@"), rf"\1{SECRET}@"),
     (re.compile(r"(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{8,}"), rf"\1\2{SECRET}"),
-    (re.compile(r"(?i)([?&#](?:[a-z0-9]+[_-])?(?:token|key|secret|password|passwd|pwd|auth|code|sig|signature|session)=)[^&\s\"'#\\]+"), rf"\1{SECRET}"),
+    (
+        re.compile(r"(?i)([?&#](?:[a-z0-9]+[_-])?(?:token|key|secret|password|passwd|pwd|auth|code|sig|signature|session)=)[^&\s\"'#\\]+"),
+        rf"\1{SECRET}",
+    ),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), SECRET),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), SECRET),
 )

@@ -92,9 +92,7 @@ def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:
 
 
 def _without_looking(entries: list[Entry]) -> list[Entry]:
-    looking = [
-        each.value["id"] for each in entries if each.sender == HOST and is_request(each.value) and each.value["method"] in _LOOKING
-    ]
+    looking = [each.value["id"] for each in entries if each.sender == HOST and is_request(each.value) and each.value["method"] in _LOOKING]
     return [
         each
         for each in entries

@@ -14,7 +14,9 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -125,11 +127,17 @@ class _Stage:
 
     async def _follow(self) -> None:
         while True:
-            for entry, value in self._script.next():
-                await self._send(entry, value)
+            # What the fixture says at once is said at once: what comes together may be asked together.
+            for (_, kind), together in groupby(self._script.next(), key=lambda pair: (pair[0].party, pair[0].kind)):
+                said = list(together)
+                if kind == "message" and len(said) > 1:
+                    await self._send(replace(said[0][0], kind="lines"), [value for _, value in said])
+                    continue
+                for entry, value in said:
+                    await self._send(entry, value)
             if self._script.over:
                 return
-            await self._take(self._patience if self._heard else max(self._patience, START), f"nothing came within {self._patience:g} s.")
+            await self._take(self._patience if self._heard else max(self._patience, START), f"nothing came within {self._patience:g} s")
 
     async def _take(self, limit: float, how: str) -> None:
         """The next that the bridge says."""
@@ -140,7 +148,7 @@ class _Stage:
             raise self._script.overdue(how) from None
         self._heard = True
         if kind == "closed" and party == HOST and not self._left:
-            raise self._script.overdue(f"the bridge ended ({await self._farewell()}).")
+            raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
         if kind == "closed" and not self._expects_end(party):
             return
         self._script.heard(party, kind, value)
@@ -202,7 +210,7 @@ class _Stage:
     async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
         try:
             with anyio.fail_after(2 * PAGE):
-                await anyio.to_thread.run_sync(_fill_in, value["open"], value["fill"], value["press"], abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], abandon_on_cancel=True)
         except (OSError, ValueError, TimeoutError, http.client.HTTPException) as problem:
             raise Differs(f"the page could not be filled in: {problem or 'it took too long'}", entry.line) from None
 
@@ -247,6 +255,8 @@ class _Stage:
 
 
 def _line(entry: Entry, value: Json) -> bytes:
+    if entry.kind == "lines":
+        return b"".join(json.dumps(each).encode() + b"\n" for each in value)
     return value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
 
 
@@ -261,7 +271,7 @@ async def _part(stream: SocketStream, line: bytes) -> None:
 # --- the person at the bridge's page -------------------------------------------------------------------------------------------------------
 
 
-def _fill_in(link: str, values: Sequence[Json], press: str) -> None:
+def fill_in(link: str, values: Sequence[Json], press: str) -> None:
     """Open a link as a browser does, fill in the sheet there, and press a button. Raises ValueError, OSError or HTTPException."""
     cookie, address = "", link
     for _ in range(4):
@@ -316,4 +326,3 @@ class _Sheet(HTMLParser):
             self.action = found.get("action") or ""
         elif tag == "input" and found.get("type") == "hidden" and found.get("name"):
             self.hidden.append((str(found["name"]), found.get("value") or ""))
-

@@ -93,7 +93,7 @@ class Script:
         if close:
             return self._differs(entry, close[0].value, match(entry.value, close[0].value, self.known))
         instead = [f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]]
-        return Differs(f"{how} {_name(entry)} was expected", entry.line, instead, expected=entry.value)
+        return Differs(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
 
     def left_over(self) -> Differs | None:
         """What the bridge said that the fixture does not show."""
@@ -143,7 +143,9 @@ class Script:
     def _explain(self, said: _Said) -> None:
         """Raise Differs if `said` can fit nothing that is still to come."""
         if is_response(said.value) and (answered := self._answered.get((said.party, *_id(said.value)))) is not None:
-            words = f"the bridge answered twice: a second response to the {said.party}'s request {said.value.get('id')!r}, which line {answered} answers"
+            words = (
+                f"the bridge answered twice: a second response to the {said.party}'s request {said.value.get('id')!r}, which line {answered} answers"
+            )
             raise Differs(words, answered, [shown(said.value, 400)], got=said.value)
         if self._may_come_later(said):
             return
@@ -211,10 +213,11 @@ def _name(said: Entry | _Said) -> str:
     to = f"to the {said.party}"
     if said.kind == "closed":
         return f"the end of what is said {to}"
+    if said.kind == "raw":
+        return f"a line {to} that is no JSON"
     if is_response(value):
         return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
     if is_request(value):
         return f"the request {value['method']} {to}"
     method = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
     return f"the notification {method} {to}" if method else f"something {to}"
-

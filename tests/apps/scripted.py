@@ -1,6 +1,7 @@
 """An ABP app on a pipe that does what a list says, with each call of its only capability. For fixtures.
 
-Steps: {"ask": request} and {"ask": [request, ...]} at the same time; {"tell": method, "params": {...}}; {"wait": true} until the call is cancelled;
+Steps: {"ask": request} and {"ask": [request, ...]} at the same time, with "aloud": true the call's data has the whole answer;
+{"tell": method, "params": {...}}; {"wait": true} until the call is cancelled;
 {"grow": name}: one capability more; {"end": request}: ask, and be gone. What comes of the last question is the call's data.
 """
 
@@ -27,9 +28,9 @@ class App:
         self.capabilities = [PLAN]
         self.cancelled = threading.Event()
 
-    def send(self, **message: Json) -> None:
+    def send(self, *messages: Json, **message: Json) -> None:
         with self.lock:
-            sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages or (message,)))
             sys.stdout.flush()
 
     def run(self) -> None:
@@ -62,7 +63,8 @@ class App:
                 requests = step["ask"] if isinstance(step["ask"], list) else [step["ask"]]
                 answers = self.ask(requests)
                 data = answers if isinstance(step["ask"], list) else answers[0]
-                data = [self.short(each) for each in data] if isinstance(data, list) else self.short(data)
+                if not step.get("aloud"):
+                    data = [self.short(each) for each in data] if isinstance(data, list) else self.short(data)
             elif "tell" in step:
                 self.send(method=step["tell"], params={**step["params"], **({} if step.get("apart") else {"operationId": operation})})
             elif "grow" in step:
@@ -79,11 +81,9 @@ class App:
         self.send(id=id, result={"success": True, "data": data})
 
     def ask(self, requests: list[Json]) -> list[Json]:
-        ids = []
-        for request in requests:
-            self.serial += 1
-            ids.append(f"q{self.serial}")
-            self.send(id=ids[-1], **request)
+        ids = [f"q{self.serial + number + 1}" for number in range(len(requests))]
+        self.serial += len(requests)
+        self.send(*({"id": id, **request} for id, request in zip(ids, requests, strict=True)))
         with self.answered:
             self.answered.wait_for(lambda: all(each in self.answers for each in ids), 30)
         return [self.answers[each] for each in ids]

@@ -22,7 +22,7 @@ from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
 from abp_bridge.record.reduce import reduce
-from abp_bridge.record.replay import _fill_in
+from abp_bridge.record.replay import fill_in
 from abp_bridge.record.trace import lines, read
 
 Json = Any
@@ -54,7 +54,11 @@ def _input(prompt: str, **schema: Json) -> Json:
 
 
 CITIES = ("Amsterdam", "Berlin", "Copenhagen", "Dublin", "Edinburgh", "Florence", "Geneva", "Helsinki", "Innsbruck", "Kraków", "Lisbon", "Madrid")
-EXTRAS = [{"value": "bike", "label": "A bike"}, {"value": "meal", "label": "A meal"}, {"value": "wifi", "label": "Wi-Fi", "description": "On the train"}]
+EXTRAS = [
+    {"value": "bike", "label": "A bike"},
+    {"value": "meal", "label": "A meal"},
+    {"value": "wifi", "label": "Wi-Fi", "description": "On the train"},
+]
 
 ASKED: dict[Shape, Asked] = {
     Shape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",)),
@@ -67,8 +71,12 @@ ASKED: dict[Shape, Asked] = {
     Shape.CONFIRM_DESTRUCTIVE: Asked(
         _asked("elicitation/confirm", message="Delete all trips?", destructive=True), {"confirmed": True}, ("Delete",), ("true",)
     ),
-    Shape.SELECT_FEW: Asked(_asked("elicitation/select", prompt="Which class?", options=["first", "second"]), {"selected": "second"}, ("second",), ("second",)),
-    Shape.SELECT_MANY: Asked(_asked("elicitation/select", prompt="Where to?", options=list(CITIES)), {"selected": "Lisbon"}, ("Lisbon",), ("Lisbon",)),
+    Shape.SELECT_FEW: Asked(
+        _asked("elicitation/select", prompt="Which class?", options=["first", "second"]), {"selected": "second"}, ("second",), ("second",)
+    ),
+    Shape.SELECT_MANY: Asked(
+        _asked("elicitation/select", prompt="Where to?", options=list(CITIES)), {"selected": "Lisbon"}, ("Lisbon",), ("Lisbon",)
+    ),
     Shape.MULTI_SELECT: Asked(
         _asked("elicitation/select", prompt="What else?", options=EXTRAS, multiple=True),
         {"selected": ["bike", "wifi"]},
@@ -90,7 +98,9 @@ ASKED: dict[Shape, Asked] = {
         _input(
             "Where do you live?",
             type="object",
-            properties={"address": {"type": "object", "properties": {"street": {"type": "string"}, "town": {"type": "string"}}, "required": ["town"]}},
+            properties={
+                "address": {"type": "object", "properties": {"street": {"type": "string"}, "town": {"type": "string"}}, "required": ["town"]}
+            },
             required=["address"],
         ),
         {"address": '{"street": "Old Lane 1", "town": "Delft"}'},
@@ -162,7 +172,7 @@ def _cell(surface: Surface, version: str, shape: Shape) -> Iterator[Case]:
         capabilities = {"elicitation": {}}
     asked = ASKED[shape]
     how = f" ({cell.how})" if cell.how else ""
-    ends = f"is {cell.treatment.value}{how}"
+    ends = f"{cell.treatment.value}{how}"
     yield Case(
         path="/".join(filter(None, (surface.value, version, f"{shape.name.lower().replace('_', '-')}.jsonl"))),
         shows=f"{shape.value} on {surface.value} {version}".strip() + f": {ends}",
@@ -242,7 +252,13 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
         ("cancelled", "A dismissed question is no answer, and no 'no'", [{"ask": CONFIRM}], lambda method, params: cancelled, ""),
         ("timeout", "A question that nobody answers in time is taken down, and the app told", [{"ask": _timed(CONFIRM, 300)}], _never, ""),
         ("declined-preference", "A preference that nobody gives has the app's own default", [{"ask": preferring(classes)}], decline, ""),
-        ("call-cancelled", "A host that gives up a call ends its question, and the app hears of it", [{"ask": CONFIRM}, {"wait": True}], _never, "question"),
+        (
+            "call-cancelled",
+            "A host that gives up a call ends its question, and the app hears of it",
+            [{"ask": CONFIRM}, {"wait": True}],
+            _never,
+            "question",
+        ),
         ("two-at-once", "Two questions at the same time each get their own answer", [{"ask": [few, CONFIRM]}], _both(), ""),
         ("app-ends", "An app that ends while its question is open: the question is taken down, the call fails", [{"end": CONFIRM}], _never, ""),
     ]
@@ -369,7 +385,7 @@ class Bridge:
                 given = case.person(message["method"], message["params"])
                 if isinstance(given, Filled):
                     self.send(id=message["id"], result=given.result)
-                    _fill_in(given.url, given.values, "send")
+                    fill_in(given.url, given.values, "send")
                 elif given is not None:
                     self.send(id=message["id"], result=given)
                 elif case.cancel:
@@ -386,7 +402,9 @@ class Bridge:
 
 def _legacy(bridge: Bridge, case: Case) -> None:
     client = {"name": "fixture", "version": "1"}
-    bridge.answer_all(bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": client}), case, _pass)
+    bridge.answer_all(
+        bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": client}), case, _pass
+    )
     bridge.send(method="notifications/initialized")
     call = bridge.ask("tools/call", {"name": "abp_call", "arguments": {"capability": "plan"}, "_meta": {"progressToken": "p1"}})
 
@@ -428,16 +446,14 @@ def _modern(bridge: Bridge, case: Case) -> None:
             bridge.send(method="notifications/cancelled", params={"requestId": call, "reason": "the person pressed stop"})
             return
         if filled is not None:
-            _fill_in(filled.url, filled.values, "send")
+            fill_in(filled.url, filled.values, "send")
         if not answers:  # the host comes back without an answer
             more.pop("inputResponses")
 
 
 def _acp(bridge: Bridge, case: Case) -> None:
     client = {"name": "fixture", "version": "1"}
-    bridge.answer_all(
-        bridge.ask("initialize", {"protocolVersion": 1, "clientInfo": client, "clientCapabilities": case.capabilities}), case, _pass
-    )
+    bridge.answer_all(bridge.ask("initialize", {"protocolVersion": 1, "clientInfo": client, "clientCapabilities": case.capabilities}), case, _pass)
     session = bridge.answer_all(bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass)["result"]["sessionId"]
     for words in ("/connect", "/plan"):
         prompt = bridge.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]})
