@@ -110,8 +110,8 @@ def _parser() -> argparse.ArgumentParser:
         "replay",
         help="play recorded hosts and apps against a bridge, and compare",
         usage="abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE FIXTURE",
-        description="Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what that says. A folder stands for "
-        "the fixtures in it. Exits with 0 when all pass.",
+        description="Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what that says. A folder stands "
+        "for the fixtures in it. Exits with 0 when all pass.",
     )
     replay.add_argument("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
     replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
@@ -198,7 +198,8 @@ def _replay(options: argparse.Namespace) -> int:
         if len(options.paths) != 2:
             sys.stderr.write("abp-bridge replay: --save needs two names: the trace, and the fixture to make of it\n")
             return 2
-        return save(*options.paths, options.shows)
+        trace, fixture = options.paths
+        return save(trace, fixture, options.shows)
     return replay(options.paths, bridge=options.bridge, as_json=options.json, patience=options.patience, jobs=options.jobs)
 
 

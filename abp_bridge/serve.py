@@ -56,7 +56,7 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
 class _Door:
     """Lets the first message decide who is there: an ACP client's `initialize` has a whole number for a version, an MCP host's has words."""
 
-    def __init__(self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None) -> None:
+    def __init__(self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None = None) -> None:
         self.link: Link
         self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
         self._withdraw = withdraw

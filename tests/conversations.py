@@ -194,11 +194,11 @@ def _person(asked: Asked) -> Person:
         if method == "sampling/createMessage":
             return {"role": "assistant", "content": {"type": "text", "text": "Have a good journey!"}, "model": "a-model"}
         if method == "session/request_permission":
-            shown = {option["name"]: option["optionId"] for option in params["options"]}
-            name = left.pop(0) if left[0] in shown else next((each for each in shown if each.startswith(left[0])), "More …")
-            if name != "More …" and left and name.startswith(left[0]):
-                left.pop(0)
-            return {"outcome": {"outcome": "selected", "optionId": shown[name]}}
+            shown = {option["name"].lstrip("☐☑ "): option["optionId"] for option in params["options"]}
+            wanted = next((name for name in shown if name.startswith(left[0])), None)
+            if wanted is not None:
+                del left[0]
+            return {"outcome": {"outcome": "selected", "optionId": shown[wanted or "More …"]}}
         if params.get("mode") == "url":
             return Filled({"action": "accept"}, params["url"], asked.page)
         properties = params["requestedSchema"]["properties"]
@@ -351,7 +351,8 @@ class Bridge:
         command = [sys.executable, "-m", "abp_bridge", "serve", "--app", app, "--record", trace, *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=folder)
         self.said: queue.Queue[Json] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.serial = 0
 
     def _read(self) -> None:
@@ -398,6 +399,15 @@ class Bridge:
         if self.process.poll() is None:
             self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0
+
+    def close(self) -> None:
+        """However it went, nothing is left of it."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
 
 
 def _legacy(bridge: Bridge, case: Case) -> None:
@@ -480,7 +490,7 @@ def make(case: Case) -> str:
             _HOSTS[case.protocol](bridge, case)
             bridge.end()
         finally:
-            bridge.process.kill()
+            bridge.close()
         fixture = reduce(read(Path(trace).read_text())[-1], case.shows)
         head = replace(fixture.head, proves=(case.proves,), files=case.files, run=(*fixture.head.run, *case.arguments))
         return "".join(lines(replace(fixture, head=head)))

@@ -102,7 +102,7 @@ def _command(bridge: str | None) -> list[str]:
     if found is None:
         raise Unusable(f"--bridge: there is no program {words[0] if words else ''!r}")
     # It runs in a folder of its own.
-    return [os.path.abspath(found), *(os.path.abspath(word) if os.path.exists(word) else word for word in words[1:])]
+    return [os.path.abspath(found), *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:])]
 
 
 def _files(paths: Sequence[str]) -> list[str]:

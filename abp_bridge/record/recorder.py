@@ -1,7 +1,7 @@
-"""Writes a trace: `serve --record FILE`. Hears what passes on the bridge's connections and what happens to its questions, and writes it down, redacted.
+"""Writes a trace: `serve --record FILE`. Hears what passes on the bridge's connections and what happens to its questions, and writes it down.
 
 It never holds up a session and never ends one: a file that cannot be written ends the recording, with a line on stderr. Nothing is written, and no
-file made, before the first message.
+file made, before the first message. What must not be written, `redact` says.
 """
 
 from __future__ import annotations

@@ -76,13 +76,13 @@ def _proven(recording: Recording, events: Sequence[Mapping[str, Json]]) -> tuple
 
 def _without_goodbye(entries: list[Entry]) -> list[Entry]:
     """Not the end of it all: whoever replays says goodbye himself."""
-    last = max((place for place, each in enumerate(entries) if each.kind != "closed" and HOST == each.party), default=-1)
+    last = max((place for place, each in enumerate(entries) if each.kind != "closed" and each.party == HOST), default=-1)
     after = [each for each in entries[last + 1 :] if each.kind != "closed"]
     ended = next((place for place, each in enumerate(entries) if each.kind == "closed" and each.sender == HOST), len(entries))
     if ended < last:
         return [each for each in entries if not (each.kind == "closed" and each.sender == BRIDGE)]
     kept = entries[: last + 1] + [each for each in after if not _is_goodbye(each, after) and entries.index(each) < ended]
-    return [each for each in kept if not (each.kind == "closed" and HOST == each.party)]
+    return [each for each in kept if not (each.kind == "closed" and each.party == HOST)]
 
 
 def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:

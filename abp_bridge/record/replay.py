@@ -26,8 +26,8 @@ from anyio.abc import SocketStream, TaskGroup
 
 from abp_bridge.core.jsontext import parse
 from abp_bridge.record import player
-from abp_bridge.record.reduce import program
 from abp_bridge.record.redact import placed
+from abp_bridge.record.reduce import program
 from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.trace import HOST, PERSON, Entry, Recording, is_request
 from abp_bridge.wire.process import Child, spawn

@@ -36,9 +36,9 @@ class TraceError(Exception):
 class Head:
     """What a recording is of.
 
-    `shows` says it in words, and `proves` names cells of the matrix: surface, version and shape. `host` is the protocol the host speaks. `run` are the
-    bridge's arguments, with `{app}` and `{agent}` where a stand-in goes; `env` its settings; `files` what lies in its folder. `apps` says what each
-    app really was, where that is known.
+    `shows` says it in words, and `proves` names cells of the matrix: surface, version and shape. `host` is the protocol that the host speaks. `run`
+    are the bridge's arguments, with `{app}` and `{agent}` where a stand-in goes; `env` its settings; `files` what lies in its folder. `apps` says
+    what each app really was, where that is known.
     """
 
     fixture: bool = True
