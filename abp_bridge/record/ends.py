@@ -5,6 +5,7 @@ What passes is written down as the same messages that an app on a pipe would hav
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.hosts.contract import Page, Reply, Sheet
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.redact import blank
 from abp_bridge.record.trace import BRIDGE, PERSON, Entry
@@ -82,7 +84,10 @@ class RecordedApp:
     def _ask(self, method: str, params: Mapping[str, Json]) -> str:
         self._serial += 1
         id = f"abp-{self._serial}"
-        self._recorder.message(BRIDGE, self._party, {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)})
+        message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+        if method == "initialize":  # it can be read as an envelope too, as on a pipe
+            message |= to_envelope(message, time.time())
+        self._recorder.message(BRIDGE, self._party, message)
         return id
 
     def _reply(self, id: str, result: Json) -> None:

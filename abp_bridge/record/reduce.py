@@ -196,7 +196,7 @@ class _Named:
 
 def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
     """How the bridge calls an app, and how it will call the app's stand-in. A short name may mean the app's id too, which stays what it is."""
-    called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo")
+    called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
     instead = stand_in(party)
     return re.compile(rf"(?<![\w./:-]){re.escape(called)}(?![\w/-]|\.\w)"), instead if ":" in called else f"[either {called}|{instead}]"
 
