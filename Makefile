@@ -13,6 +13,7 @@ help:
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx), installed from npm'
+	@echo 'make docs               docs/capabilities.md, printed from the matrix'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
@@ -43,6 +44,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
+	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -56,6 +59,9 @@ hosts: setup
 
 conformance: setup
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+docs: setup
+	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 
 fixtures: setup
 	$(BIN)/python -m tests.conversations $(ARGS)

@@ -106,6 +106,16 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     demo.set_defaults(run=_demo)
 
+    matrix = commands.add_parser(
+        "matrix",
+        help="what becomes of each shape of question on each surface",
+        description="Prints the table that the bridge routes by.",
+    )
+    matrix.add_argument("--format", dest="style", choices=("table", "markdown", "json"), default="table", help="for people, for docs, for programs")
+    matrix.add_argument("--host", metavar="NAME", help="as this host has it, by its profile: zed, acpx, goose-cli, codex-mcp-client ...")
+    matrix.add_argument("--fixture", metavar="FOLDER", nargs="?", const="fixtures", help="name the fixture that proves each cell (in ./fixtures)")
+    matrix.set_defaults(run=_matrix)
+
     replay = commands.add_parser(
         "replay",
         help="play recorded hosts and apps against a bridge, and compare",
@@ -189,6 +199,12 @@ def _demo(options: argparse.Namespace) -> int:
     from abp_bridge.demo import run
 
     return run(browser=options.browser, answers=options.answers, as_json=options.json)
+
+
+def _matrix(options: argparse.Namespace) -> int:
+    from abp_bridge.capabilities import run
+
+    return run(style=options.style, host=options.host, fixtures=options.fixture)
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -138,6 +138,7 @@ class Case:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cancel: str = ""  # the host gives up when it has seen this method
+    client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
 
 # --- the cases ------------------------------------------------------------------------------------------------------------------------------
@@ -152,6 +153,7 @@ def cases() -> Iterator[Case]:
     for protocol, version in (("mcp", "2025-06-18"), ("mcp", "2025-11-25"), ("modern", "2026-07-28"), ("acp", "1")):
         yield from _outcomes(protocol, version)
         yield from _told(protocol, version)
+    yield from _hosts()
 
 
 # surface -> (protocol, what a host declares to have this one)
@@ -176,7 +178,7 @@ def _cell(surface: Surface, version: str, shape: Shape) -> Iterator[Case]:
     how = f" ({cell.how})" if cell.how else ""
     ends = f"{cell.treatment.value}{how}"
     yield Case(
-        path="/".join(filter(None, (surface.value, version, f"{shape.name.lower().replace('_', '-')}.jsonl"))),
+        path="/".join(filter(None, (surface.value, version, _file(shape)))),
         shows=f"{shape.value} on {surface.value} {version}".strip() + f": {ends}",
         proves={"surface": surface.value, "version": version, "shape": shape.value},
         protocol="modern" if version == "2026-07-28" else protocol,
@@ -197,6 +199,10 @@ def _person(asked: Asked) -> Person:
             return {"role": "assistant", "content": {"type": "text", "text": "Have a good journey!"}, "model": "a-model"}
         if method == "session/request_permission":
             shown = {option["name"].lstrip("☐☑ "): option["optionId"] for option in params["options"]}
+            if len(shown) <= 2 and left and left[0] not in shown:  # a yes or no about one of the options
+                about = params["toolCall"]["title"].rpartition("— ")[2].lstrip("☐☑ ")
+                kind = "allow_once" if about.startswith(asked.buttons) else "reject_once"
+                return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["kind"] == kind)}}
             wanted = next((name for name in shown if name.startswith(left[0])), None)
             if wanted is not None:
                 del left[0]
@@ -336,6 +342,92 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         )
 
 
+# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). Zed's is by its documentation.
+_FORM_AND_URL: Json = {"form": {}, "url": {}}
+_FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
+    (
+        "codex",
+        "mcp",
+        "2025-06-18",
+        {"name": "codex-mcp-client", "title": "Codex", "version": "0.169.0"},
+        {"experimental": {"codex/auth-change": {}}, "elicitation": _FORM_AND_URL},
+    ),
+    ("goose", "modern", "2026-07-28", {"name": "goose-cli", "version": "1.52.0"}, {"extensions": {}, "roots": {}, "sampling": {}, "elicitation": {}}),
+    (
+        "claude-code",
+        "modern",
+        "2026-07-28",
+        {"name": "claude-code", "title": "Claude Code", "version": "2.1.316"},
+        {"roots": {"listChanged": True}, "elicitation": _FORM_AND_URL},
+    ),
+    ("acpx", "acp", "1", {"name": "acpx", "version": "0.19.1"}, _FILES),
+    ("zed", "acp", "1", {"name": "zed", "version": "1.0.0"}, _FILES),
+)
+_HOSTED = (Shape.NUMBER, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_MANY, Shape.MULTI_SELECT, Shape.SECRET)
+
+
+def _hosts() -> Iterator[Case]:
+    """Real hosts: what becomes of a question there, and the answers of theirs that are no person's."""
+    for name, protocol, version, client, capabilities in HOSTS:
+        for shape in _HOSTED:
+            yield _hosted(
+                f"{name}/{_file(shape)}", f"{shape.value} in {name}", name, protocol, version, client, capabilities, _person(ASKED[shape]), shape
+            )
+    codex, acpx = HOSTS[0], HOSTS[3]
+    empty: Json = {"action": "accept", "content": {}}
+    yield _hosted(
+        "codex/accepts-nothing.jsonl",
+        "Codex's terminal accepts a form that it cannot show, with nothing in it: it is asked again, and then no answer is made up",
+        *codex,
+        lambda method, params: empty,
+        Shape.NUMBER,
+    )
+    yield replace(
+        _hosted(
+            "codex/declines-by-itself.jsonl",
+            "codex exec declines at once, without a person: the app is told who answered",
+            *codex,
+            lambda method, params: {"action": "decline"},
+            Shape.CONFIRM,
+        ),
+        env={"ABP_PERSON_FLOOR": "60000"},
+    )
+    yield replace(
+        _hosted(
+            "acpx/approves-by-itself.jsonl",
+            "acpx --approve-all allows at once: what cannot be undone is not confirmed by a policy",
+            *acpx,
+            _approve,
+            Shape.CONFIRM_DESTRUCTIVE,
+        ),
+        env={"ABP_PERSON_FLOOR": "60000"},
+    )
+
+
+def _approve(method: str, params: Json) -> Any:
+    """The first option that allows."""
+    return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")}}
+
+
+def _hosted(path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: Shape) -> Case:
+    return Case(
+        path=f"hosts/{path}",
+        shows=shows,
+        proves={"host": f"{name} {client['version']}", "shape": shape.value},
+        protocol=protocol,
+        version=version,
+        capabilities=capabilities,
+        steps=[{"ask": ASKED[shape].request}],
+        person=person,
+        client=client,
+    )
+
+
+def _file(shape: Shape) -> str:
+    return f"{shape.name.lower().replace('_', '-')}.jsonl"
+
+
 # --- hosts ----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -413,9 +505,8 @@ class Bridge:
 
 
 def _legacy(bridge: Bridge, case: Case) -> None:
-    client = {"name": "fixture", "version": "1"}
     bridge.answer_all(
-        bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": client}), case, _pass
+        bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": dict(case.client)}), case, _pass
     )
     bridge.send(method="notifications/initialized")
     call = bridge.ask("tools/call", {"name": "abp_call", "arguments": {"capability": "plan"}, "_meta": {"progressToken": "p1"}})
@@ -429,6 +520,8 @@ def _legacy(bridge: Bridge, case: Case) -> None:
 
 def _modern(bridge: Bridge, case: Case) -> None:
     meta = {f"{META}protocolVersion": case.version, f"{META}clientCapabilities": case.capabilities, f"{META}logLevel": "info", "progressToken": "p1"}
+    if case.client["name"] != "fixture":
+        meta[f"{META}clientInfo"] = dict(case.client)
     params: Json = {"_meta": meta, "name": "abp_call", "arguments": {"capability": "plan"}}
     more: Json = {}
     while True:
@@ -459,8 +552,9 @@ def _modern(bridge: Bridge, case: Case) -> None:
 
 
 def _acp(bridge: Bridge, case: Case) -> None:
-    client = {"name": "fixture", "version": "1"}
-    bridge.answer_all(bridge.ask("initialize", {"protocolVersion": 1, "clientInfo": client, "clientCapabilities": case.capabilities}), case, _pass)
+    bridge.answer_all(
+        bridge.ask("initialize", {"protocolVersion": 1, "clientInfo": dict(case.client), "clientCapabilities": case.capabilities}), case, _pass
+    )
     session = bridge.answer_all(bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass)["result"]["sessionId"]
     for words in ("/connect", "/plan"):
         prompt = bridge.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import ASKED, FIXTURES, LATER, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
+from conversations import ASKED, CITIES, FIXTURES, LATER, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
 from harness import PATIENCE, RawHost
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, route
@@ -33,6 +33,11 @@ PROGRESS = FIXTURES / "mcp" / "2025-11-25" / "progress.jsonl"
 
 def run(*arguments: str, timeout: float = 4 * PATIENCE) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "abp_bridge", *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def run_at(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "abp_bridge", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=4 * PATIENCE, check=False, cwd=folder)
 
 
 def broken(fault: str) -> str:
@@ -73,6 +78,37 @@ def test_each_cell_has_a_fixture_that_shows_what_the_matrix_says(surface: Surfac
 
 def test_each_fixture_has_the_conversation_that_makes_it() -> None:
     assert {str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl")} == {case.path for case in cases()}
+
+
+# host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
+TWELVE = {
+    "codex": ("elicitation/create", 1),
+    "zed": ("session/request_permission", 4),
+    "acpx": ("session/request_permission", 11),
+}
+
+
+@pytest.mark.parametrize("host", TWELVE)
+def test_twelve_options_are_all_there_in_every_host(host: str) -> None:
+    method, steps = TWELVE[host]
+    (fixture,) = read((FIXTURES / "hosts" / host / "select-many.jsonl").read_text())
+    asked = [entry.value for entry in fixture.entries if entry.to == "host" and entry.value.get("method") == method]
+    assert len(asked) == steps
+    assert all(city in json.dumps(asked[0], ensure_ascii=False) for city in CITIES)
+    assert any(entry.value.get("result", {}).get("data") == {"selected": "Lisbon"} for entry in fixture.entries if entry.to == "app")
+
+
+def test_the_matrix_in_the_docs_is_the_one_that_is_routed_by() -> None:
+    printed = run_at(FIXTURES.parent, "matrix", "--format", "markdown", "--fixture")
+    assert printed.stdout == (FIXTURES.parent / "docs" / "capabilities.md").read_text(), "make docs"
+
+
+def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
+    assert "options are asked one by one" in run("matrix", "--host", "acpx").stdout
+    cells = json.loads(run("matrix", "--format", "json", "--host", "codex-mcp-client").stdout)
+    assert {cell["how"] for cell in cells if (cell["surface"], cell["shape"]) == ("mcp-form", "number")} == {"as text"}
+    unknown = run("matrix", "--host", "nobody")
+    assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)
 
 
 # --- what a replay finds ----------------------------------------------------------------------------------------------------------------------
