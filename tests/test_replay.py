@@ -19,10 +19,12 @@ from harness import PATIENCE, RawHost
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, route
 from abp_bridge.record.pattern import fill, match
+from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.redact import Redactor
 from abp_bridge.record.reduce import reduce
 from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.trace import Entry, TraceError, read
+from abp_bridge.settings import Settings
 
 Json = Any
 
@@ -286,6 +288,47 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     assert "[secret]" in text
     assert "[env SOME_API_KEY]" in text
     assert run("replay", str(tmp_path / "fixture.jsonl")).stdout.endswith("1 passed, 0 failed\n")
+
+
+def heard(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
+    """What a recorder writes of these messages."""
+    recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
+    for sender, to, message in passed:
+        recorder.message(sender, to, message)
+    return (tmp_path / "trace").read_text()
+
+
+def test_a_secret_in_an_envelope_is_one_too(tmp_path: Path) -> None:
+    request = {"method": "elicitation/input", "params": {"prompt": "Your PIN?", "schema": {"type": "integer"}}}
+    text = heard(
+        tmp_path,
+        ("app", "bridge", {"type": "elicitation/request", "id": "q1", "payload": request}),
+        ("bridge", "app", {"type": "elicitation/response", "id": "q1", "timestamp": 1, "payload": {"success": True, "data": {"value": 271828}}}),
+        ("app", "bridge", {"type": "notification", "payload": {"event": "x", "data": {"typed": 271828, "words": "PIN 271828 taken"}}}),
+    )
+    assert "271828" not in text
+    assert '"data": {"value": "[secret]"}' in text
+
+
+def test_what_an_agent_asks_for_in_a_form_can_be_secret(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"user": {"type": "string"}, "password": {"type": "string"}}, "required": ["user", "password"]}
+    form = {"method": "elicitation/create", "params": {"mode": "form", "message": "Log in", "requestedSchema": schema}}
+    answer = {"action": "accept", "content": {"user": "annabel", "password": "hunter2hunter2"}}
+    text = heard(
+        tmp_path,
+        ("agent", "bridge", {"jsonrpc": "2.0", "id": 1, **form}),
+        ("bridge", "host", {"jsonrpc": "2.0", "id": "abp-1", **form}),
+        ("host", "bridge", {"jsonrpc": "2.0", "id": "abp-1", "result": answer}),
+        ("bridge", "agent", {"jsonrpc": "2.0", "id": 1, "result": answer}),
+        ("agent", "bridge", {"jsonrpc": "2.0", "method": "x", "params": {"said": "annabel typed hunter2hunter2"}}),
+    )
+    assert "hunter2" not in text
+    assert "annabel typed [secret]" in text, "what is no secret stays"
+
+
+def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+    text = heard(tmp_path, ("app", "bridge", {"id": 1, "result": {"content": "x" * 1_000_000}}))
+    assert '"content": "[cut 1000000 characters]"' in text
 
 
 def test_a_recording_is_its_owners_and_begins_with_the_first_message(tmp_path: Path) -> None:

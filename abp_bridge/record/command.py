@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ async def _play(path: str, recording: Recording, bridge: Sequence[str], patience
         await play(fixture, bridge, patience=patience)
     except Differs as found:
         problem = found
-    return Played(path, replace(fixture.head), time.monotonic() - began, problem)
+    return Played(path, fixture.head, time.monotonic() - began, problem)
 
 
 def _say(played: Played, as_json: bool) -> None:

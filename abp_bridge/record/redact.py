@@ -22,6 +22,7 @@ SECRET = "[secret]"  # noqa: S105
 MAX_SECRETS = 1_000
 MAX_TEXT = 64 * 1024
 SHORT = 4  # a secret of fewer characters is only replaced where it stands alone
+WORD = 6  # what stands under a telling name, with fewer characters, may be anybody's word elsewhere
 LONG_SETTING = 8  # an environment value of fewer characters is anybody's
 
 # Names under which secrets stand, whoever wrote them.
@@ -73,9 +74,9 @@ class Redactor:
 
     def clean(self, value: Json) -> Json:
         """`value` as it may be written down. Raises Full."""
-        for name, secret in _telltales(value):
-            if secret not in ("", SECRET):
-                self.learn(secret if name else [])
+        for secret in _telltales(value):
+            if len(secret) >= WORD and secret != SECRET:
+                self.learn(secret)
         return self._cleaned(value)
 
     def _cleaned(self, value: Json) -> Json:
@@ -166,15 +167,15 @@ def _leaves(value: Json) -> Iterator[str | int | float]:
         yield value
 
 
-def _telltales(value: Json) -> Iterator[tuple[str, str]]:
-    """(name, text) for each text that stands under a name such as `password`, and for the defaults of such fields in schemas."""
+def _telltales(value: Json) -> Iterator[str]:
+    """Each text that stands under a name such as `password`, and the defaults of such fields in schemas."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             told = bool(_TELLTALE.search(str(name)))
             if told and isinstance(each, str):
-                yield str(name), each
+                yield each
             elif told and isinstance(each, Mapping) and any(word in each for word in _SCHEMA):
-                yield from ((str(name), str(leaf)) for word in ("default", "const", "examples") for leaf in _leaves(each.get(word)))
+                yield from (str(leaf) for word in ("default", "const", "examples") for leaf in _leaves(each.get(word)))
             yield from _telltales(each)
     elif isinstance(value, (list, tuple)):
         for each in value:
