@@ -26,11 +26,14 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
     right = [party for party in dict.fromkeys(each.party for each in recording.entries if each.party) if party not in (HOST, PERSON)]
     half = (width - 3) // 2
     yield f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{max(0, width - half - len(BRIDGE) - 2)}}".rstrip()
+    asked: dict[tuple[str, bool, str], str] = {}  # what a response answers: (party, whether the bridge asked, id) -> the method
     for entry in recording.entries:
+        if is_request(entry.value) and entry.kind == "message":
+            asked[(entry.party, entry.ours, str(entry.value["id"]))] = str(entry.value["method"])
         if entry.kind == "event":
             yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
         else:
-            yield from _arrow(entry, half, many=len(right) > 1, most=None if full else DETAIL_LINES)
+            yield from _arrow(entry, asked, half, many=len(right) > 1, most=None if full else DETAIL_LINES)
     if recording.unfinished:
         yield "(the last line of the file is cut off)"
 
@@ -46,11 +49,11 @@ def _title(head: Head, width: int) -> Iterator[str]:
     yield ""
 
 
-def _arrow(entry: Entry, half: int, *, many: bool, most: int | None) -> Iterator[str]:
+def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], str], half: int, *, many: bool, most: int | None) -> Iterator[str]:
     """One message: an arrow with its name, and under it what it says."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
-    name, detail = _name(entry)
+    name, detail = _name(entry, asked)
     to_the_right = entry.ours != left
     title, *more = _cut(who + name, half - 6)
     line = "─" * max(2, half - _columns(title) - 3)
@@ -59,7 +62,7 @@ def _arrow(entry: Entry, half: int, *, many: bool, most: int | None) -> Iterator
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
-def _name(entry: Entry) -> tuple[str, str]:
+def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], str]) -> tuple[str, str]:
     """(what it is, what it says)."""
     value = entry.value
     if entry.kind == "closed":
@@ -70,7 +73,9 @@ def _name(entry: Entry) -> tuple[str, str]:
         return f"fills in the page, {value['press']}", _spelled(value["fill"])
     if is_response(value):
         failed = "error" in value
-        return f"{'error' if failed else 'result'} of {label(value.get('id'), 40)}", _spelled(value["error" if failed else "result"])
+        method = asked.get((entry.party, not entry.ours, str(value.get("id"))), "")
+        words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
+        return f"{'error' if failed else 'result'} of {words}", _spelled(value["error" if failed else "result"])
     method = label(value.get("method", value.get("type", "?")) if isinstance(value, Mapping) else "?", 80)
     if not isinstance(value, Mapping):
         return method, _spelled(value)
