@@ -33,7 +33,7 @@ def reduce(recording: Recording, shows: str = "") -> Recording:
     """The fixture of a recording; one that is a fixture already stays what it is."""
     if recording.head.fixture:
         return recording
-    entries = _without_looking(_without_goodbye([each for each in recording.entries if each.kind != "event"]))
+    entries = _without_looking(_without_goodbye(_without_echoes([each for each in recording.entries if each.kind != "event"])))
     named = _Named(recording.head.apps)
     kept = tuple(named.entry(entry) for entry in entries)
     return Recording(_head(recording, shows), kept)
@@ -83,6 +83,20 @@ def _without_goodbye(entries: list[Entry]) -> list[Entry]:
         return [each for each in entries if not (each.kind == "closed" and each.sender == BRIDGE)]
     kept = entries[: last + 1] + [each for each in after if not _is_goodbye(each, after) and entries.index(each) < ended]
     return [each for each in kept if not (each.kind == "closed" and each.party == HOST)]
+
+
+def _without_echoes(entries: list[Entry]) -> list[Entry]:
+    """Not that the bridge ends what it says to somebody who has ended already."""
+    gone: set[str] = set()
+    kept: list[Entry] = []
+    for each in entries:
+        if each.kind == "closed" and not each.ours:
+            gone.add(each.party)
+        elif each.ours and each.kind == "message":
+            gone.discard(each.party)  # it has started again
+        if not (each.kind == "closed" and each.ours and each.party in gone):
+            kept.append(each)
+    return kept
 
 
 def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:

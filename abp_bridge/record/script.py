@@ -16,6 +16,7 @@ from abp_bridge.record.trace import Entry, is_request, is_response
 Json = Any
 
 ORDERED = ("notifications/progress", "session/update")
+FREE = ("available_commands_update", "notice", "current_mode_update", "usage_update", "session_info_update")  # updates about nothing that goes on
 
 
 class Differs(Exception):
@@ -204,7 +205,12 @@ def _commute(one: Json, other: Json) -> bool:
     if len(kinds) == 1 and kinds <= {"request", "response"}:
         return True
     told = [each for each in (one, other) if _about(each)[0] == "notification"]
-    return bool(told) and any(each.get("method") not in ORDERED for each in told)
+    return any(each.get("method") not in ORDERED or _is_free(each.get("params")) for each in told)
+
+
+def _is_free(params: Json) -> bool:
+    update = params.get("update") if isinstance(params, Mapping) else None
+    return isinstance(update, Mapping) and update.get("sessionUpdate") in FREE
 
 
 def _name(said: Entry | _Said) -> str:
