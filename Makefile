@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium tmux demo test check format bench hosts conformance docs clean
+.PHONY: help setup chromium tmux demo test check format bench hosts conformance fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -12,8 +12,9 @@ help:
 	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
-	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and OpenCode's SDK, installed from npm'
-	@echo 'make docs               the pictures of docs/page.md anew, from a real Chromium'
+	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
+	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, and docs/capabilities.md, from the matrix'
+	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
 setup: $(STAMP)
@@ -50,6 +51,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
+	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -66,6 +69,10 @@ conformance: setup
 
 docs: setup chromium
 	$(BIN)/python tests/screenshots.py docs/page
+	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
+
+fixtures: setup
+	$(BIN)/python -m tests.conversations $(ARGS)
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

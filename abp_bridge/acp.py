@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
+from abp_bridge.core.event import unobserved
 from abp_bridge.core.text import label
-from abp_bridge.serve import watch
+from abp_bridge.serve import make_bridge, own_page, recording, watch
 from abp_bridge.settings import Settings
 from abp_bridge.wire.process import Child, spawn
 from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
+from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.hosts.acp.injected import Injected
     from abp_bridge.hosts.contract import Desk, Host
-    from abp_bridge.hosts.page import Loopback
+    from abp_bridge.record.recorder import Recorder
+    from abp_bridge.surfaces import Place
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
@@ -41,11 +44,12 @@ async def _serve(settings: Settings, command: Sequence[str], source: Source, sin
         with serving:
             async with anyio.create_task_group() as tasks:
                 # Side by side, so that the apps and the agent end together.
-                page = cache(lambda: _page(tasks))
-                injected = _injected(settings, page) if settings.apps else None
+                recorder = recording(settings, "acp")
+                page = cache(lambda: own_page(tasks, recorder))
+                injected = _injected(settings, page, recorder) if settings.apps else None
                 if injected is not None:
                     tasks.start_soon(injected.run)
-                code = await _behind(settings, command, (source, sink), injected=injected, page=page, tasks=tasks)
+                code = await _behind(settings, command, (source, sink), injected=injected, page=page, tasks=tasks, recorder=recorder)
         signals.cancel_scope.cancel()
     return code
 
@@ -56,8 +60,9 @@ async def _behind(
     editor: tuple[Source, Sink],
     *,
     injected: Injected | None,
-    page: Callable[[], Loopback],
+    page: Callable[[], Place],
     tasks: TaskGroup,
+    recorder: Recorder | None,
 ) -> int:
     """Run the agent and carry the lines. Cancels `tasks` when they have ended."""
     aloud = Stderr()
@@ -66,12 +71,13 @@ async def _behind(
         async with spawn(command, overhear=aloud.say) as agent:
             from abp_bridge.hosts.acp.proxy import Proxy  # while the agent starts
 
+            from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
             proxy = Proxy(
-                editor,
-                (agent.source, agent.sink),
+                (cast(Source, from_editor), to_editor),
+                (untapped if recorder is None else recorder.tap("agent"))(agent.source, agent.sink),
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 command=label(os.path.basename(command[0])) or "the agent",
-                asking=lambda host: _asking(settings, host, page()),
+                asking=lambda host: _asking(settings, host, page(), recorder),
                 page=page(),
                 injected=injected,
             )
@@ -108,32 +114,18 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 # What is heavy loads when it is first needed.
 
 
-def _page(tasks: TaskGroup) -> Loopback:
-    from abp_bridge.hosts.page import Loopback
-
-    return Loopback(tasks)
-
-
-def _asking(settings: Settings, host: Host, page: Loopback) -> Asking:
+def _asking(settings: Settings, host: Host, page: Place, recorder: Recorder | None) -> Asking:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.surfaces import resolve
 
-    return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor)
+    observe = unobserved if recorder is None else recorder.observe
+    return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
 
 
-def _injected(settings: Settings, page: Callable[[], Loopback]) -> Injected:
+def _injected(settings: Settings, page: Callable[[], Place], recorder: Recorder | None) -> Injected:
     from abp_bridge.hosts.acp.injected import Injected
 
     def begin(host: Host, tasks: TaskGroup) -> Desk:
-        return _bridge(settings, host, page(), tasks)
+        return make_bridge(settings, host, page(), tasks, recorder)
 
     return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern, ask_model=settings.ask_model)
-
-
-def _bridge(settings: Settings, host: Host, page: Loopback, tasks: TaskGroup) -> Desk:
-    from abp_bridge.apps.targets import make_app
-    from abp_bridge.bridge import Bridge
-    from abp_bridge.surfaces import resolve
-
-    providers = resolve(settings, host, page)
-    return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)

@@ -62,7 +62,7 @@ Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined,
 2 when there is no such question. docs/asking.md says more.
 """
 
-_APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless")
+_APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless", "record")
 _HERE_OPTIONS = ("tty", "answers", "roots", "question_timeout")
 _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model", "roots")
 
@@ -130,6 +130,39 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     _add_ask(commands)
+
+    matrix = commands.add_parser(
+        "matrix",
+        help="what becomes of each shape of question on each surface",
+        description="Prints the table that the bridge routes by.",
+    )
+    matrix.add_argument("--format", dest="style", choices=("table", "markdown", "json"), default="table", help="for people, for docs, for programs")
+    matrix.add_argument("--host", metavar="NAME", help="as this host has it, by its profile: zed, acpx, goose-cli, codex-mcp-client ...")
+    matrix.add_argument("--fixture", metavar="FOLDER", nargs="?", const="fixtures", help="name the fixture that proves each cell (in ./fixtures)")
+    matrix.set_defaults(run=_matrix)
+
+    replay = commands.add_parser(
+        "replay",
+        help="play recorded hosts and apps against a bridge, and compare",
+        usage="abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE FIXTURE",
+        description="Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what that says. A folder stands "
+        "for the fixtures in it. Exits with 0 when all pass.",
+    )
+    replay.add_argument("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
+    replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
+    replay.add_argument("--save", action="store_true", help="make a fixture of a trace of 'serve --record', and play nothing")
+    replay.add_argument("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
+    replay.add_argument("--patience", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the bridge's next line (default: 10)")
+    replay.add_argument("--jobs", metavar="N", type=int, default=0, help="how many to play at once (default: two for each processor)")
+    replay.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
+    replay.set_defaults(run=_replay)
+
+    trace = commands.add_parser("trace", help="draw a trace or a fixture as a sequence", description="Draws who said what to whom.")
+    trace.add_argument("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
+    trace.add_argument("--width", metavar="COLUMNS", type=int, help="how wide to draw (default: as wide as the terminal)")
+    trace.add_argument("--full", action="store_true", help="all that is said, however long")
+    trace.add_argument("--json", action="store_true", help="one JSON object a line instead of a drawing")
+    trace.set_defaults(run=_trace)
     return parser
 
 
@@ -163,6 +196,7 @@ def _add_app_options(command: argparse.ArgumentParser) -> None:
     )
     option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
     option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
+    option("--record", metavar="FILE", help="write down what is said on both sides, without secrets; see it with 'abp-bridge trace FILE'")
     asking = command.add_argument_group("who is asked, besides the host").add_argument
     asking(
         "--page",
@@ -263,3 +297,27 @@ def _demo(options: argparse.Namespace) -> int:
     from abp_bridge.demo import run
 
     return run(browser=options.browser, answers=options.answers, as_json=options.json)
+
+
+def _matrix(options: argparse.Namespace) -> int:
+    from abp_bridge.capabilities import run
+
+    return run(style=options.style, host=options.host, fixtures=options.fixture)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from abp_bridge.record.command import replay, save
+
+    if options.save:
+        if len(options.paths) != 2:
+            sys.stderr.write("abp-bridge replay: --save needs two names: the trace, and the fixture to make of it\n")
+            return 2
+        trace, fixture = options.paths
+        return save(trace, fixture, options.shows)
+    return replay(options.paths, bridge=options.bridge, as_json=options.json, patience=options.patience, jobs=options.jobs)
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from abp_bridge.record.command import show
+
+    return show(options.path, as_json=options.json, width=options.width, full=options.full)

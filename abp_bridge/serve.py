@@ -15,6 +15,7 @@ from abp_bridge.settings import Settings
 from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source, claim, hint
+from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.contract import Host
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.hosts.page import Loopback
+    from abp_bridge.record.recorder import Recorder
+    from abp_bridge.surfaces import Place
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -39,8 +41,10 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
     async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
         serving = anyio.CancelScope()
         await signals.start(watch, serving)
-        door = _Door(settings, tasks)
-        door.link = Link(Peer(), source, sink, on_message=door.on_message, withdraw=door.take_back)
+        recorder = recording(settings, "serve")
+        door = _Door(settings, tasks, recorder)
+        overheard = untapped if recorder is None else recorder.tap("host")
+        door.link = Link(Peer(), *overheard(source, sink), on_message=door.on_message, withdraw=door.take_back)
         with serving:
             await door.link.run()
         async with anyio.create_task_group() as closing:
@@ -53,13 +57,14 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
 class _Door:
     """Lets the first message decide who is there: an ACP client's `initialize` has a whole number for a version, an MCP host's has words."""
 
-    def __init__(self, settings: Settings, tasks: TaskGroup) -> None:
+    def __init__(self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None = None) -> None:
         self.link: Link
         self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
         self._withdraw = withdraw
         self._settings = settings
         self._tasks = tasks
-        self._page: Loopback | None = None
+        self._recorder = recorder
+        self._page: Place | None = None
         self._face: McpServer | AcpServer | None = None
 
     def on_message(self, message: Request | Notification) -> None:
@@ -100,21 +105,53 @@ class _Door:
             ask_model=self._settings.ask_model,
         )
 
-    def _own_page(self) -> Loopback:
-        from abp_bridge.hosts.page import Loopback
-
-        self._page = self._page or Loopback(self._tasks)
+    def _own_page(self) -> Place:
+        self._page = self._page or own_page(self._tasks, self._recorder)
         return self._page
 
     def _bridge(self, host: Host) -> Bridge:
-        from abp_bridge.apps.targets import make_app
-        from abp_bridge.bridge import Bridge
-        from abp_bridge.surfaces import resolve
-
-        providers = resolve(self._settings, host, self._own_page())
-        bridge = Bridge(self._settings, host, self._tasks, lambda target, named: make_app(target, named, self._settings), providers=providers)
+        bridge = make_bridge(self._settings, host, self._own_page(), self._tasks, self._recorder)
         self.bridges.add(bridge)
         return bridge
+
+
+# What is heavy loads when it is first needed.
+
+
+def own_page(tasks: TaskGroup, recorder: Recorder | None) -> Place:
+    """The bridge's own page, recorded where there is a recorder."""
+    from abp_bridge.hosts.page import Loopback
+
+    if recorder is None:
+        return Loopback(tasks)
+    from abp_bridge.record.ends import RecordedPage
+
+    return RecordedPage(Loopback(tasks), recorder)
+
+
+def make_bridge(settings: Settings, host: Host, page: Place, tasks: TaskGroup, recorder: Recorder | None) -> Bridge:
+    """A session of `host`, recorded where there is a recorder."""
+    from abp_bridge.apps.targets import make_app
+    from abp_bridge.bridge import Bridge
+    from abp_bridge.surfaces import resolve
+
+    providers = resolve(settings, host, page)
+    if recorder is None:
+        return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)
+    from abp_bridge.record.ends import record_app
+
+    return Bridge(
+        settings, host, tasks, lambda target, named: record_app(target, named, settings, recorder), providers=providers, observe=recorder.observe
+    )
+
+
+def recording(settings: Settings, command: str) -> Recorder | None:
+    """Who writes down what is said, if anybody is to."""
+    if settings.record is None:
+        return None
+    from abp_bridge.record.recorder import Recorder
+
+    return Recorder(settings.record, settings, command)
 
 
 async def watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

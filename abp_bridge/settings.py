@@ -37,6 +37,7 @@ class Settings:
     questions_password: str | None = None
     ask_model: bool = False
     roots: tuple[str, ...] = ()  # folders whose files may be read, each with the person's consent
+    record: str | None = None  # a file to write down in what is said
 
     @property
     def set_up(self) -> Collection[str]:
@@ -139,4 +140,25 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "questions_password": ("ABP_QUESTIONS_PASSWORD", str),
     "ask_model": ("ABP_ASK_MODEL", _yes_or_no),
     "roots": ("ABP_ROOTS", _listed(os.pathsep)),
+    "record": ("ABP_RECORD", str),
 }
+
+# What says where things lie on this machine, or who may come in, says nothing of how a session goes.
+_PRIVATE = ("output_dir", "chrome", "chrome_sandbox", "questions_password", "record")
+
+
+def spelled(settings: Settings) -> dict[str, str]:
+    """Settings that are not the defaults, as environment variables: what somebody else needs to have a session go the same way."""
+    usual = Settings()
+    found: dict[str, str] = {}
+    for name, (variable, read) in _VARIABLES.items():
+        value = getattr(settings, name)
+        if value == getattr(usual, name) or name in _PRIVATE:
+            continue
+        if isinstance(value, tuple):
+            found[variable] = (os.pathsep if name == "roots" else ",").join(value)
+        elif read is _milliseconds:
+            found[variable] = f"{value * 1000:g}"
+        else:
+            found[variable] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found

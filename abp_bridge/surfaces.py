@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core.matrix import Surface, order_of
+from abp_bridge.hosts.contract import Page
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
     from abp_bridge.hosts.contract import Host, InputProvider
     from abp_bridge.hosts.mock import Mock
-    from abp_bridge.hosts.page import Loopback
+    from abp_bridge.hosts.page.endpoints import QuestionsServer
     from abp_bridge.hosts.terminal import Terminal
 
 
-def resolve(settings: Settings, host: Host, page: Loopback) -> Providers:
+class Place(Page, Protocol):
+    """Where the process can be found by a person's browser, and by their programs."""
+
+    def questions(self, port: int, password: str) -> QuestionsServer:
+        """The questions API of this process, which nothing listens for yet."""
+
+
+def resolve(settings: Settings, host: Host, page: Place) -> Providers:
     """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:

@@ -25,6 +25,7 @@ from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_env
 from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
 from abp_bridge.wire.link import Link, LinkClosed, RemoteError
 from abp_bridge.wire.process import Child, spawn
+from abp_bridge.wire.tap import Tap, untapped
 
 START_LIMIT = 30.0
 LIST_LIMIT = 10.0
@@ -33,15 +34,16 @@ MAX_LINE = 64 * 2**20
 
 
 class StdioApp:
-    """An app behind `command`. It starts when it is opened and ends when the block does."""
+    """An app behind `command`. It starts when it is opened and ends when the block does. `tap` overhears what is said."""
 
     renders = False
     settle = 0.002
 
-    def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = untapped) -> None:
         self.origin = origin or f"stdio:{program(command)}"
         self._command = command
         self._env = env
+        self._tap = tap
         self._binding = Binding()
         self._link: Link | None = None
         self._listener: Listener | None = None
@@ -57,8 +59,7 @@ class StdioApp:
                 self._asking = tasks
                 self._link = Link(
                     Peer(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
-                    child.source,
-                    child.sink,
+                    *self._tap(child.source, child.sink),
                     on_message=self._take,
                     on_odd=self._dropped,
                 )

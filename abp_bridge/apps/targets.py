@@ -10,21 +10,22 @@ from contextlib import contextmanager
 
 from abp_bridge.apps import App, AppError
 from abp_bridge.settings import Settings
+from abp_bridge.wire.tap import Tap, untapped
 
 FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
 
 
-def make_app(target: str, named: bool, settings: Settings) -> App:
-    """The app for `target`, not yet opened. Raises AppError.
+def make_app(target: str, named: bool, settings: Settings, tap: Tap = untapped) -> App:
+    """The app for `target`, not yet opened. Raises AppError. `tap` overhears an app that has a pipe.
 
     `named`: the person wrote it when starting the bridge. A target that a model names can neither start a command nor reach a private network.
     """
     if target in ("demo", "demo:page"):
-        return _demo(target, settings)
+        return _demo(target, settings, tap)
     if target.startswith("stdio:"):
         if not named:
             raise AppError("Only the person can start a command as an app: start abp-bridge with --app 'stdio:...'", "PERMISSION_DENIED")
-        return _command(target.removeprefix("stdio:"))
+        return _command(target.removeprefix("stdio:"), tap)
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
             from abp_bridge.apps.browser import BrowserApp
@@ -43,7 +44,7 @@ def shown(target: str) -> str:
     return re.sub(r"^(\w+://)[^/]*@", r"\1", address)
 
 
-def _command(command: str) -> App:
+def _command(command: str, tap: Tap) -> App:
     from abp_bridge.apps.stdio import StdioApp
 
     try:
@@ -52,14 +53,14 @@ def _command(command: str) -> App:
         raise AppError(f"The command of this stdio: app cannot be read as a command: {problem}", "INVALID_PARAMS") from None
     if not words:
         raise AppError("stdio: needs a command, as in --app 'stdio:python my_app.py'", "INVALID_PARAMS")
-    return StdioApp(words)
+    return StdioApp(words, tap=tap)
 
 
-def _demo(target: str, settings: Settings) -> App:
+def _demo(target: str, settings: Settings, tap: Tap) -> App:
     if target == "demo":
         from abp_bridge.apps.stdio import StdioApp
 
-        return StdioApp([sys.executable, "-m", "abp_bridge.apps.demo"], origin="demo")
+        return StdioApp([sys.executable, "-m", "abp_bridge.apps.demo"], origin="demo", tap=tap)
     with _needs_playwright():
         from abp_bridge.apps.demo.site import DemoPage
 

@@ -1,0 +1,217 @@
+"""`abp-bridge replay` and `abp-bridge trace`: finds fixtures, plays several at once, and says what came of each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from abp_bridge.record.reduce import reduce
+from abp_bridge.record.replay import OURS, play
+from abp_bridge.record.script import Differs
+from abp_bridge.record.trace import Head, Recording, TraceError, dump, lines, read
+
+Json = Any
+
+MAX_FILE = 256 * 2**20
+
+
+class Unusable(Exception):
+    """The command cannot do what it is asked; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one recording of a file."""
+
+    path: str
+    head: Head
+    seconds: float
+    problem: Differs | None = None
+
+
+def replay(paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int) -> int:
+    """Returns the exit code: 0 when all passed, 1 when one did not, 2 when nothing could be played."""
+    try:
+        command = _command(bridge)
+        files = _files(paths)
+    except Unusable as problem:
+        return _complain("replay", str(problem))
+    failed = anyio.run(_play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1)))
+    return 1 if failed else 0
+
+
+def save(trace: str, out: str, shows: str) -> int:
+    """Make a fixture of a trace. Returns the exit code."""
+    try:
+        found = _read(trace)
+        if os.path.exists(out):
+            raise Unusable(f"{out} is there already: remove it first, or give another name")
+        fixture = reduce(found[-1], shows)
+        if not fixture.entries:
+            raise Unusable(f"{trace} holds no message")
+        with open(out, "x", encoding="utf-8") as file:
+            file.writelines(lines(fixture))
+    except TraceError as problem:
+        return _complain("replay", f"{trace}:{problem.line}: {problem}")
+    except OSError as problem:
+        return _complain("replay", f"{out} cannot be written: {problem.strerror}")
+    except Unusable as problem:
+        return _complain("replay", str(problem))
+    more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
+    _print(f"{out}: {len(fixture.entries)} lines{more}. Read it before you share it, then: abp-bridge replay {shlex.quote(out)}\n")
+    return 0
+
+
+def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
+    """Draw a trace or a fixture. Returns the exit code."""
+    from abp_bridge.record.drawing import draw
+
+    try:
+        found = _read(path)
+    except TraceError as problem:
+        return _complain("trace", f"{path}:{problem.line}: {problem}")
+    except Unusable as problem:
+        return _complain("trace", str(problem))
+    columns = width or shutil.get_terminal_size((110, 24)).columns
+    for recording in found:
+        if as_json:
+            _print("".join(dump({"line": entry.line, "from": entry.sender, "to": entry.to, entry.kind: entry.value}) for entry in recording.entries))
+        else:
+            _print("".join(f"{line}\n" for line in draw(recording, columns, full=full)))
+    return 0
+
+
+def _command(bridge: str | None) -> list[str]:
+    if bridge is None:
+        return list(OURS)
+    try:
+        words = shlex.split(bridge)
+    except ValueError as problem:
+        raise Unusable(f"--bridge cannot be read as a command: {problem}") from None
+    found = shutil.which(words[0]) if words else None
+    if found is None:
+        raise Unusable(f"--bridge: there is no program {words[0] if words else ''!r}")
+    # It runs in a folder of its own.
+    return [os.path.abspath(found), *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:])]
+
+
+def _files(paths: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            inside = sorted(str(each) for each in Path(path).rglob("*.jsonl"))
+            if not inside:
+                raise Unusable(f"there is no fixture in {path}: fixtures are files that end in .jsonl")
+            found += inside
+        elif os.path.exists(path):
+            found.append(path)
+        else:
+            raise Unusable(f"there is no {path}")
+    return found
+
+
+def _read(path: str) -> list[Recording]:
+    try:
+        if os.path.getsize(path) > MAX_FILE:
+            raise Unusable(f"{path} has more than {MAX_FILE} bytes")
+        return read(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise Unusable(f"{path} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise Unusable(f"{path} is no text") from None
+
+
+async def _play_all(files: Sequence[str], bridge: Sequence[str], as_json: bool, patience: float, jobs: int) -> int:
+    """Several at once; what came of them is said in the order of the files. Returns how many did not pass."""
+    done: dict[int, list[Played]] = {}
+    said = failed = passed = 0
+    limiter = anyio.CapacityLimiter(jobs)
+    finished = anyio.Event()
+
+    async def one(number: int, path: str) -> None:
+        async with limiter:
+            done[number] = await _play_file(path, bridge, patience)
+        finished.set()
+
+    async with anyio.create_task_group() as tasks:
+        for number, path in enumerate(files):
+            tasks.start_soon(one, number, path)
+        while said < len(files):
+            await finished.wait()
+            finished = anyio.Event()
+            while said in done:
+                for played in done.pop(said):
+                    _say(played, as_json)
+                    failed += played.problem is not None
+                    passed += played.problem is None
+                said += 1
+    _print(dump({"passed": passed, "failed": failed}) if as_json else f"{passed} passed, {failed} failed\n")
+    return failed
+
+
+async def _play_file(path: str, bridge: Sequence[str], patience: float) -> list[Played]:
+    try:
+        found = _read(path)
+    except TraceError as problem:
+        return [Played(path, Head(), 0, Differs(str(problem), problem.line))]
+    except Unusable as problem:
+        return [Played(path, Head(), 0, Differs(str(problem)))]
+    return [await _play(path, recording, bridge, patience) for recording in found]
+
+
+async def _play(path: str, recording: Recording, bridge: Sequence[str], patience: float) -> Played:
+    began = time.monotonic()
+    problem: Differs | None = None
+    fixture = recording
+    try:
+        if recording.unfinished:
+            raise Differs("its last line is cut off: it cannot be played")
+        fixture = reduce(recording)
+        await play(fixture, bridge, patience=patience)
+    except Differs as found:
+        problem = found
+    return Played(path, fixture.head, time.monotonic() - began, problem)
+
+
+def _say(played: Played, as_json: bool) -> None:
+    problem = played.problem
+    if as_json:
+        said: dict[str, Json] = {"fixture": played.path, "shows": played.head.shows, "passed": problem is None, "seconds": round(played.seconds, 2)}
+        if problem is not None:
+            said |= {"line": problem.line, "problem": str(problem), "details": list(problem.details)}
+            said |= {"expected": problem.expected, "got": problem.got}
+        _print(dump(said))
+    elif problem is None:
+        _print(f"ok    {played.path}\n")
+    else:
+        _print("".join(f"{line}\n" for line in _complaint(played, problem)))
+
+
+def _complaint(played: Played, problem: Differs) -> Iterable[str]:
+    yield f"FAIL  {played.path}"
+    if played.head.shows:
+        yield f"      {played.head.shows}"
+    yield f"      {f'line {problem.line}: ' if problem.line else ''}{problem}"
+    for detail in problem.details:
+        yield f"        {detail}"
+
+
+def _complain(command: str, words: str) -> int:
+    sys.stderr.write(f"abp-bridge {command}: {words}\n")
+    return 2
+
+
+def _print(words: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(words)
+        sys.stdout.flush()

@@ -1,0 +1,134 @@
+"""Draws a recording as a sequence for a person: the host on the left, the bridge in the middle, apps and agents on the right. Pure.
+
+It fits the width it is given. Of what is long the beginning is shown, and how much more there is.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from abp_bridge.core.text import label
+from abp_bridge.record.trace import BRIDGE, HOST, PERSON, Entry, Head, Recording, is_request, is_response
+
+Json = Any
+
+NARROWEST = 60
+DETAIL_LINES = 3
+
+
+def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
+    """The lines of the drawing, none wider than `width` (of which it needs 60 at least). `full` leaves nothing out."""
+    width = max(NARROWEST, width)
+    yield from _title(recording.head, width)
+    right = [party for party in dict.fromkeys(each.party for each in recording.entries if each.party) if party not in (HOST, PERSON)]
+    half = (width - 3) // 2
+    yield f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{max(0, width - half - len(BRIDGE) - 2)}}".rstrip()
+    asked: dict[tuple[str, bool, str], str] = {}  # what a response answers: (party, whether the bridge asked, id) -> the method
+    for entry in recording.entries:
+        if is_request(entry.value) and entry.kind == "message":
+            asked[(entry.party, entry.ours, str(entry.value["id"]))] = str(entry.value["method"])
+        if entry.kind == "event":
+            yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
+        else:
+            yield from _arrow(entry, asked, half, many=len(right) > 1, most=None if full else DETAIL_LINES)
+    if recording.unfinished:
+        yield "(the last line of the file is cut off)"
+
+
+def _title(head: Head, width: int) -> Iterator[str]:
+    if head.shows:
+        yield from _wrapped(label(head.shows, 1_000), width, "")
+    for cell in head.proves:
+        yield from _wrapped(f"proves {label(', '.join(filter(None, cell.values())))}", width, "  ")
+    about = [head.host, " ".join(head.run), *(f"{name}={value}" for name, value in head.env.items())]
+    about += [f"{party} is {target}" for party, target in head.apps.items()]
+    yield from _wrapped(label("; ".join(filter(None, about)), 1_000), width, "  ")
+    yield ""
+
+
+def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], str], half: int, *, many: bool, most: int | None) -> Iterator[str]:
+    """One message: an arrow with its name, and under it what it says."""
+    left = entry.party in (HOST, PERSON)
+    who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
+    name, detail = _name(entry, asked)
+    to_the_right = entry.ours != left
+    title, *more = _cut(who + name, half - 6)
+    line = "─" * max(2, half - _columns(title) - 3)
+    drawn = f"{title} {line}▶" if to_the_right else f"◀{line} {title}"
+    for words in [drawn, *(f"  {each}" for each in more), *(f"  {each}" for each in _detail(detail, half - 3, most))]:
+        yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
+
+
+def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], str]) -> tuple[str, str]:
+    """(what it is, what it says)."""
+    value = entry.value
+    if entry.kind == "closed":
+        return "(ends)", ""
+    if entry.kind == "raw":
+        return "(no JSON)", label(value, 4_000)
+    if entry.kind == "fill":
+        return f"fills in the page, {value['press']}", _spelled(value["fill"])
+    if is_response(value):
+        failed = "error" in value
+        method = asked.get((entry.party, not entry.ours, str(value.get("id"))), "")
+        words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
+        return f"{'error' if failed else 'result'} of {words}", _spelled(value["error" if failed else "result"])
+    method = label(value.get("method", value.get("type", "?")) if isinstance(value, Mapping) else "?", 80)
+    if not isinstance(value, Mapping):
+        return method, _spelled(value)
+    said = value.get("params", value.get("payload"))
+    return (f"{method} {label(value['id'], 40)}" if is_request(value) else method), "" if said in (None, {}) else _spelled(said)
+
+
+def _spelled(value: Json) -> str:
+    return label(json.dumps(value, ensure_ascii=False), 1_000_000)
+
+
+def _event(value: Mapping[str, Json]) -> str:
+    said = " ".join(
+        f"{name}={each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}" for name, each in value.items() if name != "event"
+    )
+    return label(f"{value['event']} {said}", 1_000)
+
+
+def _when(entry: Entry) -> str:
+    return "" if entry.ms is None else f"{entry.ms} ms "
+
+
+def _detail(words: str, width: int, most: int | None) -> Sequence[str]:
+    lines = _cut(words, width) if words else []
+    if most is None or len(lines) <= most:
+        return lines
+    left = sum(len(each) for each in lines[most:])
+    return [*lines[:most], f"… [{left} more characters]"]
+
+
+def _wrapped(words: str, width: int, indent: str) -> Iterator[str]:
+    first, *rest = _cut(words, width - len(indent)) or [""]
+    yield first
+    for line in rest:
+        yield indent + line
+
+
+def _cut(words: str, width: int) -> list[str]:
+    """`words` in lines of at most `width` columns, broken at spaces where there are some."""
+    lines: list[str] = []
+    line, columns = "", 0
+    for letter in words:
+        wide = _columns(letter)
+        if columns + wide > width:
+            space = line.rfind(" ")
+            keep = space if space > width // 2 else len(line)
+            lines.append(line[:keep].rstrip())
+            line = line[keep:].lstrip()
+            columns = _columns(line)
+        line += letter
+        columns += wide
+    return [*lines, line] if line.strip() else lines
+
+
+def _columns(words: str) -> int:
+    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in words)

@@ -1,0 +1,200 @@
+"""Records what has no pipe to be overheard: apps in a browser, and the bridge's own page in a person's.
+
+What passes is written down as the same messages that an app on a pipe would have sent, so that a stand-in on a pipe can play them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+from abp_bridge import VERSION
+from abp_bridge.apps import App, Listener
+from abp_bridge.apps.stdio import StdioApp
+from abp_bridge.apps.targets import make_app
+from abp_bridge.core.capability import CallResult, Capability, Opened
+from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.question import Answer, Outcome, Question
+from abp_bridge.hosts.contract import Reply, Sheet
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.abp.envelope import to_envelope
+from abp_bridge.record.recorder import Recorder
+from abp_bridge.record.redact import blank
+from abp_bridge.record.trace import BRIDGE, PERSON, Entry
+from abp_bridge.settings import Settings
+from abp_bridge.surfaces import Place
+
+Json = Any
+
+_PRESSED = {Outcome.ACCEPTED: "send", Outcome.DECLINED: "decline", Outcome.CANCELLED: "cancel"}
+
+
+class RecordedApp:
+    """Implements `App` with another one, `party` in the trace."""
+
+    def __init__(self, app: App, recorder: Recorder, party: str) -> None:
+        self.origin = app.origin
+        self.renders = app.renders
+        self.settle = app.settle
+        self._app = app
+        self._recorder = recorder
+        self._party = party
+        self._serial = 0
+
+    @asynccontextmanager
+    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+        """See `App.open`."""
+        id = self._ask("initialize", abp.initialize_params(VERSION))
+        try:
+            async with self._app.open(_Overheard(listener, self._recorder, self._party)) as opened:
+                app = {"id": opened.id, "name": opened.name}
+                result = {"sessionId": opened.session, "app": app, "protocolVersion": opened.version, "capabilities": _listed(opened.capabilities)}
+                self._reply(id, result)
+                self._reply(self._ask("capabilities/list", {}), _listed(opened.capabilities))
+                yield opened
+        finally:
+            self._recorder.closed(BRIDGE, self._party)
+
+    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+        """See `App.call`."""
+        id = self._ask("capabilities/call", abp.call_params(capability, params, call))
+        result = await self._app.call(capability, params, call)
+        self._reply(id, _spelled(result))
+        return result
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """See `App.cancel`."""
+        id = self._ask("capabilities/cancel", {"callId": call, "reason": reason})
+        await self._app.cancel(call, reason)
+        self._reply(id, {})
+
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """See `App.capabilities`."""
+        id = self._ask("capabilities/list", {})
+        listed = await self._app.capabilities()
+        self._reply(id, _listed(listed))
+        return listed
+
+    async def render_pdf(self) -> bytes:
+        """See `App.render_pdf`."""
+        return await self._app.render_pdf()
+
+    def _ask(self, method: str, params: Mapping[str, Json]) -> str:
+        self._serial += 1
+        id = f"abp-{self._serial}"
+        message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+        if method == "initialize":  # it can be read as an envelope too, as on a pipe
+            message |= to_envelope(message, time.time())
+        self._recorder.message(BRIDGE, self._party, message)
+        return id
+
+    def _reply(self, id: str, result: Json) -> None:
+        self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", "id": id, "result": result})
+
+
+class _Overheard:
+    """Implements `Listener` with another one."""
+
+    def __init__(self, listener: Listener, recorder: Recorder, party: str) -> None:
+        self._listener = listener
+        self._recorder = recorder
+        self._party = party
+        self._serial = 0
+        self.new_question_id = listener.new_question_id
+        self.gone = listener.gone
+
+    async def ask(self, question: Question) -> Answer:
+        self._serial += 1
+        id = f"q{self._serial}"
+        timeout = {} if question.timeout is None else {"timeout": round(question.timeout * 1000)}
+        params = {**question.request, **timeout, **({} if question.call is None else {"operationId": question.call})}
+        self._say({"id": id, "method": question.kind.value, "params": params})
+        answer = await self._listener.ask(question)
+        response = {"jsonrpc": "2.0", "id": id, "result": abp.encode_answer(question, answer)}
+        self._recorder.message(BRIDGE, self._party, response)
+        return answer
+
+    def told(self, notice: Notice) -> None:
+        self._say({"method": notice.name, "params": dict(notice.data)})
+        self._listener.told(notice)
+
+    def progressed(self, progress: Progress) -> None:
+        left = None if progress.remaining is None else round(progress.remaining * 1000)
+        params = {"operationId": progress.operation, "progress": progress.value, "total": progress.total, "status": progress.status}
+        params |= {"stage": progress.stage, "estimatedRemaining": left}
+        self._say({"method": abp.PROGRESS, "params": {name: value for name, value in params.items() if value not in (None, "")}})
+        self._listener.progressed(progress)
+
+    def _say(self, message: Mapping[str, Json]) -> None:
+        self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
+
+
+def record_app(target: str, named: bool, settings: Settings, recorder: Recorder) -> App:
+    """The app for `target`, as `make_app` makes it, overheard."""
+    party = recorder.app(target)
+    app = make_app(target, named, settings, recorder.tap(party))
+    return app if isinstance(app, StdioApp) else RecordedApp(app, recorder, party)
+
+
+class RecordedPage:
+    """Implements `Place` with another one: what the person sends there stands in the trace."""
+
+    def __init__(self, page: Place, recorder: Recorder) -> None:
+        self.questions = page.questions
+        self._page = page
+        self._recorder = recorder
+
+    @asynccontextmanager
+    async def shown(self, question: Question) -> AsyncIterator[Sheet]:
+        """See `Page.shown`."""
+        async with self._page.shown(question) as sheet:
+            yield _RecordedSheet(sheet, question, self._recorder)
+
+
+class _RecordedSheet:
+    def __init__(self, sheet: Sheet, question: Question, recorder: Recorder) -> None:
+        self.url = sheet.url
+        self._sheet = sheet
+        self._question = question
+        self._recorder = recorder
+        self._elsewhere = False  # it was answered from another place than the page
+
+    def answer(self, reply: Reply, *words: str) -> bool:
+        """See `Sheet.answer`."""
+        taken = self._sheet.answer(reply, *words)
+        self._elsewhere = self._elsewhere or taken
+        return taken
+
+    async def answered(self) -> Reply:
+        reply = await self._sheet.answered()
+        if self._elsewhere:
+            return reply
+        secret = self._question.secret
+        fill: list[Json] = [reply.content.get(field.name) for field in self._question.fields]
+        if secret:
+            self._recorder.secret([value for field, value in zip(self._question.fields, fill, strict=True) if field.secret])
+        said = {"open": self.url, "fill": blank(fill) if secret else fill, "press": _PRESSED.get(reply.outcome, "cancel")}
+        self._recorder.filled(Entry("fill", said, PERSON, BRIDGE))
+        return reply
+
+
+def _listed(capabilities: tuple[Capability, ...]) -> list[Json]:
+    return [
+        {"name": each.name, "description": each.description, "inputSchema": dict(each.input_schema), "available": each.available}
+        for each in capabilities
+    ]
+
+
+def _spelled(result: CallResult) -> dict[str, Json]:
+    """A result as its app gave it."""
+    said: dict[str, Json] = {"success": result.failure is None, "data": result.data, "metadata": dict(result.metadata)}
+    if result.failure is not None:
+        failure = asdict(result.failure)
+        said["error"] = {name: failure[name] for name in ("code", "message", "retryable", "details")} | {
+            "alternatives": list(failure["alternatives"])
+        }
+        said["cancelled"] = result.cancelled
+    return {name: value for name, value in said.items() if value not in (None, {}, [])}

@@ -1,0 +1,226 @@
+"""A trace made into a fixture: without what says nothing of the conversation, and with names for what a bridge chooses. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from abp_bridge.core.matrix import MATRIX, Surface
+from abp_bridge.record.pattern import ANY, NUMBER
+from abp_bridge.record.trace import BRIDGE, HOST, Entry, Head, Recording, is_request, is_response
+
+Json = Any
+
+# What a host only looks at: it can be left out of a conversation without changing it.
+_LOOKING = {"tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping"}
+
+_TIMES = {"latencyMs", "timestamp", "seconds"}
+_OWN_WORDS = {"serverInfo", "agentInfo", "instructions", "io.modelcontextprotocol/serverInfo", "agent", "clientInfo"}
+_TIME_IN_TEXT = re.compile(r'(\\*"(?:latencyMs|seconds|timestamp)\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+_POLICY = re.compile(r"(by itself in )[\d.]+ ms")
+_LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
+_TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
+
+# Members in which a bridge puts names of its own, and what they are called here.
+_CHOSEN = {"callId": "call", "elicitationId": "elicitation", "toolCallId": "tool", "optionId": "option", "sessionId": "session"}
+_ANYWHERE = {"call", "session", "elicitation"}  # names that also stand in text
+
+
+def reduce(recording: Recording, shows: str = "") -> Recording:
+    """The fixture of a recording; one that is a fixture already stays what it is."""
+    if recording.head.fixture:
+        return recording
+    entries = _without_looking(_without_goodbye(_without_echoes([each for each in recording.entries if each.kind != "event"])))
+    named = _Named(recording.head.apps)
+    kept = tuple(named.entry(entry) for entry in entries)
+    return Recording(_head(recording, shows), kept)
+
+
+def _head(recording: Recording, shows: str) -> Head:
+    head, events = recording.head, [each.value for each in recording.entries if each.kind == "event"]
+    answered = {each.get("answeredBy") for each in events if each["event"] == "InputResolvedEvent"}
+    # A replay answers faster than any person.
+    floor = "60000" if "host-policy" in answered and "person" not in answered else "0"
+    asked = [str(each.get("message", "")) for each in events if each["event"] == "InputRequestEvent"]
+    return replace(
+        head,
+        fixture=True,
+        shows=shows or head.shows or "; ".join(asked)[:200] or "a conversation",
+        proves=_proven(recording, events),
+        env={**{name: value.replace("[cwd]", "{folder}") for name, value in head.env.items()}, "ABP_PERSON_FLOOR": floor},
+        apps={},
+        bridge="",
+        when="",
+    )
+
+
+def _proven(recording: Recording, events: Sequence[Mapping[str, Json]]) -> tuple[Mapping[str, str], ...]:
+    """The cells that the questions went through, by the events."""
+    shapes = {each["question"]: each.get("shape", "") for each in events if each["event"] == "InputRequestEvent"}
+    version = recording.head.host.partition(" ")[2]
+    for entry in recording.entries:
+        result = entry.value.get("result") if entry.kind == "message" and entry.ours and isinstance(entry.value, Mapping) else None
+        if isinstance(result, Mapping) and isinstance(result.get("protocolVersion"), str) and entry.party == HOST:
+            version = result["protocolVersion"]
+    found: dict[tuple[str, str, str], None] = {}
+    for each in events:
+        if each["event"] == "InputResolvedEvent" and each.get("outcome") != "unsupported" and each.get("route"):
+            surface = str(each["route"]).partition(" ")[0]
+            known = surface in [one.value for one in Surface] and (Surface(surface), version) in MATRIX
+            found[(surface, version if known else "", str(shapes.get(each["question"], "")))] = None
+    return tuple({"surface": surface, "version": version, "shape": shape} for surface, version, shape in found)
+
+
+def _without_goodbye(entries: list[Entry]) -> list[Entry]:
+    """Not the end of it all: whoever replays says goodbye himself."""
+    last = max((place for place, each in enumerate(entries) if each.kind != "closed" and each.party == HOST), default=-1)
+    after = [each for each in entries[last + 1 :] if each.kind != "closed"]
+    ended = next((place for place, each in enumerate(entries) if each.kind == "closed" and each.sender == HOST), len(entries))
+    if ended < last:
+        return [each for each in entries if not (each.kind == "closed" and each.sender == BRIDGE)]
+    kept = entries[: last + 1] + [each for each in after if not _is_goodbye(each, after) and entries.index(each) < ended]
+    return [each for each in kept if not (each.kind == "closed" and each.party == HOST)]
+
+
+def _without_echoes(entries: list[Entry]) -> list[Entry]:
+    """Not that the bridge ends what it says to somebody who has ended already."""
+    gone: set[str] = set()
+    kept: list[Entry] = []
+    for each in entries:
+        if each.kind == "closed" and not each.ours:
+            gone.add(each.party)
+        elif each.ours and each.kind == "message":
+            gone.discard(each.party)  # it has started again
+        if not (each.kind == "closed" and each.ours and each.party in gone):
+            kept.append(each)
+    return kept
+
+
+def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:
+    ids = [each.value.get("id") for each in after if is_request(each.value) and each.value["method"] == "shutdown"]
+    message = entry.value
+    return isinstance(message, Mapping) and (message.get("method") == "shutdown" or (is_response(message) and message.get("id") in ids))
+
+
+def _without_looking(entries: list[Entry]) -> list[Entry]:
+    looking = [each.value["id"] for each in entries if each.sender == HOST and is_request(each.value) and each.value["method"] in _LOOKING]
+    return [
+        each
+        for each in entries
+        if not (
+            (each.sender == HOST and is_request(each.value) and each.value["id"] in looking)
+            or (each.to == HOST and is_response(each.value) and each.value["id"] in looking)
+        )
+    ]
+
+
+class _Named:
+    """Gives names to what a bridge chose, as it says it, and writes them wherever it stands afterwards."""
+
+    def __init__(self, apps: Mapping[str, str]) -> None:
+        self._counts: Counter[str] = Counter()
+        self._ids: dict[tuple[str, str, Json], str] = {}  # (party, type, id) of a request of the bridge's
+        self._values: dict[tuple[str, Json], str] = {}
+        self._words: list[tuple[re.Pattern[str], str]] = []
+        self._origins = [_origin(party, target) for party, target in apps.items() if target]
+
+    def entry(self, entry: Entry) -> Entry:
+        value = entry.value
+        if entry.kind == "message" and isinstance(value, Mapping):
+            value = self._message(value, entry)
+        elif entry.kind in ("fill", "raw"):
+            value = self._plain(value)
+        return replace(entry, value=value, ms=None, line=0)
+
+    def _message(self, message: Mapping[str, Json], entry: Entry) -> Json:
+        if entry.ours:
+            if is_request(message):
+                self._ids[(entry.party, type(message["id"]).__name__, message["id"])] = self._new("id")
+            self._choose(message, fresh=message.get("method") == "session/request_permission")
+        made = self._value(message, "", entry)
+        given = self._ids.get((entry.party, type(message.get("id")).__name__, message.get("id")))
+        if given is not None and (entry.ours == is_request(message)):
+            made["id"] = given
+        asked = message.get("params")
+        taken_back = asked.get("requestId") if isinstance(asked, Mapping) else None
+        if entry.ours and "id" not in message and (name := self._ids.get((entry.party, type(taken_back).__name__, taken_back))) is not None:
+            made["params"]["requestId"] = name
+        return made
+
+    def _new(self, word: str) -> str:
+        self._counts[word] += 1
+        return f"[{word} {self._counts[word]}]"
+
+    def _choose(self, value: Json, *, fresh: bool) -> None:
+        if isinstance(value, Mapping):
+            for name, each in value.items():
+                if (word := _CHOSEN.get(name)) is not None and isinstance(each, str) and not each.startswith("["):
+                    self._name(name, each, word, fresh=fresh and word == "option")
+                else:
+                    self._choose(each, fresh=fresh)
+        elif isinstance(value, list):
+            for each in value:
+                self._choose(each, fresh=fresh)
+
+    def _name(self, member: str, value: str, word: str, *, fresh: bool) -> None:
+        if (member, value) in self._values and not fresh:
+            return
+        name = self._values[(member, value)] = self._new(word)
+        if word in _ANYWHERE and len(value) > 3:
+            self._words.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
+
+    def _value(self, value: Json, member: str, entry: Entry) -> Json:
+        if entry.ours and member in _TIMES and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return NUMBER
+        if entry.ours and member in _OWN_WORDS and isinstance(value, (str, Mapping)):
+            return ANY
+        if isinstance(value, Mapping):
+            return {self._text(name, entry): self._value(each, name, entry) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._value(each, "", entry) for each in value]
+        if isinstance(value, str):
+            return self._values.get((member, value)) or self._text(value, entry)
+        return value
+
+    def _text(self, words: str, entry: Entry) -> str:
+        words = self._plain(words)
+        if entry.ours:
+            words = _POLICY.sub(rf"\1{NUMBER} ms", _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words))
+            words = _TEMPORARY.sub(ANY, words)
+            for origin, instead in self._origins:
+                words = origin.sub(instead.replace("\\", r"\\"), words)
+        return words
+
+    def _plain(self, value: Json) -> Json:
+        """Text with names for links and calls in it."""
+        if isinstance(value, Mapping):
+            return {name: self._plain(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        value = _LINK.sub(r"\1", value).replace("[cwd]", "[folder]")
+        for pattern, name in self._words:
+            value = pattern.sub(name, value)
+        return value
+
+
+def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
+    """How the bridge calls an app, and how it will call the app's stand-in. A short name may mean the app's id too, which stays what it is."""
+    called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
+    instead = stand_in(party)
+    return re.compile(rf"(?<![\w./:-]){re.escape(called)}(?![\w/-]|\.\w)"), instead if ":" in called else f"[either {called}|{instead}]"
+
+
+def stand_in(party: str) -> str:
+    """What a bridge calls the stand-in of a party."""
+    return f"stdio:{program(party)}"
+
+
+def program(party: str) -> str:
+    """The name of a stand-in's program: `app` for the first app, its own name or number for another."""
+    name = party.removeprefix("app ")
+    return f"app-{name}" if name.isdigit() else name

@@ -1,0 +1,229 @@
+"""A fixture as it is being played: what is to be sent next, what is still expected, and what a bridge says that does not fit. Pure.
+
+What a bridge says between two lines of ours may come in any order, but for what a protocol orders: a response after the progress of its request, one
+update after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from abp_bridge.record.pattern import MOST, Match, Unknown, fill, match, shown
+from abp_bridge.record.trace import Entry, is_request, is_response
+
+Json = Any
+
+ORDERED = ("notifications/progress", "session/update")
+FREE = ("available_commands_update", "notice", "current_mode_update", "usage_update", "session_info_update")  # updates about nothing that goes on
+
+
+class Differs(Exception):
+    """The bridge does not do what the fixture shows. `line` is the fixture's; `details` are differences, a line each."""
+
+    def __init__(self, words: str, line: int = 0, details: Iterable[str] = (), expected: Json = None, got: Json = None) -> None:
+        super().__init__(words)
+        self.line = line
+        self.details = tuple(details)
+        self.expected = expected
+        self.got = got
+
+
+@dataclass(slots=True)
+class _Said:
+    """Something that the bridge said before the fixture came to it."""
+
+    party: str
+    kind: str
+    value: Json
+
+
+@dataclass(slots=True)
+class Script:
+    """`known` is what is known from the start, such as the folder that the bridge runs in."""
+
+    entries: Sequence[Entry]
+    known: dict[str, Json] = field(default_factory=dict)
+    _at: int = 0
+    _done: set[int] = field(default_factory=set)
+    _held: list[_Said] = field(default_factory=list)
+    _answered: dict[tuple[str, str, Json], int] = field(default_factory=dict)  # (party, type, id) of a request of ours -> the line that answered it
+
+    @property
+    def over(self) -> bool:
+        return self._at >= len(self.entries)
+
+    def next(self) -> list[tuple[Entry, Json]]:
+        """What can be sent now, with what it is with the bridge's own names in it. Raises Differs."""
+        sending: list[tuple[Entry, Json]] = []
+        while not self.over:
+            entry = self.entries[self._at]
+            if entry.ours:
+                self._take_held()
+                if any(place not in self._done for place in self._window()):
+                    break
+                self._at = max(self._window()) + 1
+                continue
+            try:
+                sending.append((entry, fill(entry.value, self.known)))
+            except Unknown as name:
+                raise Differs(f"{name} stands here before the bridge chose anything for it", entry.line) from None
+            self._at += 1
+        return sending
+
+    def heard(self, party: str, kind: str, value: Json) -> None:
+        """The bridge said `value` to `party`. Raises Differs as soon as it cannot fit any more."""
+        said = _Said(party, kind, value)
+        if self._fits(said):
+            return
+        self._explain(said)
+        self._held.append(said)
+
+    @property
+    def waiting(self) -> Entry | None:
+        """The first line of the bridge's that has not come."""
+        return next((self.entries[place] for place in self._window() if place not in self._done), None)
+
+    def overdue(self, how: str) -> Differs:
+        """Nothing more came: what was waited for, and what came instead. `how` says why there will be no more."""
+        entry = self.waiting
+        if entry is None:
+            return self.left_over() or Differs(how)
+        close = [said for said in self._held if (said.party, said.kind) == (entry.party, entry.kind) and _about(said.value) == _about(entry.value)]
+        if close:
+            return self._differs(entry, close[0].value, match(entry.value, close[0].value, self.known))
+        instead = [f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]]
+        return Differs(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
+
+    def left_over(self) -> Differs | None:
+        """What the bridge said that the fixture does not show."""
+        if not self._held:
+            return None
+        said = self._held[0]
+        return Differs(f"the bridge said something that is not in the fixture: {_name(said)}", 0, [shown(said.value, 400)], got=said.value)
+
+    # --- fitting ---
+
+    def _window(self) -> list[int]:
+        """Where the bridge's next lines are: up to the next one that is not the bridge's."""
+        end = self._at
+        while end < len(self.entries) and self.entries[end].ours:
+            end += 1
+        return list(range(self._at, end))
+
+    def _take_held(self) -> None:
+        for said in list(self._held):
+            if self._fits(said):
+                self._held.remove(said)
+            elif not self._may_come_later(said):
+                self._explain(said)
+
+    def _fits(self, said: _Said) -> bool:
+        for place in self._window():
+            entry = self.entries[place]
+            if place in self._done or (entry.party, entry.kind) != (said.party, said.kind):
+                continue
+            if found := match(entry.value, said.value, self.known):
+                self._keep_order(place, said)
+                self.known.update(found.learned)
+                self._done.add(place)
+                if is_response(said.value):
+                    self._answered[(said.party, *_id(said.value))] = entry.line
+                return True
+        return False
+
+    def _keep_order(self, place: int, said: _Said) -> None:
+        for before in self._window():
+            entry = self.entries[before]
+            if before >= place:
+                return
+            if before not in self._done and entry.party == said.party and not _commute(entry.value, said.value):
+                raise Differs(f"{_name(said)} came before {_name(entry)}", entry.line, expected=entry.value, got=said.value)
+
+    def _explain(self, said: _Said) -> None:
+        """Raise Differs if `said` can fit nothing that is still to come."""
+        if is_response(said.value) and (answered := self._answered.get((said.party, *_id(said.value)))) is not None:
+            words = (
+                f"the bridge answered twice: a second response to the {said.party}'s request {said.value.get('id')!r}, which line {answered} answers"
+            )
+            raise Differs(words, answered, [shown(said.value, 400)], got=said.value)
+        if self._may_come_later(said):
+            return
+        about = _about(said.value)
+        alike = [
+            self.entries[place]
+            for place in self._window()
+            if place not in self._done and self.entries[place].party == said.party and _about(self.entries[place].value) == about
+        ]
+        if alike:
+            tried = [(match(entry.value, said.value, self.known), entry) for entry in alike]
+            nearest, entry = min(tried, key=lambda pair: len(pair[0].differences))
+            raise self._differs(entry, said.value, nearest)
+        words = f"the bridge said something that the fixture does not show: {_name(said)}"
+        waiting = self.waiting
+        more = [] if waiting is None else [f"expected was {_name(waiting)}"]
+        line = self.entries[min(self._at, len(self.entries) - 1)].line if waiting is None else waiting.line
+        raise Differs(words, line, [shown(said.value, 400), *more], got=said.value)
+
+    def _may_come_later(self, said: _Said) -> bool:
+        """Whether a later line is about the same: then it is only early."""
+        start = max(self._window(), default=self._at - 1) + 1
+        about = _about(said.value)
+        return any(
+            entry.ours and (entry.party, entry.kind) == (said.party, said.kind) and _about(entry.value) == about and _early(entry.value, said.value)
+            for entry in self.entries[start:]
+        )
+
+    def _differs(self, entry: Entry, got: Json, found: Match) -> Differs:
+        more = len(found.differences) - MOST
+        details = [str(each) for each in found.differences[:MOST]] + ([f"and {more} differences more"] if more > 0 else [])
+        return Differs(f"{_name(entry)} is not as it should be", entry.line, details, expected=entry.value, got=got)
+
+
+def _early(expected: Json, got: Json) -> bool:
+    """Only what fits, but for names that are not known yet, is early; anything else is wrong where it comes."""
+    return bool(match(expected, got, {}))
+
+
+def _id(message: Mapping[str, Json]) -> tuple[str, Json]:
+    id = message.get("id")
+    return type(id).__name__, id if isinstance(id, (str, int, float)) else None
+
+
+def _about(message: Json) -> tuple[str, Json]:
+    """What a message is about: messages about the same are held against each other."""
+    if not isinstance(message, Mapping):
+        return "", None
+    if is_response(message):
+        return "response", _id(message)
+    return "request" if is_request(message) else "notification", message.get("method", message.get("type"))
+
+
+def _commute(one: Json, other: Json) -> bool:
+    kinds = {_about(one)[0], _about(other)[0]}
+    if len(kinds) == 1 and kinds <= {"request", "response"}:
+        return True
+    told = [each for each in (one, other) if _about(each)[0] == "notification"]
+    return any(each.get("method") not in ORDERED or _is_free(each.get("params")) for each in told)
+
+
+def _is_free(params: Json) -> bool:
+    update = params.get("update") if isinstance(params, Mapping) else None
+    return isinstance(update, Mapping) and update.get("sessionUpdate") in FREE
+
+
+def _name(said: Entry | _Said) -> str:
+    """What was said, to whom, in a few words."""
+    value = said.value
+    to = f"to the {said.party}"
+    if said.kind == "closed":
+        return f"the end of what is said {to}"
+    if said.kind == "raw":
+        return f"a line {to} that is no JSON"
+    if is_response(value):
+        return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
+    if is_request(value):
+        return f"the request {value['method']} {to}"
+    method = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
+    return f"the notification {method} {to}" if method else f"something {to}"

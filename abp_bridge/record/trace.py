@@ -1,0 +1,265 @@
+"""The format of traces and fixtures: JSON lines, a head and then what was said, one object a line. docs/fixtures.md describes it. Pure.
+
+A trace is what one bridge said and heard, as it was; a fixture is a conversation that any bridge can be held to: the same lines, with words in
+brackets where a bridge may choose.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from abp_bridge.core.jsontext import parse
+
+Json = Any
+
+FORMAT = 1
+TRACE, FIXTURE = "abp-trace", "abp-fixture"
+BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
+
+_PARTY = r"host|agent|person|app(?: [A-Za-z0-9._-]{1,40})?"
+_WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
+
+
+class TraceError(Exception):
+    """A file that is no trace and no fixture, or not a whole one; the message says where, and what would be right."""
+
+    def __init__(self, words: str, line: int = 0) -> None:
+        super().__init__(words)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a recording is of.
+
+    `shows` says it in words, and `proves` names cells of the matrix: surface, version and shape. `host` is the protocol that the host speaks. `run`
+    are the bridge's arguments, with `{app}` and `{agent}` where a stand-in goes; `env` its settings; `files` what lies in its folder. `apps` says
+    what each app really was, where that is known.
+    """
+
+    fixture: bool = True
+    shows: str = ""
+    proves: tuple[Mapping[str, str], ...] = ()
+    host: str = ""
+    run: tuple[str, ...] = ("serve", "--app", "stdio:{app}")
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    apps: Mapping[str, str] = field(default_factory=dict)
+    bridge: str = ""
+    when: str = ""
+    patience: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: what passed (`kind`: message, raw, closed, fill), or what happened inside of the bridge (`kind`: event).
+
+    `sender` and `to` are parties, one of them the bridge; `line` is where it stands in its file, and `ms` when it was.
+    """
+
+    kind: str
+    value: Json
+    sender: str = ""
+    to: str = ""
+    ms: int | None = None
+    line: int = 0
+
+    @property
+    def party(self) -> str:
+        """Who the bridge speaks with here."""
+        return self.to if self.sender == BRIDGE else self.sender
+
+    @property
+    def ours(self) -> bool:
+        """Whether the bridge said it."""
+        return self.sender == BRIDGE
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    head: Head
+    entries: tuple[Entry, ...]
+    unfinished: bool = False  # its last line was cut off
+
+
+KINDS = ("message", "raw", "closed", "fill")
+
+
+def read(text: str) -> list[Recording]:
+    """The recordings of a file. Raises TraceError."""
+    found: list[tuple[Head, list[Entry]]] = []
+    lines = text.split("\n")
+    unfinished = bool(lines[-1].strip())
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = parse(line)
+        except ValueError as problem:
+            if number == len(lines) and found:
+                break  # the disk was full, or the bridge is still writing
+            raise TraceError(f"this is not JSON: {str(problem)[:120]}. Each line must be one JSON object", number) from None
+        if not isinstance(value, Mapping):
+            raise TraceError("this must be a JSON object", number)
+        if TRACE in value or FIXTURE in value:
+            found.append((_head(value, number), []))
+        elif not found:
+            raise TraceError(f'the first line must be a head, such as {{"{FIXTURE}": {FORMAT}, "shows": "..."}}', number)
+        else:
+            found[-1][1].append(_entry(value, number))
+    if not found:
+        raise TraceError("it is empty: a trace or a fixture begins with a head line", 1)
+    whole = [Recording(head, tuple(entries)) for head, entries in found]
+    if unfinished:
+        whole[-1] = Recording(whole[-1].head, whole[-1].entries, unfinished=True)
+    return whole
+
+
+def _head(value: Mapping[str, Json], line: int) -> Head:
+    fixture = FIXTURE in value
+    if value[FIXTURE if fixture else TRACE] != FORMAT:
+        raise TraceError(f"this is of another version of the format: {FORMAT} is known here", line)
+    proves = value.get("proves", [])
+    wanted: dict[str, Json] = {
+        "shows": _text(value.get("shows", "")),
+        "proves": tuple(_texts(each) for each in (proves if isinstance(proves, list) else [proves])),
+        "host": _text(value.get("host", "")),
+        "run": _list(value.get("run", list(Head().run))),
+        "env": _texts(value.get("env", {})),
+        "files": _texts(value.get("files", {})),
+        "apps": _texts(value.get("apps", {})),
+        "bridge": _text(value.get("bridge", "")),
+        "when": _text(value.get("when", "")),
+        "patience": _number(value.get("patience")),
+    }
+    for name, found in wanted.items():
+        if found is ... or (isinstance(found, tuple) and ... in found):
+            raise TraceError(f"{name} in the head cannot be read: {_MUST[name]}", line)
+    for name in wanted["files"]:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise TraceError(f"files in the head: {name!r} must be a plain name, without folders", line)
+    return Head(fixture=fixture, **wanted)
+
+
+_MUST = {
+    "shows": "it must be text",
+    "proves": 'it must be an object such as {"surface": "mcp-form", "version": "2025-11-25", "shape": "text"}, or a list of such',
+    "host": "it must be text",
+    "run": 'it must be a list of texts, such as ["serve", "--app", "stdio:{app}"]',
+    "env": "it must be an object of texts",
+    "files": "it must be an object of texts",
+    "apps": "it must be an object of texts",
+    "bridge": "it must be text",
+    "when": "it must be text",
+    "patience": "it must be a number of seconds, from 0 to 60",
+}
+
+
+def _text(value: Json) -> Json:
+    return value if isinstance(value, str) else ...
+
+
+def _list(value: Json) -> Json:
+    return tuple(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else ...
+
+
+def _texts(value: Json) -> Json:
+    return value if isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values()) else ...
+
+
+def _number(value: Json) -> Json:
+    if value is None:
+        return None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 60 else ...
+
+
+def _entry(value: Mapping[str, Json], line: int) -> Entry:
+    ms = value.get("ms")
+    ms = ms if isinstance(ms, int) else None
+    if isinstance(value.get("event"), str):
+        return Entry("event", {name: each for name, each in value.items() if name != "ms"}, ms=ms, line=line)
+    way = value.get("way")
+    found = _WAY.match(way) if isinstance(way, str) else None
+    if found is None:
+        raise TraceError('this needs a "way", such as "host->bridge", "bridge->host", "bridge->app", "app->bridge" or "bridge->app NAME"', line)
+    kinds = [kind for kind in KINDS if kind in value]
+    if len(kinds) != 1:
+        raise TraceError(f"this must have exactly one of {', '.join(KINDS)}", line)
+    kind, sender = kinds[0], found["sender"]
+    said = value[kind]
+    if (kind == "raw" and not isinstance(said, str)) or (kind == "fill" and not _fills(value)):
+        raise TraceError(f"its {kind} cannot be read: {_SAID[kind]}", line)
+    if (kind == "fill") != (sender == PERSON):
+        raise TraceError('only a person fills in a page: {"way": "person->bridge", "open": "[link 1]", "fill": ["..."], "press": "send"}', line)
+    if kind == "fill":
+        said = {"open": value["open"], "fill": said, "press": value.get("press", "send")}
+    return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
+
+
+_SAID = {"raw": "it must be text", "fill": '"fill" must be a list, "open" the link, and "press" one of send, decline and cancel'}
+
+
+def _fills(value: Mapping[str, Json]) -> bool:
+    press = value.get("press", "send")
+    return isinstance(value["fill"], list) and isinstance(value.get("open"), str) and press in ("send", "decline", "cancel")
+
+
+# --- writing ---
+
+
+def lines(recording: Recording) -> Iterator[str]:
+    """A recording as lines, each with its end."""
+    yield spell_head(recording.head)
+    for entry in recording.entries:
+        yield spell(entry)
+
+
+def spell_head(head: Head) -> str:
+    members: dict[str, Json] = {
+        FIXTURE if head.fixture else TRACE: FORMAT,
+        "shows": head.shows,
+        "proves": head.proves[0] if len(head.proves) == 1 else list(head.proves),
+        "host": head.host,
+        "run": list(head.run),
+        "env": dict(head.env),
+        "files": dict(head.files),
+        "apps": dict(head.apps),
+        "bridge": head.bridge,
+        "when": head.when,
+        "patience": head.patience,
+    }
+    return dump({name: value for name, value in members.items() if value not in ("", [], {}, None)})
+
+
+def spell(entry: Entry) -> str:
+    when = {} if entry.ms is None else {"ms": entry.ms}
+    if entry.kind == "event":
+        return dump({**when, **entry.value})
+    said = entry.value if entry.kind == "fill" else {entry.kind: entry.value}
+    return dump({**when, "way": f"{entry.sender}->{entry.to}", **said})
+
+
+def dump(value: Json) -> str:
+    """One line of a file. What UTF-8 cannot carry is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    return text + "\n"
+
+
+def is_request(message: Json) -> bool:
+    return isinstance(message, Mapping) and "method" in message and "id" in message
+
+
+def is_response(message: Json) -> bool:
+    return isinstance(message, Mapping) and "method" not in message and ("result" in message or "error" in message)
+
+
+def messages(entries: Iterable[Entry], *parties: str) -> Sequence[Entry]:
+    return [entry for entry in entries if entry.kind == "message" and entry.party in parties]

@@ -1,0 +1,93 @@
+"""Overhears a connection: whoever listens gets each whole line that passes, in the order in which it passed. Changes nothing and holds nothing up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from abp_bridge.wire.link import ByteSink, ByteSource
+
+LONGEST = 16 * 2**20  # of a longer line only the beginning is heard
+
+# (line, size): a line without its end and how long it was; None for the end of the stream
+Hear = Callable[[bytes | None, int], None]
+# What a connection's two streams go through before they are used.
+Tap = Callable[[ByteSource, ByteSink], tuple[ByteSource, ByteSink]]
+
+
+def untapped(source: ByteSource, sink: ByteSink) -> tuple[ByteSource, ByteSink]:
+    """The tap of a connection that nobody listens to."""
+    return source, sink
+
+
+def tapped(source: ByteSource, sink: ByteSink, read: Hear, written: Hear) -> tuple[ByteSource, ByteSink]:
+    """The two streams of a connection, overheard: `read` gets what comes in, `written` what went out."""
+    return _Source(source, _Lines(read)), _Sink(sink, _Lines(written))
+
+
+class _Lines:
+    """Cuts what passes into lines."""
+
+    def __init__(self, hear: Hear) -> None:
+        self._hear = hear
+        self._begun: list[bytes] = []
+        self._size = 0
+        self._ended = False
+
+    def pass_by(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._keep(line)
+            self._hear(b"".join(self._begun), self._size)
+            self._begun, self._size = [], 0
+        self._keep(rest)
+
+    def _keep(self, part: bytes) -> None:
+        if self._size < LONGEST:
+            self._begun.append(part[: LONGEST - self._size])
+        self._size += len(part)
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            if self._size:
+                self._hear(b"".join(self._begun), self._size)
+            self._hear(None, 0)
+
+
+class _Source:
+    def __init__(self, source: ByteSource, lines: _Lines) -> None:
+        self._source = source
+        self._lines = lines
+
+    async def receive(self) -> bytes:
+        data = await self._source.receive()
+        if data:
+            self._lines.pass_by(data)
+        else:
+            self._lines.end()
+        return data
+
+    async def hung_up(self) -> None:
+        await self._source.hung_up()  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Sink:
+    def __init__(self, sink: ByteSink, lines: _Lines) -> None:
+        self._sink = sink
+        self._lines = lines
+
+    def offer(self, data: bytes | memoryview) -> int:
+        written = self._sink.offer(data)
+        if written:
+            self._lines.pass_by(bytes(data[:written]))
+        return written
+
+    async def writable(self) -> None:
+        await self._sink.writable()
+
+    def close(self) -> None:
+        self._lines.end()
+        self._sink.close()
