@@ -20,7 +20,7 @@ import mcp_types as types
 import pytest
 from acp_harness import client
 from harness import MODERN, PATIENCE, VERSIONS, hosted, text
-from visitor import LINK, Browser
+from visitor import type_on_the_page
 
 Json = Any
 
@@ -69,17 +69,8 @@ def planted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Plant
     made.check()
 
 
-def type_key(words: str) -> None:
-    found = LINK.search(words)
-    assert found is not None, words
-    browser = Browser()
-    browser.open(found[0])
-    browser.send(**{"field-0": KEY})
-    assert "Thank you" in browser.page
-
-
 async def visit(words: str) -> None:
-    await anyio.to_thread.run_sync(type_key, words)
+    await anyio.to_thread.run_sync(type_on_the_page, words, KEY)
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, MODERN])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import AbstractContextManager
 
+from visitor import type_on_the_page
+
 from .acp import Editor, editor
 from .stage import Json, Stage, accept, asking, calling, expect, gist
 
@@ -20,6 +22,7 @@ def claude(stage: Stage, **bridge_env: str) -> AbstractContextManager[Editor]:
     return editor(stage, [stage.program], environment(stage), **bridge_env)
 
 
+KEY = "planted-key-91c2"
 LEGACY = {"ABP_MCP_MODERN": "false"}
 
 
@@ -82,6 +85,24 @@ def a_question_of_a_cancelled_turn_is_a_time_out(stage: Stage) -> None:
     expect(status["questions"]["ended"][0]["outcome"], "timed_out")
 
 
+def a_secret_is_typed_where_the_editor_is_sent(stage: Stage, **bridge_env: str) -> None:
+    """By url mode, which Claude passes on to the editor."""
+    with claude(stage, **bridge_env) as agent:
+        agent.begin(asking("elicitation/input", prompt="Enter your API key"))
+        question = agent.question()
+        expect(question.params["mode"], "url")
+        question.answer({"action": "accept"})
+        type_on_the_page(question.params["url"], KEY)
+        expect(agent.finish(), "end_turn")
+    response = json.loads(stage.results()[-1]["content"][0]["text"])
+    expect(gist(response), (True, {"value": KEY}, "person"))
+    expect(response["metadata"]["route"], "mcp-url (on a page of the bridge's own)")
+
+
+def a_secret_is_typed_where_the_editor_is_sent_in_the_legacy_era(stage: Stage) -> None:
+    a_secret_is_typed_where_the_editor_is_sent(stage, **LEGACY)
+
+
 CHECKS = (
     a_form_is_relayed_to_the_editor,
     a_form_of_the_legacy_era_is_relayed_to_the_editor,
@@ -89,4 +110,6 @@ CHECKS = (
     a_capability_that_an_app_adds_becomes_a_tool_in_the_legacy_era,
     a_cancelled_turn_ends_the_question_in_the_legacy_era,
     a_question_of_a_cancelled_turn_is_a_time_out,
+    a_secret_is_typed_where_the_editor_is_sent,
+    a_secret_is_typed_where_the_editor_is_sent_in_the_legacy_era,
 )

@@ -11,12 +11,15 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
+from visitor import type_on_the_page
 
 from .program import PATIENCE, Program
 from .stage import BRIDGE_ENV, CANCEL, DECLINE, Chat, Json, Stage, accept, asking, calling, expect, gist, recorded
 
+KEY = "planted-key-91c2"
 TWELVE = [{"value": f"v{number}", "label": f"Label {number}"} for number in range(1, 13)]
 
 CONFIG = """\
@@ -46,14 +49,14 @@ enabled = false
 """
 
 
-def environment(stage: Stage, *, app: str = "demo", required: bool = True) -> dict[str, str]:
+def environment(stage: Stage, bridge_env: Mapping[str, str], *, app: str = "demo", required: bool = True) -> dict[str, str]:
     """Codex's home is written; its environment is returned."""
     command, *args = stage.bridge(app)
     config = CONFIG.format(
         url=stage.model.url,
         command=json.dumps(command),
         args=json.dumps(args),
-        env=", ".join(f"{name} = {json.dumps(value)}" for name, value in BRIDGE_ENV.items()),
+        env=", ".join(f"{name} = {json.dumps(value)}" for name, value in {**BRIDGE_ENV, **bridge_env}.items()),
         required=json.dumps(required),
     )
     (stage.home / "config.toml").write_text(config)
@@ -69,7 +72,7 @@ def run_exec(stage: Stage, script: str, *, required: bool) -> None:
         subprocess.Popen(
             command,
             cwd=stage.work,
-            env=environment(stage, required=required),
+            env=environment(stage, {}, required=required),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -107,12 +110,12 @@ class AppServer(Chat):
 
 
 @contextmanager
-def app_server(stage: Stage, app: str = "demo") -> Iterator[AppServer]:
+def app_server(stage: Stage, app: str = "demo", **bridge_env: str) -> Iterator[AppServer]:
     """A running app-server whose bridge serves `app`."""
     with Program(
         [stage.program, "app-server"],
         cwd=stage.work,
-        env=environment(stage, app=app),
+        env=environment(stage, bridge_env, app=app),
         transcript=stage.folder / "codex.jsonl",
         asks="mcpServer/elicitation/request",
         answers={},
@@ -203,6 +206,19 @@ def a_pages_confirm_is_answered(stage: Stage) -> None:
     expect(gist(response), (True, {"confirmed": True}, "person"))
 
 
+def a_secret_is_typed_on_the_page_that_a_form_points_to(stage: Stage) -> None:
+    """Codex declares url mode, and opens no address of this machine."""
+    with app_server(stage, ABP_PAGE="link") as codex:
+        codex.begin(asking("elicitation/input", prompt="Enter your API key"))
+        shown = codex.question()
+        expect((shown.params["mode"], shown.params["requestedSchema"]["properties"]), ("form", {}))
+        type_on_the_page(shown.params["message"], KEY)
+        expect(codex.finish(), "completed")
+    response = json.loads(stage.results()[-1]["content"][0]["text"])
+    expect(gist(response), (True, {"value": KEY}, "person"))
+    expect(response["metadata"]["route"], "page (on a page of the bridge's own)")
+
+
 CHECKS = (
     exec_has_the_tools_in_its_first_request_without_being_told_to_wait,
     exec_declines_by_itself_and_the_app_learns_that_no_person_was_asked,
@@ -214,4 +230,5 @@ CHECKS = (
     content_that_does_not_fit_is_asked_for_again,
     an_interrupted_turn_cancels_the_apps_call_and_ends_its_question,
     a_pages_confirm_is_answered,
+    a_secret_is_typed_on_the_page_that_a_form_points_to,
 )

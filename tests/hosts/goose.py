@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import AbstractContextManager
 
+from visitor import type_on_the_page
+
 from .acp import Editor, editor
 from .stage import CANCEL, DECLINE, Json, Stage, accept, asking, calling, expect, gist
 
+KEY = "planted-key-91c2"
 CONFIG = """\
 GOOSE_PROVIDER: openai
 GOOSE_MODEL: mock
@@ -90,6 +93,22 @@ def a_question_of_a_cancelled_turn_is_a_time_out(stage: Stage) -> None:
     assert status["questions"]["ended"][0]["outcome"] in ("timed_out", "cancelled")
 
 
+def a_secret_is_typed_on_the_page_that_a_form_points_to(stage: Stage, **bridge_env: str) -> None:
+    """Goose opens no addresses: it relays the form without fields to the editor."""
+    with goose(stage, ABP_PAGE="link", **bridge_env) as agent:
+        agent.begin(asking("elicitation/input", prompt="Enter your API key"))
+        question = agent.question()
+        type_on_the_page(question.params["message"], KEY)
+        question.answer(accept())
+        expect(agent.finish(), "end_turn")
+    response = json.loads(stage.results()[-1]["content"][0]["text"])
+    expect(gist(response), (True, {"value": KEY}, "person"))
+
+
+def a_secret_is_typed_on_the_page_in_the_legacy_era_too(stage: Stage) -> None:
+    a_secret_is_typed_on_the_page_that_a_form_points_to(stage, ABP_MCP_MODERN="false")
+
+
 CHECKS = (
     a_question_is_a_result_and_its_answer_the_call_again,
     without_the_modern_era_a_question_is_a_request,
@@ -97,4 +116,6 @@ CHECKS = (
     a_person_who_declines_in_the_legacy_era_is_not_a_policy,
     questions_asked_together_are_answered_together,
     a_question_of_a_cancelled_turn_is_a_time_out,
+    a_secret_is_typed_on_the_page_that_a_form_points_to,
+    a_secret_is_typed_on_the_page_in_the_legacy_era_too,
 )
