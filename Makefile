@@ -42,10 +42,18 @@ tmux:
 demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
+# What thinks is held to full coverage; the rest mostly waits for processes, so it runs on all processors.
+PURE := tests/core tests/protocols tests/wire
+
 test: setup chromium tmux
+ifdef ARGS
+	$(BIN)/pytest $(ARGS)
+else
 	$(BIN)/coverage erase
-	COVERAGE_PROCESS_START= $(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage run -m pytest $(PURE)
 	$(BIN)/coverage report --fail-under=100
+	$(BIN)/pytest --numprocesses=auto --dist=loadscope $(PURE:%=--ignore=%)
+endif
 
 check: setup
 	$(BIN)/ruff check .

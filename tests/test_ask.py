@@ -257,8 +257,8 @@ class Asking:
 THERE: list[tuple[list[str], dict[str, str], Json]] = [
     (["input", "Name?"], {"field-0": "Ada"}, {"value": "Ada"}),
     (["preference", "Seat?", "aisle"], {"field-0": "window"}, {"value": "window"}),
-    (["confirm", "Go on?"], {"field-0": "true"}, {"confirmed": True}),
-    (["select", "Season?", "spring", "summer"], {"field-0": "1"}, {"selected": "summer"}),
+    (["confirm", "Go on?"], {"action": "yes"}, {"confirmed": True}),
+    (["select", "Season?", "spring", "summer"], {"field-0": "1"}, {"selected": "summer"}),  # the second
 ]
 
 
@@ -269,10 +269,17 @@ def test_a_person_on_the_page_is_asked_at_the_printed_address(words: list[str], 
         assert who == "this command"
         browser = Browser()
         assert words[1] in browser.open(url)
-        values = re.findall(r'name="field-0"[^>]*value="([^"]*)"', browser.page)
-        index = filled["field-0"]
-        browser.send(**{"field-0": values[int(index)] if index.isdecimal() else index})
+        browser.send(**filled)
         assert asking.read()["data"] == data
+        assert asking.process.wait(PATIENCE) == 0
+
+
+def test_a_file_is_given_on_the_page() -> None:
+    with Asking("resource", "A photo, please", "image/*", "--on", "page") as asking:
+        browser = Browser()
+        browser.open(asking.link()[0])
+        browser.give("photo.png", "image/png", b"\x89PNG")
+        assert asking.read()["data"] == {"content": "iVBORw==", "mimeType": "image/png", "encoding": "base64", "filename": "photo.png"}
         assert asking.process.wait(PATIENCE) == 0
 
 
@@ -299,7 +306,7 @@ def test_several_are_open_at_once_and_answered_in_any_order() -> None:
             shown = browser.open(asking.link()[0])
             pages["First?" if "First?" in shown else "Second?"] = browser
         for message, id in (("Second?", "two"), ("First?", 1)):
-            pages[message].send(**{"field-0": "true"})
+            pages[message].send(action="yes")
             answer = asking.read()
             assert (answer["jsonrpc"], answer["id"], answer["result"]["data"]) == ("2.0", id, {"confirmed": True})
         assert asking.end() == 0

@@ -6,7 +6,7 @@ import re
 from html import unescape
 from http.cookiejar import CookieJar
 from urllib.parse import urlencode
-from urllib.request import HTTPCookieProcessor, build_opener
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from harness import PATIENCE
 
@@ -27,9 +27,23 @@ class Browser:
         return self.page
 
     def send(self, **filled: str) -> None:
-        guard = re.search(r'name="guard" value="([^"]+)"', self.page)
-        assert guard is not None, self.page
-        with self._opener.open(self._url, urlencode({"guard": guard[1], "action": "send", **filled}).encode(), timeout=PATIENCE) as response:
+        """Fill the form in, and press a button: `action` says which."""
+        self._post(urlencode({"guard": self._guard(), "action": "send", **filled}).encode(), "application/x-www-form-urlencoded")
+
+    def give(self, name: str, mime_type: str, content: bytes) -> None:
+        """Pick a file for the only field of the form, and send it."""
+        fields = f'--x\r\nContent-Disposition: form-data; name="guard"\r\n\r\n{self._guard()}\r\n'
+        fields += '--x\r\nContent-Disposition: form-data; name="action"\r\n\r\nsend\r\n'
+        file = f'--x\r\nContent-Disposition: form-data; name="field-0"; filename="{name}"\r\nContent-Type: {mime_type}\r\n\r\n'
+        self._post(fields.encode() + file.encode() + content + b"\r\n--x--\r\n", "multipart/form-data; boundary=x")
+
+    def _guard(self) -> str:
+        found = re.search(r'name="guard" value="([^"]+)"', self.page)
+        assert found is not None, self.page
+        return found[1]
+
+    def _post(self, body: bytes, kind: str) -> None:
+        with self._opener.open(Request(self._url, body, {"Content-Type": kind}), timeout=PATIENCE) as response:
             self.page = unescape(response.read().decode())
 
 

@@ -16,7 +16,7 @@ from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.downgrade import Menu, Step, Walked, obstacle
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.core.question import FieldType, Question
+from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.protocols import acp
 from abp_bridge.protocols.abp import decode_notice, decode_progress, decode_question
 
@@ -430,3 +430,25 @@ def test_an_address_is_shown_on_a_tool_call_of_its_session() -> None:
     shown = acp.encode_url(question, "s", "c", "http://127.0.0.1:1/open/x", "e1")
     check_params("elicitation/create", shown)
     assert (shown["mode"], shown["sessionId"], shown["toolCallId"], shown["elicitationId"]) == ("url", "s", "c", "e1")
+
+
+# --- a pointer to the page -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_permission_points_to_the_page() -> None:
+    question = decode_question({"method": "elicitation/input", "params": {"prompt": "API key?"}}, id="q", origin="https://app.example")
+    asked = acp.encode_permission(question, acp.pointer(question, "http://127.0.0.1:4000/open/x"), "s", "c")
+    check_params("session/request_permission", asked)
+    assert asked["toolCall"]["title"] == "https://app.example asks: API key? Answer at http://127.0.0.1:4000/open/x"
+    assert [(option["name"], option["kind"]) for option in asked["options"]] == [("Done", "allow_once"), ("Skip", "reject_once")]
+    assert "press Done" in asked["toolCall"]["content"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize(("chosen", "outcome"), [("done", Outcome.ACCEPTED), ("skip", Outcome.DECLINED), (None, Outcome.CANCELLED)])
+def test_what_was_chosen_of_it(chosen: str | None, outcome: Outcome) -> None:
+    assert acp.decode_pointed(chosen) is outcome
+
+
+def test_what_was_not_offered_is_not_chosen() -> None:
+    with pytest.raises(RemoteProtocolError, match="was not offered"):
+        acp.decode_pointed("allow_always")

@@ -93,7 +93,7 @@ def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
     if question.kind in (Kind.INPUT, Kind.PREFERENCE):
         return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
     if question.kind is Kind.RESOURCE:
-        return dict(content[FILE])
+        return dict(content.get(FILE, {}))
     return dict(content)
 
 

@@ -1,0 +1,88 @@
+"""What a model is told for its user, and what it brings back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp_types import methods
+
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.abp import decode_question
+
+Json = Any
+
+URL = "http://127.0.0.1:4000/open/x"
+QUESTION = decode_question(
+    {"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}, id="question-7", origin="https://app.example"
+)
+
+
+@pytest.mark.parametrize(("version", "modes"), [("2025-06-18", False), ("2025-11-25", True)])
+def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> None:
+    form = mcp.encode_pointer(QUESTION, URL, modes=modes)
+    methods.parse_server_request("elicitation/create", version, form)
+    assert form["requestedSchema"] == {"type": "object", "properties": {}}
+    assert form["message"].startswith("https://app.example asks: Delete it?\n\nThe app says that this cannot be undone.")
+    assert form["message"].endswith(URL)
+    assert ("mode" in form) is modes
+
+
+def test_a_model_is_told_where_and_for_whom() -> None:
+    words = mcp.told_pointer(QUESTION, URL)
+    assert words.startswith("https://app.example asks: Delete it?")
+    assert "for your user, and not for you" in words
+    assert words.endswith(URL)
+
+
+def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
+    words = mcp.encode_asked(QUESTION, "it was not fit")
+    assert "Please answer again: it was not fit." in words
+    assert '{"question": "question-7", "action": "decline"}' in words
+    schema = words.split("fits this schema: ")[1].splitlines()[0]
+    assert json.loads(schema)["properties"]["confirmed"]["type"] == "boolean"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "action", "content"),
+    [
+        ({"content": {"a": 1}}, "accept", {"a": 1}),
+        ({"action": "accept", "content": {}}, "accept", {}),
+        ({"action": "decline"}, "decline", {}),
+        ({"action": "cancel", "content": {"a": 1}}, "cancel", {}),
+    ],
+)
+def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> None:
+    brought, filled = mcp.decode_answered(arguments)
+    assert (brought.value, filled) == (action, content)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "say what the user said"),
+        ({"action": "yes"}, "'yes' is no action"),
+        ({"action": ["accept"]}, "is no action"),
+        ({"action": "accept"}, "content must be an object"),
+        ({"content": "a"}, "content must be an object"),
+    ],
+)
+def test_what_is_no_answer(arguments: Json, words: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=words):
+        mcp.decode_answered(arguments)
+
+
+@pytest.mark.parametrize(
+    ("result", "folders"),
+    [
+        ({"roots": [{"uri": "file:///home/ann/a%20b"}, {"uri": "file:///x", "name": "X"}]}, ["/home/ann/a b", "/x"]),
+        ({"roots": [{"uri": "https://x"}, {"uri": "file://other/x"}, {"uri": 1}, "file:///y", {}]}, []),
+        ({"roots": "file:///x"}, []),
+        (None, []),
+        ({"roots": [{"uri": f"file:///{number}"} for number in range(500)]}, [f"/{number}" for number in range(100)]),
+    ],
+)
+def test_the_folders_that_a_host_grants(result: Json, folders: list[str]) -> None:
+    assert mcp.decode_roots(result) == folders
