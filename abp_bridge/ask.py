@@ -153,8 +153,8 @@ class _Person:
         self._roots = ways.settings.roots
         settings = ways.settings
         providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
-        self._asking = Asking(providers, limit=settings.question_timeout, person_floor=settings.person_floor)
-        self._files = Files(self._asking.ask, self._granted)
+        files = Files(self._granted)
+        self._asking = Asking(providers, limit=settings.question_timeout, person_floor=settings.person_floor, files=files)
 
     def _own(self, ways: Ways, tasks: TaskGroup) -> dict[Surface, InputProvider]:
         from abp_bridge.surfaces import answers, terminal
@@ -195,7 +195,7 @@ class _Person:
         return f"question-{self._serial}"
 
     async def ask(self, question: Question) -> Answer:
-        return await (self._files if question.kind is Kind.RESOURCE else self._asking).ask(question)
+        return await self._asking.ask(question)
 
     def told(self, notice: Notice) -> None:
         self._say(describe(notice))

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import mcp_types as types
 import pytest
 from acp_harness import client, pressing
-from harness import MODERN, VERSIONS, Hosted, accept, hosted, refuse
+from harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
 from abp_bridge.core.file import MAX_SIZE
 
@@ -159,9 +161,31 @@ async def test_a_host_that_does_not_say_its_roots_grants_none(granted: Path) -> 
 
 
 async def test_an_acp_client_grants_the_folder_it_works_in_and_is_asked_by_buttons(granted: Path) -> None:
-    (Path.cwd() / ".coverage").exists()
     async with client("--app", "demo", handler=pressing("Yes")) as editor:
         await editor.initialize({})
         request = '{"request": {"method": "elicitation/resource", "params": {"uri": "%s"}}}' % (granted / "notes.txt")
         _, words = await editor.prompt(await editor.new(cwd=str(granted)), f"/demo_ask {request}")
     assert '"content": "mine"' in words
+
+
+async def test_a_call_that_is_over_before_its_file_was_looked_at_asks_nobody(granted: Path) -> None:
+    """The host is slow to say what it grants, and cancels the call meanwhile."""
+    asked, seen = anyio.Event(), anyio.Event()
+
+    async def roots(context: Any) -> types.ListRootsResult:
+        asked.set()
+        await seen.wait()
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": granted.as_uri()})])
+
+    async with hosted("--app", "demo", answer=no_person, list_roots_callback=roots) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(asking, host, granted / "notes.txt")
+        with anyio.fail_after(PATIENCE):
+            await asked.wait()
+        assert len((await host.status())["questions"]["open"]) == 1
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            while (await host.status())["questions"]["open"]:
+                await anyio.lowlevel.checkpoint()
+            seen.set()
+            [ended] = (await host.status())["questions"]["ended"]
+    assert ended["outcome"] == "withdrawn"

@@ -11,6 +11,7 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.bridge.files import Files
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, unobserved
@@ -38,9 +39,13 @@ _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 class Asking:
     """The open questions of a session, and the asking of each. Times are in seconds."""
 
-    def __init__(self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = unobserved) -> None:
+    def __init__(
+        self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = unobserved, files: Files | None = None
+    ) -> None:
+        """`files` looks at those that apps name; without it none is read."""
         self.ledger = Ledger()
         self._providers = providers
+        self._files = files
         self._observe = observe
         self._limit = limit
         self._person_floor = person_floor
@@ -57,7 +62,7 @@ class Asking:
         self._scopes[question.id] = scope = anyio.CancelScope()
         try:
             with scope, anyio.move_on_after(limit) as clock:
-                answer = await self._find(entry)
+                answer = await self._resolve(entry)
                 self.ledger.apply(question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer)
             if clock.cancelled_caught:
                 self._finish(entry, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
@@ -81,6 +86,13 @@ class Asking:
         """End a question that nobody answered, unless something else has ended it."""
         if entry.answer is None:
             self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
+
+    async def _resolve(self, entry: Entry) -> Answer:
+        if entry.question.kind is not Kind.RESOURCE or self._files is None:
+            return await self._find(entry)
+        wanted = await self._files.look(entry.question)
+        entry.question = wanted.question
+        return await wanted.settle(await self._find(entry))
 
     async def _find(self, entry: Entry) -> Answer:
         """Climb, and again from the foot when the host has moved meanwhile."""

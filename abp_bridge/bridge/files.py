@@ -37,22 +37,45 @@ class _Named:
     mime_type: str
 
 
-class Files:
-    """`ask` puts a question to the person; `roots` are the folders that were granted, for a question."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A question for a file as it is really asked: for leave to read the `named` one, or for any, with a `note` why it is not that."""
 
-    def __init__(self, ask: Callable[[Question], Awaitable[Answer]], roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
-        self._ask = ask
+    question: Question
+    named: _Named | None = None
+    note: str = ""
+
+    async def settle(self, answer: Answer) -> Answer:
+        """The answer as the app gets it: with the file that the person allowed to read."""
+        if self.note and answer.outcome is Outcome.UNSUPPORTED:
+            return replace(answer, reason=f"{self.note} {answer.reason}")
+        if self.named is None or answer.outcome is not Outcome.ACCEPTED:
+            return answer
+        if answer.content[CONFIRMED] is not True:
+            return replace(answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it.")
+        try:
+            with anyio.fail_after(READ_LIMIT):
+                content = await anyio.to_thread.run_sync(_read, self.named, abandon_on_cancel=True)
+        except (OSError, NotGiven) as problem:  # a TimeoutError is an OSError
+            reason = f"The user allowed it, but {self.named.path} cannot be read: {problem or 'it took too long'}"
+            return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, content={}, reason=reason)
+        return replace(answer, content={FILE: file.encode(file.File(content, self.named.mime_type, self.named.path.name))})
+
+
+class Files:
+    """Looks at the files that apps name. `roots` are the folders that were granted, for a question."""
+
+    def __init__(self, roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
         self._roots = roots
 
-    async def ask(self, question: Question) -> Answer:
-        """The answer to a question for a file: with the file's content, or without any."""
+    async def look(self, question: Question) -> Wanted:
+        """How a question for a file is to be asked."""
         try:
             named = await self._find(question)
         except NotGiven as why:
             note = f"The app names {label(question.request.get('uri'))}, which is not read: {why}."
-            answer = await self._ask(replace(question, note=note))
-            return replace(answer, reason=f"{note} {answer.reason}") if answer.outcome is Outcome.UNSUPPORTED else answer
-        return await self._ask(question) if named is None else await self._consented(question, named)
+            return Wanted(replace(question, note=note), note=note)
+        return Wanted(question) if named is None else Wanted(_leave(question, named), named)
 
     async def _find(self, question: Question) -> _Named | None:
         """The file that the app names, if it names one. Raises NotGiven."""
@@ -65,20 +88,6 @@ class Files:
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(_look, path, roots, accept, abandon_on_cancel=True)
         raise NotGiven("it could not be looked at in time")
-
-    async def _consented(self, question: Question, named: _Named) -> Answer:
-        answer = await self._ask(_leave(question, named))
-        if answer.outcome is not Outcome.ACCEPTED:
-            return answer
-        if answer.content[CONFIRMED] is not True:
-            return replace(answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it.")
-        try:
-            with anyio.fail_after(READ_LIMIT):
-                content = await anyio.to_thread.run_sync(_read, named, abandon_on_cancel=True)
-        except (OSError, NotGiven) as problem:  # a TimeoutError is an OSError
-            reason = f"The user allowed it, but {named.path} cannot be read: {problem or 'it took too long'}"
-            return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, content={}, reason=reason)
-        return replace(answer, content={FILE: file.encode(file.File(content, named.mime_type, named.path.name))})
 
 
 def _leave(question: Question, named: _Named) -> Question:

@@ -23,7 +23,7 @@ from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
-from abp_bridge.core.question import Answer, Kind, Question
+from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
 from abp_bridge.hosts.contract import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
@@ -61,8 +61,8 @@ class Bridge:
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
-        self._asking = Asking(self._providers, limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
-        self._files = Files(self._asking.ask, self._roots)
+        limit, floor = settings.question_timeout, settings.person_floor
+        self._asking = Asking(self._providers, limit=limit, person_floor=floor, observe=observe, files=Files(self._roots))
         self._results = Results(settings.output_dir)
 
     # --- contract.Desk ---
@@ -242,7 +242,7 @@ class Bridge:
             self.host.capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:
-        return await (self._files if question.kind is Kind.RESOURCE else self._asking).ask(question)
+        return await self._asking.ask(question)
 
     async def _roots(self, question: Question) -> Sequence[str]:
         return [*self._settings.roots, *await self.host.roots(question.carriers)]
