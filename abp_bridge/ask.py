@@ -174,12 +174,13 @@ class _Person:
 
     async def _point(self, question: Question, url: str) -> Outcome:
         """Tell the person where the page is; that has the answer, sooner or later."""
-        from abp_bridge.hosts.page.opener import open_browser
+        from abp_bridge.hosts.page.opener import leading_to, open_browser
 
         self._on_page = True
         whisper(f"{question.origin} asks. Answer at {url}")
-        await open_browser(url)
-        await anyio.sleep_forever()
+        with leading_to(url) as address:
+            await open_browser(address)
+            await anyio.sleep_forever()
         return Outcome.CANCELLED
 
     async def leave(self) -> None:

@@ -46,7 +46,7 @@ Puts one ABP elicitation to you at this terminal, else on a page in your browser
 any language.
 
   abp-bridge ask input "Your name?"
-  abp-bridge ask confirm "Deploy now?" && ./deploy         careful: a "no" is an answer too, look at data.confirmed
+  abp-bridge ask confirm "Deploy now?" | jq -e .data.confirmed && ./deploy      a "no" is an answer too
   abp-bridge ask select "Which season?" spring summer autumn
   abp-bridge ask input '{"prompt": "API key?", "sensitive": true}'
   abp-bridge ask resource "A photo, please" 'image/*'
@@ -237,16 +237,16 @@ def _seconds(words: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3600:
-        raise ArgumentTypeError(f"{words!r} must be a number of seconds, at most 3600")
+        raise ArgumentTypeError(f"{words!r} must be a number of seconds, more than 0 and at most 3600")
     return seconds
 
 
-def _settings(options: argparse.Namespace, *names: str) -> Any:
+def _settings(options: argparse.Namespace, *names: str, ignored: Sequence[str] = ()) -> Any:
     from abp_bridge.settings import SettingsError, read_settings
 
     flags = {name: tuple(value) if isinstance(value := getattr(options, name), list) else value for name in names}
     try:
-        settings = read_settings(os.environ, **flags)
+        settings = read_settings({name: value for name, value in os.environ.items() if name not in ignored}, **flags)
     except SettingsError as problem:
         _give_up(problem)
     if settings.answers is not None:
@@ -280,7 +280,7 @@ def _acp(options: argparse.Namespace) -> int:
 def _ask(options: argparse.Namespace) -> int:
     from abp_bridge.ask import STREAM, UsageError, Ways, read_request, run
 
-    settings = _settings(options, *_HERE_OPTIONS)
+    settings = _settings(options, *_HERE_OPTIONS, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))  # where it asks, --on says
     streams = options.what == STREAM
     try:
         if options.on == "mock" and settings.answers is None:

@@ -40,7 +40,9 @@ def resolve(settings: Settings, host: Host, page: Place) -> Providers:
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.hosts.page.questions import QuestionsApi
 
-        own[Surface.QUESTIONS_API] = QuestionsApi(partial(page.questions, settings.questions_api, settings.questions_password), page)
+        own[Surface.QUESTIONS_API] = QuestionsApi(
+            partial(page.questions, settings.questions_api, settings.questions_password), page, alone=settings.page == "off"
+        )
     return Providers(host, own, order_of(settings.ask_on, settings.set_up))
 
 
@@ -66,10 +68,11 @@ def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
     async def point(question: Question, url: str) -> Outcome:
         import anyio
 
-        from abp_bridge.hosts.page.opener import open_browser
+        from abp_bridge.hosts.page.opener import leading_to, open_browser
 
-        if await open_browser(url):
-            await anyio.sleep_forever()  # the page has the answer, sooner or later
+        with leading_to(url) as address:
+            if await open_browser(address):
+                await anyio.sleep_forever()  # the page has the answer, sooner or later
         return await host.point(question, url)
 
     return point

@@ -33,7 +33,7 @@ ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 def environment(**more: str) -> dict[str, str]:
     """What a host gives its servers: little. Tests run as root in containers, where Chromium has no sandbox."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
     return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}
 
 

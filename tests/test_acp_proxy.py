@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -1021,7 +1022,12 @@ async def test_when_an_agent_leaves_its_server_the_apps_are_told() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_killed_proxy_left_is_gone_with_the_next(tmp_path: Path) -> None:
+async def test_what_a_killed_proxy_left_is_gone_with_the_next() -> None:
+    with tempfile.TemporaryDirectory(prefix="left-") as folder:  # short enough for a socket's name
+        await _kill_and_begin_again(Path(folder))
+
+
+async def _kill_and_begin_again(tmp_path: Path) -> None:
     env = {"TMPDIR": str(tmp_path)}
     (tmp_path / "abp-bridge-results").mkdir()
     with (

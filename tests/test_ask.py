@@ -80,7 +80,7 @@ def test_only_an_answer_is_a_success(tmp_path: Path, entry: Json, code: int) -> 
 def test_a_named_file_is_read_when_its_folder_is_granted_and_leave_is_given(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     request = ["resource", json.dumps({"prompt": "Notes?", "uri": str(tmp_path / "notes.txt")}), "--on", "mock"]
-    answers = ["--answers", written(tmp_path, {"match": "May it read this file?", "value": True})]
+    answers = ["--answers", written(tmp_path, {"match": "May it read", "value": True})]
     assert json.loads(ask(*request, "--root", str(tmp_path), *answers).stdout)["data"]["content"] == "hello"
     assert json.loads(ask(*request, *answers).stdout)["error"]["code"] == "NOT_SUPPORTED"
 
@@ -451,3 +451,15 @@ def test_a_large_answer_reaches_a_slow_reader_whole(tmp_path: Path) -> None:
             asking.process.wait(1.5)  # it waits for us
         assert len(json.loads(asking.stdout.read())["result"]["data"]["content"]) == 3_000_000
         assert asking.process.wait(PATIENCE) == 0
+
+
+def test_the_sessions_own_order_is_not_this_commands() -> None:
+    ended = subprocess.run(
+        [*ASK, "confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"],
+        input=b"[true]",
+        capture_output=True,
+        env=environment(ABP_ASK_ON="page"),
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -658,7 +658,7 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def no_process_left(mark: str, within: float = 2.0) -> bool:
+def no_process_left(mark: str, within: float = 10.0) -> bool:
     """Whether all processes that bear `mark` end within so many seconds, each."""
     for process in marked(mark):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,13 @@ import anyio
 import anyio.lowlevel
 import mcp_types as types
 import pytest
-from acp_harness import client, pressing
+from acp_harness import client, labels, pressing
 from harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
+from abp_bridge.bridge.files import Files
 from abp_bridge.core.file import MAX_SIZE
+from abp_bridge.core.question import Question
+from abp_bridge.protocols.abp import decode_question
 
 Json = Any
 
@@ -54,8 +58,7 @@ async def test_a_named_file_is_read_when_the_person_allows_it(granted: Path, ver
     assert response["data"] == {"content": "mine", "mimeType": "text/plain", "filename": "notes.txt"}
     assert response["metadata"]["route"] == "mcp-form"
     [params] = shown
-    assert "May it read this file?" in params.message
-    assert f"{file} (4 bytes, text/plain)" in params.message
+    assert params.message.startswith(f"demo asks: May it read {file}? (4 bytes, text/plain)\n\nThe app says: ")
 
 
 @pytest.mark.parametrize(
@@ -91,29 +94,38 @@ def _large(granted: Path) -> Path:
     return granted / "large.txt"
 
 
+def _circle(granted: Path) -> Path:
+    (granted / "a").symlink_to(granted / "b")
+    (granted / "b").symlink_to(granted / "a")
+    return granted / "a" / "notes.txt"
+
+
 def _pipe(granted: Path) -> Path:
     os.mkfifo(granted / "pipe.txt")
     return granted / "pipe.txt"
 
 
 OUTSIDE = "it lies in no folder that was granted (--root)"
+NOT_THIS = "it is not there, or not such a file"  # which of these, only the person is told
 
 NOT_READ: dict[str, tuple[Callable[[Path], object], str]] = {
     "outside": (lambda granted: granted.parent / "secret.txt", OUTSIDE),
     "outside, and not there": (lambda granted: granted.parent / "none.txt", OUTSIDE),
     "by a way out": (lambda granted: f"{granted}/../secret.txt", OUTSIDE),
-    "by a link": (_linked, OUTSIDE),
+    "by a link": (_linked, NOT_THIS),
     "by a linked folder": (_folder_linked, OUTSIDE),
     "a folder with a like name": (lambda granted: f"{granted}-too/notes.txt", OUTSIDE),
-    "not there": (lambda granted: granted / "none.txt", "there is no such file"),
-    "a folder": (lambda granted: granted, "it is no file"),
-    "a pipe": (_pipe, "it is no file"),
-    "too large": (_large, f"it has {MAX_SIZE + 1} bytes; at most {MAX_SIZE} can be given"),
-    "of another type": (lambda granted: granted / "notes.txt", "it is text/plain, and the app takes image/*"),
+    "not there": (lambda granted: granted / "none.txt", NOT_THIS),
+    "a folder": (lambda granted: granted, NOT_THIS),
+    "a pipe": (_pipe, NOT_THIS),
+    "too large": (_large, NOT_THIS),
+    "of another type": (lambda granted: granted / "notes.txt", NOT_THIS),
     "a relative path": (lambda granted: "notes.txt", "it must be an absolute path"),
     "of another machine": (lambda granted: f"file://elsewhere{granted}/notes.txt", "only files of this machine are read"),
     "in the web": (lambda granted: "https://evil.example/notes.txt", "only files of this machine are read"),
     "no address": (lambda granted: "http://[", "that is no address"),
+    "by links in a circle": (_circle, OUTSIDE),
+    "far too long": (lambda granted: f"{granted}/{'x' * 5000}", "it is longer than 4096 characters"),
     "with a zero in it": (lambda granted: f"file://{granted}/notes.txt%00", "it must be an absolute path"),
 }
 
@@ -161,7 +173,7 @@ async def test_a_host_that_does_not_say_its_roots_grants_none(granted: Path) -> 
 
 
 async def test_an_acp_client_grants_the_folder_it_works_in_and_is_asked_by_buttons(granted: Path) -> None:
-    async with client("--app", "demo", handler=pressing("Yes")) as editor:
+    async with client("--app", "demo", handler=pressing("Allow")) as editor:
         await editor.initialize({})
         request = '{"request": {"method": "elicitation/resource", "params": {"uri": "%s"}}}' % (granted / "notes.txt")
         _, words = await editor.prompt(await editor.new(cwd=str(granted)), f"/demo_ask {request}")
@@ -189,3 +201,44 @@ async def test_a_call_that_is_over_before_its_file_was_looked_at_asks_nobody(gra
             seen.set()
             [ended] = (await host.status())["questions"]["ended"]
     assert ended["outcome"] == "withdrawn"
+
+
+@pytest.mark.parametrize("root", ["file:///none/such", "file:///etc%00", "file://" + "/x" * 3000])
+async def test_a_root_that_is_none_grants_nothing(granted: Path, root: str) -> None:
+    async def roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": root}), types.Root.model_validate({"uri": granted.as_uri()})])
+
+    async with hosted("--app", "demo", answer=accept(confirmed=True), list_roots_callback=roots) as host:
+        assert (await asking(host, granted / "notes.txt"))["data"]["content"] == "mine"
+
+
+async def test_on_two_buttons_the_path_comes_first_and_whole(granted: Path) -> None:
+    """They show titles only: what the app says must not push the path out of sight."""
+    shown: list[Json] = []
+
+    def press(method: str, params: Json) -> Json:
+        shown.append(params)
+        return {"outcome": {"outcome": "cancelled"}}
+
+    deep = granted / ("long-" * 30) / "notes  2.txt"
+    deep.parent.mkdir()
+    deep.write_text("mine")
+    request = {"method": "elicitation/resource", "params": {"uri": str(deep), "prompt": "Shall I use the blue theme? " * 20}}
+    async with client("--app", "demo", handler=press) as editor:
+        await editor.initialize({}, "acpx")
+        await editor.prompt(await editor.new(cwd=str(granted)), f"/demo_ask {json.dumps({'request': request})}")
+    [params] = shown
+    assert params["toolCall"]["title"] == f'demo asks: May it read "{deep}"? (4 bytes, text/plain)'
+    assert labels(params) == ["Allow", "Do not allow"]
+
+
+@pytest.mark.parametrize("uri", ["/\ud800", "{granted}/\ud800.txt", "file:///%00", "/" + "a/" * 2000])
+async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: str) -> None:
+    """Half a character cannot be sent by this client; an app can."""
+
+    async def roots(question: Question) -> list[str]:
+        return [str(granted), "relative", "/\0", "/none/such"]
+
+    request = {"method": "elicitation/resource", "params": {"uri": uri.replace("{granted}", str(granted))}}
+    wanted = await Files(roots).look(decode_question(request, id="q", origin="app"))
+    assert "which is not read" in wanted.note

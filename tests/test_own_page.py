@@ -10,11 +10,13 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import mcp_types as types
 import pytest
 from acp_harness import client, labels
 from harness import PATIENCE, Hosted, hosted, text
 from playwright.async_api import Browser, BrowserContext, expect
+from visitor import Browser as Browser_
 
 from abp_bridge.apps.chrome import chrome
 from abp_bridge.settings import Settings
@@ -122,7 +124,13 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(person: BrowserCo
             with anyio.fail_after(PATIENCE):
                 while not opened.exists():
                     await anyio.lowlevel.checkpoint()
-            await type_key(person, opened.read_text())
+            address = opened.read_text()
+            assert LINK.search(address) is None, "everybody can read a command"
+            tab = await person.new_page()
+            await tab.goto(address)  # a file that leads there
+            await tab.get_by_label("API key").fill(KEY)
+            await tab.keyboard.press("Enter")
+            await expect(tab.get_by_text("Thank you")).to_be_visible()
 
         tasks.start_soon(act)
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
@@ -149,3 +157,60 @@ async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(person:
         assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {"agent_message_chunk", "tool_call_update"}, (
             "what the app returned"
         )
+
+
+@pytest.mark.parametrize("request_", [{"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}])
+async def test_a_model_is_not_given_the_link_to_what_it_must_not_answer(request_: Json) -> None:
+    async with hosted("--app", "demo", "--page") as host:
+        response = await host.ask(request_["method"], **request_["params"])
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "a model is not given the link to what it must not answer itself" in response["error"]["message"]
+    assert LINK.search(json.dumps(host.wire.lines)) is None
+
+
+async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
+    """Done is pressed again and again; what counts is that somebody followed the link."""
+    browser = Browser_()
+    pressed = 0
+
+    async def press(method: str, params: Json) -> Json:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 2:
+            await anyio.to_thread.run_sync(browser.open, LINK.findall(json.dumps(params))[0])
+            tasks.start_soon(send)
+        return {"outcome": {"outcome": "selected", "optionId": "done"}}
+
+    async def send() -> None:
+        await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": KEY}))
+
+    async with client("--app", "demo", "--page", handler=press) as editor, anyio.create_task_group() as tasks:
+        await editor.initialize({})
+        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}")
+    assert json.loads(words)["data"] == {"value": KEY}
+    assert pressed == 2
+
+
+async def test_a_host_that_only_says_done_was_not_on_the_page() -> None:
+    def press(method: str, params: Json) -> Json:
+        return {"outcome": {"outcome": "selected", "optionId": "done"}}
+
+    async with client("--app", "demo", "--page", handler=press) as editor:
+        await editor.initialize({})
+        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}")
+    response = json.loads(words)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]
+
+
+async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:
+    """Codex stops it for its own dialogs. Before its patience ends, the call says that it goes on."""
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    options = ["--ask-model", "--ask-on", "model"]
+    async with hosted("--app", "demo", *options, client_info=info, answer=lambda params: None, env={"ABP_HOST_PATIENCE": "500"}) as host:
+        await host.client.call_tool("abp_connect", {})
+        told = text(await host.call("demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}))
+        call = re.search(r'\{"call": "([^"]+)"\}', told)
+        assert call is not None
+        again = text(await host.client.call_tool("abp_wait", {"call": call[1]}))
+    assert "waits for an answer of the person's" in again

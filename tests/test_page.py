@@ -844,7 +844,7 @@ async def test_a_fault_of_our_own_is_said_without_its_details(
 async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: BrowserContext) -> None:
     async with anyio.create_task_group() as tasks:
         loopback = Loopback(tasks)
-        api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback)
+        api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
         async with shown(loopback, person, question("confirm", message="First?")) as page:
             inbox = await person.new_page()
             await inbox.goto(page.tab.url.partition("q/")[0])
@@ -864,7 +864,7 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
                 body = json.dumps({"answers": [["4"]]}).encode()
                 assert (await knock(url.port or 0, "POST", f"/question/{request['id']}/reply", bearer, body))[:2] == (200, "true")
                 await expect(inbox.get_by_role("alert")).to_contain_text("answered by another program")
-            assert replies == [Reply(Outcome.ACCEPTED, {"value": 4})]
+            assert replies == [Reply(Outcome.ACCEPTED, {"value": "4"})], "as it was typed: it is reviewed once, for the app"
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.goto(page.tab.url.partition("q/")[0])
@@ -873,4 +873,17 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
                 await inbox.get_by_role("button", name="Send").click()
             assert replies[1].content == {"value": "5"}
             assert (await knock(url.port or 0, "GET", "/question", bearer))[1] == "[]"
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_api_whose_start_was_cancelled_can_start_again() -> None:
+    async with anyio.create_task_group() as tasks:
+        loopback = Loopback(tasks)
+        api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await api.begin()
+        assert scope.cancelled_caught
+        url = urlsplit(await api.begin())
+        assert (await knock(url.port or 0, "GET", "/question", {"Authorization": "Bearer planted"}))[0] == 200
         tasks.cancel_scope.cancel()

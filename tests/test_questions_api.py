@@ -6,15 +6,19 @@ import base64
 import http.client
 import json
 import re
+import shlex
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
-from harness import PATIENCE, Hosted, hosted
+from harness import PATIENCE, Hosted, hosted, text
+from visitor import LINK
 
 Json = Any
 
@@ -278,3 +282,36 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     assert response["error"]["code"] == "NOT_SUPPORTED"
     assert f"port {port} cannot be used" in response["error"]["message"]
     assert "give another port to --questions-api" in response["error"]["message"]
+
+
+async def test_what_was_typed_is_read_once() -> None:
+    """JSON text that is a text in JSON must not be read a second time."""
+    schema = {"anyOf": [{"type": "string"}, {"type": "array"}, {"type": "number"}]}
+    async with served() as (host, program):
+        async with asking(host, "elicitation/input", prompt="Any JSON", schema=schema) as responses:
+            (request,) = await program.listed()
+            assert (await program.reply(request["id"], ['"5"']))[0] == 200
+        assert responses[0]["data"] == {"value": "5"}
+
+
+async def test_no_app_is_given_the_password() -> None:
+    app = f"stdio:{shlex.join([sys.executable, str(Path(__file__).with_name('apps') / 'nosy.py')])}"
+    environment = {"ABP_QUESTIONS_PASSWORD": PASSWORD, "ABP_ASK_ON": "questions-api"}
+    async with hosted("--app", app, "--questions-api", "0", env=environment) as host:
+        given = json.loads(text(await host.call("look")))
+    assert "PATH" in given
+    assert "ABP_QUESTIONS_PASSWORD" not in given
+
+
+async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() -> None:
+    """With the page set up too, it is what is left when nobody has come to the API."""
+    options = ["--questions-api", "0", "--page"]
+    async with hosted("--app", "demo", *options, env={"ABP_QUESTIONS_PASSWORD": PASSWORD}) as host:
+        told = text(await host.call("demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}))
+        assert LINK.search(told) is not None
+        program = Program(int((await place(host)).rpartition(":")[2]))
+        await program.send("GET", "/question")
+        async with asking(host, "elicitation/input", prompt="Name?") as responses:
+            (request,) = await program.listed()
+            await program.reply(request["id"], ["Ada"])
+        assert responses[0]["metadata"]["route"] == "questions-api"

@@ -9,7 +9,9 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -411,13 +413,20 @@ def give(screen: Screen, term: str, *typed: str) -> None:
     screen.press(*(["\x15"] if term != "dumb" else []), *typed, ENTER)
 
 
-def test_a_file_is_named_again_until_it_can_be_given(term: str, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_text('{"a": 1}')
-    (tmp_path / "two words.json").write_text("{}")
-    with open(tmp_path / "huge.json", "wb") as huge:
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One whose name fits a line of the terminal."""
+    with tempfile.TemporaryDirectory(prefix="f-") as name:
+        yield Path(name)
+
+
+def test_a_file_is_named_again_until_it_can_be_given(term: str, folder: Path) -> None:
+    (folder / "report.json").write_text('{"a": 1}')
+    (folder / "two words.json").write_text("{}")
+    with open(folder / "huge.json", "wb") as huge:
         huge.truncate(MAX_SIZE + 1)
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "secret.json").write_text("{}")
+    (folder / "notes.txt").write_text("x")
+    (folder / "secret.json").write_text("{}")
     wrong = {
         "none.json": "there is no file none.json there",
         "": "is a folder; give a file in it",
@@ -425,10 +434,10 @@ def test_a_file_is_named_again_until_it_can_be_given(term: str, tmp_path: Path) 
         "notes.txt": "notes.txt is text/plain; it must be application/json",
     }
     params = {"prompt": "The report?", "type": "application/json"}
-    with Asked("resource", params, TERM=term, HOME=str(tmp_path)) as screen:
+    with Asked("resource", params, TERM=term, HOME=str(folder)) as screen:
         ready(screen, term)
         for name, why in wrong.items():
-            give(screen, term, f"{tmp_path}/{name}")
+            give(screen, term, f"{folder}/{name}")
             screen.until(why)
             screen.until("File:")
         give(screen, term, "~/report.json")
@@ -572,3 +581,16 @@ def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
     long = {"method": "elicitation/confirm", "params": {"message": "word " * 700}}
     with Elsewhere(*[long] * 8, TERM="dumb", ASKER_LIMIT="0.2") as there:
         assert there.replies() == [["late", {}, 0]] * 8
+
+
+def test_a_line_that_a_terminal_cannot_hold_is_not_half_taken() -> None:
+    """Without keys of our own the terminal keeps 4,095 bytes of a line, and drops the rest unseen."""
+    with Asked("input", {"prompt": "Name?"}, TERM="dumb") as screen:
+        ready(screen, "dumb")
+        for _ in range(8):
+            screen.press("x" * 1000)
+        screen.press(ENTER)
+        screen.until("more than this terminal takes in one line (4094 characters)")
+        screen.until("Answer: ")
+        screen.press("short", ENTER)
+        assert screen.reply() == ["accepted", {"value": "short"}, 0]

@@ -20,11 +20,20 @@ from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outco
 from abp_bridge.core.text import label
 
 READ_LIMIT = 10.0  # seconds for one file
+LONGEST_URI = 4_096
+MAX_ROOTS = 100
 FILE, CONFIRMED = "file", "confirmed"
 
 
 class NotGiven(Exception):
-    """A named file that cannot be given; the message says why."""
+    """A named file that cannot be given; the message says why.
+
+    `private` reasons are for the person: an app that has no leave to look learns nothing of what is there.
+    """
+
+    def __init__(self, why: str, *, private: bool = False) -> None:
+        super().__init__(why)
+        self.private = private
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,8 @@ class Files:
         try:
             named = await self._find(question)
         except NotGiven as why:
-            note = f"The app names {label(question.request.get('uri'))}, which is not read: {why}."
-            return Wanted(replace(question, note=note), note=note)
+            named_it = f"The app names {label(question.request.get('uri'))}, which is not read"
+            return Wanted(replace(question, note=f"{named_it}: {why}."), note=f"{named_it}: {_NOT_THIS if why.private else why}.")
         return Wanted(question) if named is None else Wanted(_leave(question, named), named)
 
     async def _find(self, question: Question) -> _Named | None:
@@ -82,6 +91,8 @@ class Files:
         uri = question.request.get("uri")
         if not isinstance(uri, str) or not uri.strip():
             return None
+        if len(uri) > LONGEST_URI:
+            raise NotGiven(f"it is longer than {LONGEST_URI} characters")
         path = _local(uri)
         roots = await self._roots(question)
         accept = question.fields[0].accept
@@ -91,10 +102,16 @@ class Files:
 
 
 def _leave(question: Question, named: _Named) -> Question:
-    """The question for leave to read it."""
+    """The question for leave to read it. What the bridge says comes before what the app says, so that nobody takes one for the other."""
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
-    about = f"May it read this file?\n{label(named.path, 1_000)} ({named.size} bytes, {named.mime_type})"
-    return replace(question, fields=(field,), message=f"{question.message}\n\n{about}")
+    asked = f"May it read {spelled(named.path)}? ({named.size} bytes, {named.mime_type})"
+    return replace(question, fields=(field,), message=f"{asked}\n\nThe app says: {question.message}")
+
+
+def spelled(path: Path) -> str:
+    """A path so that no two look alike: what cannot be seen is written as its code."""
+    shown = "".join(letter if letter.isprintable() and letter != "\\" else letter.encode("unicode_escape").decode() for letter in str(path))
+    return f'"{shown}"' if "  " in shown or shown != shown.strip() else shown
 
 
 def _local(uri: str) -> Path:
@@ -115,27 +132,37 @@ def _local(uri: str) -> Path:
 
 
 def _look(path: Path, roots: Sequence[str], accept: Sequence[str]) -> _Named:
-    granted = [Path(root).resolve() for root in roots]
+    granted = [root for root in map(_resolved, map(Path, roots[:MAX_ROOTS])) if root is not None]
+    found, above = _resolved(path), _resolved(path.parent)
+    # Whether a file exists is not told of any other place.
+    if not any(place is not None and place.is_relative_to(root) for root in granted for place in (found, above)):
+        raise NotGiven(_OUTSIDE)
+    if found is None or not any(found.is_relative_to(root) for root in granted):
+        raise NotGiven(_OUTSIDE if found is not None else "there is no such file", private=True)
     try:
-        found = path.resolve(strict=True)
-        # Whether a file exists is not told of any other place.
-        if not any(found.is_relative_to(root) for root in granted):
-            raise NotGiven(_OUTSIDE)
         status = found.stat()
-    except (OSError, RuntimeError):
-        inside = any(path.parent.resolve().is_relative_to(root) for root in granted)
-        raise NotGiven("there is no such file" if inside else _OUTSIDE) from None
+    except OSError as problem:
+        raise NotGiven(f"it cannot be looked at ({problem.strerror})", private=True) from None
     mime_type = file.guess_type(found.name)
     if not stat.S_ISREG(status.st_mode):
-        raise NotGiven("it is no file")
+        raise NotGiven("it is no file", private=True)
     if status.st_size > file.MAX_SIZE:
-        raise NotGiven(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given")
+        raise NotGiven(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given", private=True)
     if not file.admits(accept, mime_type):
-        raise NotGiven(f"it is {mime_type}, and the app takes {' or '.join(accept)}")
+        raise NotGiven(f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True)
     return _Named(found, (status.st_dev, status.st_ino), status.st_size, mime_type)
 
 
 _OUTSIDE = "it lies in no folder that was granted (--root)"
+_NOT_THIS = "it is not there, or not such a file"
+
+
+def _resolved(path: Path) -> Path | None:
+    """Where an absolute path really leads; None when nowhere."""
+    try:
+        return path.resolve(strict=True) if path.is_absolute() else None
+    except (OSError, RuntimeError, ValueError):  # links that go round in a circle; names that no file has
+        return None
 
 
 def _read(named: _Named) -> bytes:

@@ -161,7 +161,11 @@ def _confirm(question: Question) -> Generator[_Page, object, Walked]:
         word = act(message)
         items = [_Item("No, do not" if word else "No", False, rejects=True), _Item(word or "Yes, do it", True)]
         message += "\n\nThe app says that this cannot be undone."
-    confirmed = yield _Page(question.message, message, items)
+    if question.consents:  # which file it is stands in the first paragraph, and is never shortened
+        items = [_Item("Allow", True), _Item("Do not allow", False, rejects=True)]
+        confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
+    else:
+        confirmed = yield _Page(question.message, message, items)
     return Walked(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
 
 

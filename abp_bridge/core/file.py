@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import mimetypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ MAX_KINDS = 50
 SCHEMA: Mapping[str, Json] = {
     "type": "object",
     "properties": {
-        "content": {"type": "string", "maxLength": MAX_SIZE * 4 // 3 + 4},
+        "content": {"type": "string"},
         "mimeType": {"type": "string", "minLength": 1},
         "encoding": {"const": "base64"},
         "filename": {"type": "string"},
@@ -30,7 +29,63 @@ SCHEMA: Mapping[str, Json] = {
 
 _FAMILIES = ("image", "audio", "video", "text", "font", "model")
 _TEXTUAL = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml", "image/svg+xml")
-_TYPES = mimetypes.MimeTypes(filenames=())  # Python's own table: the same on every machine
+# What names speak for: the same on every machine.
+_TYPES = {
+    "bmp": "image/bmp",
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "ico": "image/x-icon",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "webp": "image/webp",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "m4a": "audio/mp4",
+    "mp3": "audio/mpeg",
+    "ogg": "audio/ogg",
+    "wav": "audio/wav",
+    "avi": "video/x-msvideo",
+    "mkv": "video/x-matroska",
+    "mov": "video/quicktime",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+    "otf": "font/otf",
+    "ttf": "font/ttf",
+    "woff2": "font/woff2",
+    "css": "text/css",
+    "csv": "text/csv",
+    "htm": "text/html",
+    "html": "text/html",
+    "ics": "text/calendar",
+    "log": "text/plain",
+    "md": "text/markdown",
+    "py": "text/x-python",
+    "txt": "text/plain",
+    "vcf": "text/vcard",
+    "js": "text/javascript",
+    "json": "application/json",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+    "pdf": "application/pdf",
+    "rtf": "application/rtf",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "ppt": "application/vnd.ms-powerpoint",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "epub": "application/epub+zip",
+    "gz": "application/gzip",
+    "tar": "application/x-tar",
+    "zip": "application/zip",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +113,7 @@ def admits(accept: Sequence[str], mime_type: str) -> bool:
 
 def guess_type(name: str) -> str:
     """The MIME type that a file's name speaks for."""
-    return _TYPES.guess_type(name, strict=False)[0] or "application/octet-stream"
+    return _TYPES.get(name.rpartition(".")[2].lower(), "application/octet-stream") if "." in name else "application/octet-stream"
 
 
 def encode(file: File) -> dict[str, Json]:

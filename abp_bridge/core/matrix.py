@@ -315,5 +315,5 @@ def refusals(question: Question, columns: Iterable[Column], tried: Sequence[str]
     reasons = [*tried, *(f"{column.surface.value}: {cell.how}" for column in listed if not (cell := _cell(question, column)).asks)]
     reasons = reasons or ["the host offers no way to ask its user"]
     if _cell(question, Column(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
-        reasons.append("page: not set up (abp-bridge --page)")
+        reasons.append("page: not set up (--page)")
     return "; ".join(reasons)

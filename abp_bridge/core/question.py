@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import file as files
-from abp_bridge.core import jsontext
+from abp_bridge.core import jsontext, text
 from abp_bridge.core import schema as schemas
 from abp_bridge.core.schema import Json, Schema
+
+LONGEST_PROBLEM = 1_000
 
 
 class Missing(enum.Enum):
@@ -183,24 +185,27 @@ def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str
 
 
 def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
-    """What is wrong with an answer by field name, in the app's own values."""
+    """What is wrong with an answer by field name, in the app's own values; safe to show."""
     problems: list[str] = []
     for each in question.fields:
         if each.name in answer:
             wrong = schemas.check(answer[each.name], each.schema, each.name)
             if each.type is FieldType.FILE and not wrong:
                 wrong = [f"{each.name} {problem}" for problem in files.misfits(answer[each.name], each.accept)]
-            problems.extend(_unsaid(wrong) if each.secret else wrong)
+            problems.extend(_unsaid(wrong, each) if each.secret else wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
     if not problems and _asks_all(question):
-        wrong = schemas.check(dict(answer), question.whole)
-        return _unsaid(wrong) if question.secret else wrong
-    return problems
+        problems = schemas.check(dict(answer), question.whole)
+        secrets = [each for each in question.fields if each.secret]
+        problems = _unsaid(problems, secrets[0]) if problems and secrets else problems
+    return [text.label(problem, LONGEST_PROBLEM) for problem in problems]
 
 
-def _unsaid(problems: list[str]) -> list[str]:
+def _unsaid(problems: list[str], secret: Field) -> list[str]:
     """What is wrong, without the value that it is wrong with: problems are shown, logged and told to the app's developer."""
+    if problems and secret.type is FieldType.JSON:  # the names in it are the person's too
+        return [f"{secret.name} does not fit"]
     return [problem.partition(", not ")[0] for problem in problems]
 
 

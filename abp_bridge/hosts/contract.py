@@ -53,6 +53,10 @@ class Sheet(Protocol):
 
     url: str
 
+    @property
+    def opened(self) -> bool:
+        """Whether somebody followed the link."""
+
     async def answered(self) -> Reply:
         """The person's reply, when it comes."""
 

@@ -162,6 +162,10 @@ class _RecordedSheet:
         self._recorder = recorder
         self._elsewhere = False  # it was answered from another place than the page
 
+    @property
+    def opened(self) -> bool:
+        return self._sheet.opened
+
     def answer(self, reply: Reply, *words: str) -> bool:
         """See `Sheet.answer`."""
         taken = self._sheet.answer(reply, *words)

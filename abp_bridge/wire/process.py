@@ -57,7 +57,8 @@ class Child:
         self.heard.set()
 
 
-_OURS = dict(os.environ)  # as it was given to us: it may be changed for a moment, for somebody else's child
+PRIVATE = frozenset({"ABP_QUESTIONS_PASSWORD"})  # with it a program answers in the person's place: no app and no agent is given it
+_OURS = {name: value for name, value in os.environ.items() if name not in PRIVATE}  # as it was: it may be changed for a moment, for another's child
 
 
 @asynccontextmanager

@@ -222,7 +222,7 @@ def test_the_ladder_of_a_question(question: Question, columns: Sequence[Column],
 
 
 def test_when_no_rung_is_left_each_surface_says_why() -> None:
-    page = "; page: not set up (abp-bridge --page)"
+    page = "; page: not set up (--page)"
     form, model = "a form passes through the host and the model: secrets never do", "this surface asks a model, not the person"
     assert refusals(asked(SECRET), [NEW, MODEL]) == f"mcp-form: {form}; mcp-sampling: {model}{page}"
     assert refusals(asked(SECRET), [NEW], ["mcp-url: no"]) == f"mcp-url: no; mcp-form: {form}{page}"

@@ -232,3 +232,15 @@ def test_what_is_wrong_with_a_secret_and_the_rest_together_is_said_without_it() 
     field = replace(TEXT, secret=True)
     whole = {"properties": {"it": {"format": "email"}}}
     assert review(asked(field, whole=whole), {"it": "hunter2"})[1] == ["it must be an e-mail address"]
+
+
+def test_what_is_wrong_is_safe_to_show() -> None:
+    """An app's own names stand in it, and may be anything."""
+    field = Field("a\x1b]52;c;eA==\x07", FieldType.JSON, {"type": "object", "required": ["b\x1b[2J"]})
+    _, [problem] = review(replace(asked(field), wrapped=False), {field.name: {}})
+    assert problem.isprintable()
+
+
+def test_the_names_in_a_secret_are_not_said_either() -> None:
+    field = Field("token", FieldType.JSON, {"type": "object", "additionalProperties": {"type": "integer"}}, secret=True)
+    assert review(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]

@@ -14,7 +14,7 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import HostGone, Page, Reply, SurfaceRefused
+from abp_bridge.hosts.contract import HostGone, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.protocols import acp, mcp
@@ -126,8 +126,8 @@ class Surfaces:
     async def _ask_on_the_page(self, question: Question, call: str) -> Reply:
         elicitation = f"abp-{question.id}"
 
-        async def point(url: str) -> Outcome:
-            answer = await self._request("elicitation/create", acp.encode_url(question, self.session, call, url, elicitation))
+        async def point(sheet: Sheet) -> Outcome:
+            answer = await self._request("elicitation/create", acp.encode_url(question, self.session, call, sheet.url, elicitation))
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:

@@ -220,7 +220,7 @@ async def _settle(held: Held, patience: Patience) -> None:
 
 async def _watch(held: Held, patience: Patience) -> None:
     """Until something happens to the call, or the host's patience is over."""
-    if patience.stops and held.asking:
+    if patience.stops and held.asking > len(held.words):  # what only the model was told is no question that stops a clock
         await held.changed()
         return
     started = anyio.current_time()

@@ -18,7 +18,7 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Desk, DeskError, Host, HostAway, HostGone, Moved, Page, Reply, SurfaceRefused, state_uri
+from abp_bridge.hosts.contract import Desk, DeskError, Host, HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
@@ -121,8 +121,8 @@ class McpSession:
         named = not client.modern or profile(str(client.info.get("name"))).url_ids
         elicitation = f"abp-{question.id}" if named else None
 
-        async def point(url: str) -> Outcome:
-            answer, _ = await put("elicitation/create", mcp.encode_url(question, url, elicitation))
+        async def point(sheet: Sheet) -> Outcome:
+            answer, _ = await put("elicitation/create", mcp.encode_url(question, sheet.url, elicitation))
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
@@ -157,6 +157,8 @@ class McpSession:
                     held.asks(-1)
         if held is None:
             raise SurfaceRefused("this host shows no forms, and no call is running whose result could point to the page", lasting=False)
+        if question.destructive or question.consents:
+            raise SurfaceRefused("this host shows no forms, and a model is not given the link to what it must not answer itself", lasting=False)
         with held.says(question.id, mcp.told_pointer(question, url)):
             await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
         raise AssertionError

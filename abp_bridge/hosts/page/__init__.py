@@ -68,17 +68,18 @@ class OwnPage:
     async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
         """See `InputProvider.ask`. The page checks what is filled in, and asks again itself."""
 
-        async def point(url: str) -> Outcome:
+        async def point(sheet: Sheet) -> Outcome:
             for _ in range(POINTS):
-                if (outcome := await self._point(question, url)) is not Outcome.ACCEPTED:
+                outcome = await self._point(question, sheet.url)
+                if outcome is not Outcome.ACCEPTED or sheet.opened:
                     return outcome
             raise SurfaceRefused(f"the host said {POINTS} times that it is done, and nobody was on the page", lasting=False)
 
         return await ask_on(self._page, question, point)
 
 
-async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitable[Outcome]]) -> Reply:
-    """Put `question` on the page, and have a host point its person there: `point(url)` says how the host answered that.
+async def ask_on(page: Page, question: Question, point: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+    """Put `question` on the page, and have a host point its person there: `point(sheet)` says how the host answered that.
 
     Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises what `point`
     raises.
@@ -88,7 +89,7 @@ async def ask_on(page: Page, question: Question, point: Callable[[str], Awaitabl
 
         async def show() -> None:
             try:
-                outcome = await point(sheet.url)
+                outcome = await point(sheet)
             except Exception as problem:
                 problems.append(problem)
                 tasks.cancel_scope.cancel()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Json = Any
 
+LATELY = 60.0  # seconds
 START_LIMIT = 5.0
 BEAT = 10.0  # seconds between heartbeats
 MAX_WAITING = 1_000  # events that a client may be behind before it is let go; it lists what is open when it comes back
@@ -51,6 +52,12 @@ class QuestionsServer:
         self._open: dict[str, _Asked] = {}
         self._listeners: set[MemoryObjectSendStream[Json]] = set()
         self._streams = server.Streams()
+        self._visited = -LATELY
+
+    @property
+    def visited(self) -> bool:
+        """Whether a program listens, or has asked lately."""
+        return bool(self._listeners) or anyio.current_time() - self._visited < LATELY
 
     @property
     def url(self) -> str:
@@ -71,9 +78,11 @@ class QuestionsServer:
             try:
                 with anyio.fail_after(START_LIMIT):
                     await self._tasks.start(server.serve, self._site(), listener)
-            except TimeoutError:
+            except BaseException as problem:
                 self._port = 0
-                raise SurfaceRefused("the questions API did not start in time", lasting=False) from None
+                if isinstance(problem, TimeoutError):
+                    raise SurfaceRefused("the questions API did not start in time", lasting=False) from None
+                raise
 
     async def ask(self, question: Question, session: str, sheet: Sheet) -> Reply:
         """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
@@ -125,6 +134,7 @@ class QuestionsServer:
             refused = _problem(401, "UnauthorizedError", "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.")
             refused.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'
             return refused
+        self._visited = anyio.current_time()
         return None
 
     # --- endpoints ---
@@ -145,10 +155,9 @@ class QuestionsServer:
             content = decode_answers(asked.question, body)
         except RemoteProtocolError as why:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
-        given, wrong = review(asked.question, content)
-        if wrong:
+        if wrong := review(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answered(request, Reply(Outcome.ACCEPTED, given), ELSEWHERE)
+        return self._answered(request, Reply(Outcome.ACCEPTED, content), ELSEWHERE)
 
     async def _reject(self, request: Request) -> Response:
         return self._answered(request, Reply(Outcome.DECLINED), REJECTED)

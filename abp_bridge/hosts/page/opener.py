@@ -1,4 +1,4 @@
-"""The person's own browser, opened at an address. Starts one short process, and waits for it with a bound."""
+"""The person's own browser, opened at an address. Starts one short process, and waits for it with a bound; keeps a file as long as it is needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -13,10 +18,22 @@ import anyio.to_thread
 OPEN_LIMIT = 5.0
 
 
-async def open_browser(url: str) -> bool:
-    """Whether a browser was told to open `url`. The link in it works once, so that it is of no use to whoever sees the command."""
+@contextmanager
+def leading_to(url: str) -> Iterator[str]:
+    """The address of a file that leads a browser to `url`, for as long as the block lasts.
+
+    A command and its arguments can be read by everybody on this machine, and a link works for whoever is first; the file is its owner's alone.
+    """
+    with tempfile.NamedTemporaryFile("w", prefix="abp-", suffix=".html") as file:
+        file.write(f'<!doctype html><meta charset="utf-8"><title>abp-bridge</title><meta http-equiv="refresh" content="0; url={escape(url)}">')
+        file.flush()
+        yield Path(file.name).as_uri()
+
+
+async def open_browser(address: str) -> bool:
+    """Whether a browser was told to open `address`."""
     command = _command()
-    return command is not None and await anyio.to_thread.run_sync(_run, [*command, url], abandon_on_cancel=True)
+    return command is not None and await anyio.to_thread.run_sync(_run, [*command, address], abandon_on_cancel=True)
 
 
 def _run(command: list[str]) -> bool:

@@ -68,6 +68,7 @@ class Sheet:
         self.ending = anyio.Event()
         self.drafts: dict[str, Filled] = {}
         self.words = ""  # what to say to those who still have it open
+        self.opened = False
         self._reply: Reply | None = None
         self._done = anyio.Event()
 
@@ -226,6 +227,7 @@ class LoopbackPage:
         if request.method != "GET" or "prefetch" in request.headers.get("sec-purpose", request.headers.get("purpose", "")):
             return Response(status_code=204)  # somebody looks ahead: that is no person
         link.mark = secrets.token_urlsafe(32)
+        self._open[link.question].opened = True
         response = RedirectResponse(self._address(link.question), 303)
         for value, path in ((self._cookie, self._home), (link.mark, f"/open/{token}")):
             response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class QuestionsApi:
     """Implements `InputProvider`. `served` gives the endpoints of the process; asked for when they are needed, for they are heavy."""
 
-    def __init__(self, served: Callable[[], QuestionsServer], page: Page) -> None:
+    def __init__(self, served: Callable[[], QuestionsServer], page: Page, *, alone: bool) -> None:
+        """`alone` says that the person has no page to be pointed to while no program is there: then it waits for one."""
+        self._alone = alone
         self._served = served
         self._page = page
         self._session = f"ses_{secrets.token_hex(12)}"
@@ -38,5 +40,7 @@ class QuestionsApi:
         if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
             raise SurfaceRefused(cell.how or "the questions API carries no files", lasting=False)
         await self._served().begin()
+        if not self._alone and not self._served().visited:
+            raise SurfaceRefused("no program has come to the questions API lately", lasting=False)
         async with self._page.shown(question) as sheet:
             return await self._served().ask(question, self._session, sheet)

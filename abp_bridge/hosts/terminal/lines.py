@@ -13,6 +13,8 @@ from abp_bridge.hosts.terminal.device import CTRL_C, Device, forget_keys, read_l
 from abp_bridge.hosts.terminal.prompts import Check, Ended, hinted
 from abp_bridge.hosts.terminal.words import described, wrapped
 
+LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
+
 _TAKE = "Enter takes what stands in [ ]"
 
 
@@ -73,7 +75,13 @@ class Lines:
             self._put("\n".join(lines) + "\n")
 
     async def _read(self, prompt: str, *, secret: bool = False) -> str:
-        """A line. The terminal edits it and gives it whole, so that reading never waits once there is something to read."""
+        """A line that surely is whole: of a longer one the terminal itself would have kept only the beginning."""
+        while len(data := await self._read_once(prompt, secret=secret)) >= LONGEST_LINE:
+            self._put(f"  that is more than this terminal takes in one line ({LONGEST_LINE - 2} characters): give less, or answer elsewhere\n")
+        return data.decode(self._device.encoding, errors="replace").rstrip("\r\n")
+
+    async def _read_once(self, prompt: str, *, secret: bool) -> bytes:
+        """The terminal edits a line and gives it whole, so that reading never waits once there is something to read."""
         with self._device.lines(secret=secret):
             forget_keys(self._device.fd)
             self._put(prompt)
@@ -91,7 +99,7 @@ class Lines:
             self._end(Outcome.DECLINED)
         if data.endswith(CTRL_C):
             self._end(Outcome.CANCELLED)
-        return data.decode(self._device.encoding, errors="replace").rstrip("\r\n")
+        return data
 
     def _end(self, outcome: Outcome) -> NoReturn:
         self._put("\n")
