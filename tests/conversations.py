@@ -1,7 +1,7 @@
 """Makes the fixtures that prove the matrix: `make fixtures`. Each is a real conversation, recorded by the bridge itself and reduced.
 
 A cell gets the question of its row, and a host that has its column's surface only. What a row is asked and how a person answers it on a form, by
-buttons, on the page, at a terminal and through the questions API stands in `ASKED`. What is refused stands together, and so does what is slow to start.
+buttons, on the page, at a terminal and through the questions API stands in `ASKED`. What is refused stands together, and what is slow to start.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
+from abp_bridge.core.telling import Event
 from abp_bridge.record.person import Terminal, free_port
 from abp_bridge.record.redact import placed
 from abp_bridge.record.reduce import reduce
@@ -56,6 +57,7 @@ class Asked:
     press: str = "send"
     keys: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    reads: tuple[str, ...] = ()  # what stands on the page, where that is shown: its controls are sent as they stand then
 
 
 def _asked(method: str, **params: Json) -> Json:
@@ -193,6 +195,7 @@ class Case:
     cancel: str = ""  # the host gives up when it has seen this method
     asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
     beside: str = ""  # who answers beside the host: a terminal, a program
+    listens: bool = False  # a modern host, to a stream of what changes
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
 
@@ -348,8 +351,8 @@ def _without() -> Case:
         path="mcp/2025-11-25/without-elicitation.jsonl",
         shows="A host that declares no elicitation: each question is refused with the reason, and a preference has the app's own default",
         proves=[
-            *({"surface": "no elicitation", "version": "2025-11-25", "shape": shape.value} for shape in Shape),
-            {"host": "no elicitation", "version": "2025-11-25", "tells": "preference"},
+            *({"surface": "no elicitation", "version": "", "shape": shape.value} for shape in Shape),
+            {"protocol": "no elicitation", "event": Event.PREFERENCE.value},
         ],
         protocol="mcp",
         version="2025-11-25",
@@ -368,6 +371,7 @@ HINTED = (
         {"value": "Ann"},
         keys=("",),
         labels=(("Ann",),),
+        reads=("As it is printed there", "Suggested by the app."),
     ),
     Asked(
         _input(
@@ -380,6 +384,7 @@ HINTED = (
         {"value": "2"},
         ("Second",),
         keys=("",),
+        reads=("Both have Wi-Fi", "suggested by the app"),
         labels=(("Second",),),
     ),
 )
@@ -498,18 +503,17 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
         ("app-ends", "An app that ends while its question is open: the question is taken down, the call fails", [{"end": CONFIRM}], _never, ""),
     ]
     for name, shows, steps, person, cancel in made:
-        if name == "app-ends" and protocol == "modern":
-            continue  # nothing on the wire says when the bridge has heard of it
         yield Case(
             path="/".join(filter(None, (surface, "" if acp else version, "outcomes", f"{name}.jsonl"))),
             shows=f"{shows} ({surface} {'' if acp else version}".strip() + ")",
-            proves={"surface": surface, "version": "" if acp else version, "outcome": name},
+            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
             protocol=protocol,
             version=version,
             capabilities=capabilities,
             steps=steps,
             person=person,
             cancel=cancel,
+            listens=protocol == "modern" and name == "app-ends",
         )
 
 
@@ -555,6 +559,22 @@ TELLS: dict[str, tuple[str, Json]] = {
 }
 
 
+EVENTS = {
+    "declined": Event.DECLINED,
+    "cancelled": Event.CANCELLED,
+    "timeout": Event.TIMEOUT,
+    "declined-preference": Event.PREFERENCE,
+    "call-cancelled": Event.HOST_CANCELS,
+    "two-at-once": Event.TOGETHER,
+    "app-ends": Event.APP_ENDS,
+    "progress": Event.PROGRESS,
+    "capabilities-changed": Event.CAPABILITIES,
+    "state-changed": Event.STATE,
+    "operation": Event.OPERATION,
+    "error": Event.ERROR,
+}
+
+
 def _told(protocol: str, version: str) -> Iterator[Case]:
     acp = protocol == "acp"
     capabilities: Json = {"session": {"notices": {}}} if acp else {"elicitation": {}}
@@ -562,12 +582,13 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         yield Case(
             path=f"{'acp' if acp else f'mcp/{version}'}/{name}.jsonl",
             shows=f"{shows} ({'acp' if acp else f'mcp {version}'})",
-            proves={"host": "acp" if acp else "mcp", "version": version, "tells": name},
+            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
             protocol=protocol,
             version=version,
             capabilities=capabilities,
             steps=steps,
             person=_person(ASKED[Shape.CONFIRM]),
+            listens=protocol == "modern" and name in ("capabilities-changed", "state-changed"),
         )
 
 
@@ -913,6 +934,10 @@ def _modern(bridge: Bridge, case: Case) -> None:
         meta[f"{META}clientInfo"] = dict(case.client)
     params: Json = {"_meta": meta, "name": "abp_call", "arguments": {"capability": "plan"}}
     more: Json = {}
+    if case.listens:
+        wanted = {"toolsListChanged": True, "resourcesListChanged": True}
+        bridge.send(id="changes", method="subscriptions/listen", params={"_meta": meta, "notifications": wanted})
+        bridge.next()
     while True:
         call = bridge.ask("tools/call", {**params, **more})
         message = bridge.answer_all(call, case, _pass)
@@ -936,6 +961,8 @@ def _modern(bridge: Bridge, case: Case) -> None:
         if filled is not None:
             filled.fill_in()
         if not answers:  # nobody answers: the host comes back when it is too late
+            while case.listens and bridge.next().get("method") != "notifications/tools/list_changed":
+                pass
             time.sleep(TOLD)
             more.pop("inputResponses")
 
@@ -973,12 +1000,19 @@ def make(case: Case) -> str:
             bridge.close()
         recording = read(Path(trace).read_text())[-1]
         fixture = reduce(replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))), case.shows)
+        read_there = iter([each.reads for each in case.asked])
+        entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in fixture.entries)
         proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
         env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
         head = replace(fixture.head, proves=proves, files=case.files, run=(*fixture.head.run, *case.arguments), env=env)
-        return "".join(lines(replace(fixture, head=head)))
+        return "".join(lines(replace(fixture, head=head, entries=entries)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _only_read(entry: Entry, reads: Sequence[str]) -> Entry:
+    """What a person sent as it stood."""
+    return replace(entry, value={**entry.value, "reads": list(reads), "fill": []}) if reads else entry
 
 
 def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[Entry]:

@@ -80,6 +80,7 @@ class Treatment(enum.Enum):
     NATIVE = "native"
     DOWNGRADED = "downgraded"
     OUT_OF_BAND = "out of band"
+    DEFAULT = "default"
     REFUSED = "refused"
 
 

@@ -240,7 +240,7 @@ class _Stage:
     async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
         try:
             with anyio.fail_after(PAGE):
-                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], value.get("reads", ()), abandon_on_cancel=True)
         except (OSError, ValueError) as problem:
             raise Differs(f"the page could not be filled in: {problem or 'it took too long'}", entry.line) from None
 

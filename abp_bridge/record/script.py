@@ -233,7 +233,7 @@ def _name(said: Entry | _Said) -> str:
     if said.kind == "screen":
         return "what the terminal shows"
     if said.party == PERSON:
-        return f"the questions API's {value['type'] if 'type' in value else 'response'}"
+        return f"the questions API's {value.get('type', 'response')}"
     if is_response(value):
         return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
     if is_request(value):

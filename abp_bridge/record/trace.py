@@ -56,8 +56,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: what passed (`kind`: message, raw, closed), what a person saw at a terminal (screen) or did (fill, keys, http), or what happened inside of
-    the bridge (event).
+    """One line.
+
+    What passed (`kind`: message, raw, closed), what a person saw at a terminal (screen), what they or a program of theirs did (fill, keys, http),
+    or what happened inside of the bridge (event).
 
     `sender` and `to` are parties, one of them the bridge; `line` is where it stands in its file, and `ms` when it was.
     """
@@ -199,7 +201,8 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
     if (kind in _DONE) != (sender == PERSON) or (kind == "screen" and found["to"] != PERSON):
         raise TraceError('a person is shown a "screen", and does one of "fill", "keys" and "http"; nobody else does', line)
     if kind == "fill":
-        said = {"open": value["open"], "fill": said, "press": value.get("press", "send")}
+        reads = {"reads": value["reads"]} if "reads" in value else {}
+        said = {"open": value["open"], **reads, "fill": said, "press": value.get("press", "send")}
     if kind == "http":
         said = {"http": said, **({"body": value["body"]} if "body" in value else {})}
     return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
@@ -207,16 +210,27 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
 
 _SAID = {
     "raw": "it must be text",
-    "fill": f'"fill" must be a list, "open" the link, and "press" one of {", ".join(PRESSED)}',
+    "fill": f'"fill" must be a list, "open" the link, "press" one of {", ".join(PRESSED)}, and "reads", if it is there, a list of texts',
     "screen": "it must be a list of texts, the lines of a terminal",
     "keys": "it must be text, as it is typed",
     "http": 'it must be a request to the questions API, such as "GET /question"',
 }
+
+
+def _words(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
 _HTTP = re.compile(r"(?:GET|POST) /[!-~ ]*\Z")
 _READABLE: dict[str, Callable[[Mapping[str, Json]], bool]] = {
     "raw": lambda value: isinstance(value["raw"], str),
-    "fill": lambda value: isinstance(value["fill"], list) and isinstance(value.get("open"), str) and value.get("press", "send") in PRESSED,
-    "screen": lambda value: isinstance(value["screen"], list) and all(isinstance(each, str) for each in value["screen"]) and bool(value["screen"]),
+    "fill": lambda value: (
+        isinstance(value["fill"], list)
+        and isinstance(value.get("open"), str)
+        and value.get("press", "send") in PRESSED
+        and _words(value.get("reads", []))
+    ),
+    "screen": lambda value: _words(value["screen"]) and bool(value["screen"]),
     "keys": lambda value: isinstance(value["keys"], str),
     "http": lambda value: isinstance(value["http"], str) and _HTTP.match(value["http"]) is not None,
 }

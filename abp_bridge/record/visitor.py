@@ -28,15 +28,17 @@ HERE = ("127.0.0.1", "localhost", "::1")
 STEPS = 3  # pages after the first that may want to be sent again: a summary
 
 
-def fill_in(link: str, values: Sequence[Json], press: str) -> None:
+def fill_in(link: str, values: Sequence[Json], press: str, reads: Sequence[str] = ()) -> None:
     """Open `link`, fill in the controls there with `values`, one for each in order, and press a button. Raises ValueError or OSError.
 
-    None leaves a control empty; those that have no value are sent as they stand.
+    None leaves a control empty; those that have no value are sent as they stand. All of `reads` must stand on the page.
     """
     visit = _Visit()
     visit.open(link)
     if visit.sheet is None:
         raise ValueError(f"its link leads to no form, but to: {visit.said}")
+    if missing := [words for words in reads if words not in visit.words]:
+        raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {visit.said}")
     visit.send(visit.sheet.filled(values, press))
     for _ in range(STEPS):
         if visit.sheet is None:
@@ -54,7 +56,7 @@ class _Visit:
         self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()))
         self._url = ""
         self.sheet: _Sheet | None = None
-        self.said = ""
+        self.said = self.words = ""
 
     def open(self, url: str, body: bytes | None = None, kind: str = "") -> None:
         parts = urlsplit(url)
@@ -70,7 +72,7 @@ class _Visit:
             raise ValueError(f"HTTP {refused.code}: {page.said}") from None
         except HTTPException as problem:
             raise ValueError(f"it does not speak HTTP: {problem!r}") from None
-        self.sheet, self.said = next(iter(page.sheets), None), page.said
+        self.sheet, self.said, self.words = next(iter(page.sheets), None), page.said, page.words
 
     def send(self, filled: _Parts) -> None:
         assert self.sheet is not None
@@ -158,9 +160,12 @@ class _Page(HTMLParser):
         self.feed(text)
 
     @property
+    def words(self) -> str:
+        return " ".join(" ".join(self._words).split())
+
+    @property
     def said(self) -> str:
-        words = " ".join(" ".join(self._words).split())
-        return words if len(words) <= 200 else words[:199] + "…"
+        return self.words if len(self.words) <= 200 else self.words[:199] + "…"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
