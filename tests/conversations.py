@@ -320,7 +320,7 @@ def _written(shape: Shape) -> Json:
 def _pointers() -> Iterator[Case]:
     """How a person is told of the page, where the host opens no address: by a form, by a card, and by the model."""
     secret = ASKED[Shape.SECRET]
-    ways = (
+    ways: tuple[tuple[str, str, str, str, Json], ...] = (
         ("by-form", "a form of the host's without fields", "mcp", "2025-11-25", _FORM),
         ("by-permission", "a card of an ACP client's with two buttons", "acp", "1", {}),
         ("by-model", "the model, which passes its link on", "mcp", "2025-11-25", {}),
@@ -1012,7 +1012,7 @@ def make(case: Case) -> str:
 
 def _only_read(entry: Entry, reads: Sequence[str]) -> Entry:
     """What a person sent as it stood."""
-    return replace(entry, value={**entry.value, "reads": list(reads), "fill": []}) if reads else entry
+    return replace(entry, value={"open": entry.value["open"], "reads": list(reads), "fill": [], "press": "send"}) if reads else entry
 
 
 def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[Entry]:

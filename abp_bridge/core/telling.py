@@ -72,7 +72,7 @@ _USER_CANCELLED = _native("USER_CANCELLED")
 _DEFAULT = Route(Treatment.DEFAULT, "the app's own")
 _BOTH = _native("both are asked, each has its own answer")
 
-_LEGACY: Mapping[Event, Route] = {
+_LEGACY: dict[Event, Route] = {
     Event.PROGRESS: _native("notifications/progress on the call's token"),
     Event.CAPABILITIES: _native("notifications/tools/list_changed"),
     Event.STATE: _native("a resource, a log message, and at the end of the result"),
