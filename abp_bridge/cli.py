@@ -159,7 +159,9 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
     replay.add_argument("--save", action="store_true", help="make a fixture of a trace of 'serve --record', and play nothing")
     replay.add_argument("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
-    replay.add_argument("--patience", metavar="SECONDS", type=_seconds, default=10.0, help="how long to wait for the bridge's next line (default: 10)")
+    replay.add_argument(
+        "--patience", metavar="SECONDS", type=_seconds, default=10.0, help="how long to wait for the bridge's next line (default: 10)"
+    )
     replay.add_argument("--jobs", metavar="N", type=_count, default=0, help="how many to play at once (default: two for each processor)")
     replay.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     replay.set_defaults(run=_replay)
