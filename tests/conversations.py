@@ -592,9 +592,10 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         )
 
 
-# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). Zed's is by its documentation.
+# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). All but Zed's are recorded ones.
 _FORM_AND_URL: Json = {"form": {}, "url": {}}
 _FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+_ZED: Json = {**_FILES, "auth": {"terminal": True}, "session": {"configOptions": {"boolean": {}}, "notices": {}}, "elicitation": _FORM_AND_URL}
 HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
     (
         "codex",
@@ -612,8 +613,15 @@ HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
         {"roots": {"listChanged": True}, "elicitation": _FORM_AND_URL},
     ),
     ("acpx", "acp", "1", {"name": "acpx", "version": "0.19.1"}, _FILES),
-    ("zed", "acp", "1", {"name": "zed", "version": "1.0.0"}, _FILES),
+    ("zed", "acp", "1", {"name": "zed", "title": "Zed", "version": "unknown"}, _ZED),
 )
+# The same hosts in another era: (what to call it, whose handshake it has otherwise, protocol, version, capabilities where they are others).
+ELSEWHEN: tuple[tuple[str, int, str, str, Json], ...] = (
+    ("goose-legacy", 1, "mcp", "2025-11-25", None),
+    ("claude-code-legacy", 2, "mcp", "2025-11-25", None),
+    ("zed-before-forms", 4, "acp", "1", _FILES),
+)
+NOT_RECORDED = {"zed": " (as Zed's source has its handshake; not recorded)", "zed-before-forms": " (assumed: Zed before it had forms; not recorded)"}
 _HOSTED = (Shape.RANGE, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_MANY, Shape.MULTI_SELECT, Shape.SECRET)
 
 
@@ -632,6 +640,19 @@ def _hosts() -> Iterator[Case]:
                 _person(ASKED[shape]),
                 shape,
             )
+    for name, which, protocol, version, others in ELSEWHEN:
+        _, _, _, client, usual = HOSTS[which]
+        yield _hosted(
+            f"{name}/select-many.jsonl",
+            f"{Shape.SELECT_MANY.value} in {name}",
+            name,
+            protocol,
+            version,
+            client,
+            others or usual,
+            _person(ASKED[Shape.SELECT_MANY]),
+            Shape.SELECT_MANY,
+        )
     codex, acpx = HOSTS[0], HOSTS[3]
     empty: Json = {"action": "accept", "content": {}}
     yield _hosted(
@@ -671,7 +692,7 @@ def _approve(method: str, params: Json) -> Any:
 def _hosted(path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: Shape) -> Case:
     return Case(
         path=f"hosts/{path}",
-        shows=shows,
+        shows=shows + NOT_RECORDED.get(name, ""),
         proves={"host": f"{name} {client['version']}", "shape": shape.value},
         protocol=protocol,
         version=version,

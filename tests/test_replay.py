@@ -194,7 +194,10 @@ def test_each_fixture_has_the_conversation_that_makes_it() -> None:
 # host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
 TWELVE = {
     "codex": ("elicitation/create", 1),
-    "zed": ("session/request_permission", 4),
+    "zed": ("elicitation/create", 1),
+    "zed-before-forms": ("session/request_permission", 4),
+    "goose-legacy": ("elicitation/create", 1),
+    "claude-code-legacy": ("elicitation/create", 1),
     "acpx": ("session/request_permission", 11),
 }
 
