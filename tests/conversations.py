@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -793,17 +794,15 @@ class AtProgram(Nobody):
         assert self._ready.wait(PATIENCE)
 
     def answer(self) -> None:
-        following = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
-        following.request("GET", "/event", headers=self._headers)
-        stream = following.getresponse()
-        self.before.append(Entry("http", {"http": "GET /event"}, PERSON, BRIDGE))
-        self.before.append(self._event(stream))
-        self._ready.set()
-        for asked in self._case.asked:
-            event = self._event(stream)
-            if event is None:
-                return
-            self.groups.append([event, *self._reply(asked), self._event(stream)])
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as following:
+            following.request("GET", "/event", headers=self._headers)
+            with following.getresponse() as stream:
+                self.before += [Entry("http", {"http": "GET /event"}, PERSON, BRIDGE), self._event(stream)]
+                self._ready.set()
+                for asked in self._case.asked:
+                    if (event := self._event(stream)) is None:
+                        return
+                    self.groups.append([event, *self._reply(asked), self._event(stream)])
 
     def _event(self, stream: HTTPResponse) -> Any:
         while line := stream.readline():
@@ -824,11 +823,10 @@ class AtProgram(Nobody):
 
     def _reply(self, asked: Asked) -> list[Entry]:
         body = {"answers": [list(each) for each in asked.labels]}
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
-        connection.request("POST", f"/question/{self._said['id']}/reply", json.dumps(body), self._headers)
-        response = connection.getresponse()
-        said = {"status": response.status, "body": json.loads(response.read())}
-        connection.close()
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
+            connection.request("POST", f"/question/{self._said['id']}/reply", json.dumps(body), self._headers)
+            with connection.getresponse() as response:
+                said = {"status": response.status, "body": json.loads(response.read())}
         path = f"POST /question/{self._names[self._said['id']]}/reply"
         return [Entry("http", {"http": path, "body": body}, PERSON, BRIDGE), Entry("message", said, BRIDGE, PERSON)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import ASKED, CITIES, FIXTURES, Bridge, Case, Filled, _legacy, _person, cases
+from conversations import ASKED, CITIES, FIXTURES, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
 from harness import PATIENCE, RawHost
 
 from abp_bridge.capabilities import WITHOUT
@@ -326,6 +326,74 @@ def test_what_cannot_be_done_is_said_in_a_line(arguments: Sequence[str], words: 
     assert len(played.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--patience", "soon"), "'soon' must be a number of seconds"),
+        (("--patience", "0"), "'0' must be a number of seconds"),
+        (("--patience", "nan"), "'nan' must be a number of seconds"),
+        (("--jobs", "-1"), "'-1' must be a whole number, from 1"),
+        (("--jobs", "many"), "'many' must be a whole number, from 1"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_said(arguments: Sequence[str], words: str) -> None:
+    played = run("replay", str(SELECT), *arguments)
+    assert (played.returncode, words in played.stderr) == (2, True), played.stderr
+
+
+@pytest.mark.parametrize("command", ["matrix", "matrix --format markdown --fixture", f"trace {SELECT} --full", f"replay {SELECT} {PROGRESS}"])
+def test_who_stops_reading_gets_no_traceback(command: str) -> None:
+    played = subprocess.Popen([sys.executable, "-m", "abp_bridge", *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert played.stdout is not None
+    assert played.stderr is not None
+    played.stdout.close()
+    said = played.stderr.read().decode()
+    played.stderr.close()
+    assert (played.wait(4 * PATIENCE), said) == (141, "")
+
+
+# what a person does, what is said of it
+ODD_PERSONS = {
+    "a page that is not ours": ({"open": "http://example.com/", "fill": []}, "is no page of this machine's"),
+    "keys without a terminal": ({"keys": "x"}, 'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"'),
+    "a request without a port": ({"http": "GET /question"}, 'there is no port to ask at: "run" in the head needs'),
+    "a request that is none": ({"http": "DELETE /all"}, "its http cannot be read: it must be a request to the questions API"),
+    "an odd button": ({"open": "[link 1]", "fill": [], "press": "explode"}, "its fill cannot be read"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_PERSONS)
+def test_a_person_who_does_what_cannot_be_done_is_a_failure_that_says_why(odd: str, tmp_path: Path) -> None:
+    does, words = ODD_PERSONS[odd]
+    path = tmp_path / "odd.jsonl"
+    told = {"way": "bridge->host", "message": {"jsonrpc": "2.0", "id": 1, "result": "[any]"}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1}, {"way": "person->bridge", **does}, told)))
+    played = run("replay", str(path))
+    assert (played.returncode, words in played.stdout) == (1, True), played.stdout
+
+
+TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
+OFFERED = FIXTURES / "questions-api" / "chosen.jsonl"
+READ = FIXTURES / "page" / "hints.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("fixture", "before", "after", "words"),
+    [
+        (TERMINAL, '"Book it?"', '"Cancel it?"', "what the terminal shows is not as it should be"),
+        (OFFERED, '{"status": 200, "body": true}', '{"status": 404, "body": true}', "the questions API's response is not as it should be"),
+        (READ, "As it is printed there", "As you like", "the page could not be filled in: there is nothing of 'As you like' on it"),
+    ],
+    ids=["terminal", "questions API", "page"],
+)
+def test_what_a_person_is_shown_is_compared_too(fixture: Path, before: str, after: str, words: str, tmp_path: Path) -> None:
+    text = fixture.read_text()
+    lines = [line.replace(before, after) if line.startswith('{"way": "bridge->person"') or '"reads"' in line else line for line in text.splitlines()]
+    (tmp_path / "other.jsonl").write_text("\n".join(lines) + "\n")
+    played = run("replay", str(tmp_path / "other.jsonl"), "--patience", "3")
+    assert (played.returncode, words in played.stdout) == (1, True), played.stdout
+
+
 # --- recording --------------------------------------------------------------------------------------------------------------------------------
 
 SECRET = 'tr0ub4dor "&" 3'
@@ -403,6 +471,34 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     assert "[secret]" in text
     assert "[env SOME_API_KEY]" in text
     assert run("replay", str(tmp_path / "fixture.jsonl")).stdout.endswith("1 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize("surface", [Surface.TERMINAL, Surface.MOCK, Surface.PAGE, Surface.QUESTIONS_API], ids=str)
+def test_a_secret_given_beside_the_host_stands_nowhere(surface: Surface, tmp_path: Path) -> None:
+    """Typed at a terminal, written down before, sent on the page; and the password of those who may answer by the questions API."""
+    password = "planted-password-51c2"
+    spoken, asked = SPOKEN[surface], replace(ASKED[Shape.SECRET], page=(SECRET,), keys=(SECRET,))
+    steps = [
+        {"ask": asked.request, "aloud": True},
+        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
+    ]
+    conversation = case(
+        steps if surface is not Surface.QUESTIONS_API else [{"ask": ASKED[Shape.TEXT].request}],
+        _person(asked),
+        files={"answers.json": json.dumps([{"value": SECRET}])},
+        arguments=spoken.arguments,
+        env={**spoken.env, **({"ABP_QUESTIONS_PASSWORD": password} if surface is Surface.QUESTIONS_API else {})},
+        asked=(ASKED[Shape.TEXT] if surface is Surface.QUESTIONS_API else asked,),
+        beside=spoken.beside,
+    )
+    text = recorded(tmp_path, replace(conversation, capabilities=spoken.capabilities))
+    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    drawn = run("trace", str(tmp_path / "trace.jsonl"), "--full")
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout):
+        assert '"success": true' in where
+        for planted in (SECRET, "tr0ub4dor", password):
+            assert planted not in where
+    assert ("[secret]" in text) is (surface is not Surface.QUESTIONS_API)
 
 
 def written(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
