@@ -487,7 +487,7 @@ def test_a_secret_given_beside_the_host_stands_nowhere(surface: Surface, tmp_pat
         _person(asked),
         files={"answers.json": json.dumps([{"value": SECRET}])},
         arguments=spoken.arguments,
-        env={**spoken.env, **({"ABP_QUESTIONS_PASSWORD": password} if surface is Surface.QUESTIONS_API else {})},
+        env=dict(spoken.env) | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
         asked=(ASKED[Shape.TEXT] if surface is Surface.QUESTIONS_API else asked,),
         beside=spoken.beside,
     )
