@@ -353,7 +353,7 @@ def test_who_stops_reading_gets_no_traceback(command: str) -> None:
 
 
 # what a person does, what is said of it
-ODD_PERSONS = {
+ODD_PERSONS: dict[str, tuple[Json, str]] = {
     "a page that is not ours": ({"open": "http://example.com/", "fill": []}, "is no page of this machine's"),
     "keys without a terminal": ({"keys": "x"}, 'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"'),
     "a request without a port": ({"http": "GET /question"}, 'there is no port to ask at: "run" in the head needs'),
