@@ -1,4 +1,4 @@
-"""`abp-bridge matrix`: the capability matrix for people, as Markdown and as JSON, printed from the table that the code routes by.
+"""`abp-bridge matrix`: the capability matrix for people, as Markdown and as JSON, printed from the tables of `core.matrix` and `core.telling`.
 
 With a host's name, as that host's profile has it; with a folder of fixtures, each cell with the recording that proves it.
 """
@@ -9,46 +9,64 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from abp_bridge.core.matrix import MATRIX, Column, Route, Shape, Surface, Treatment, route
+from abp_bridge.core.matrix import MATRIX, NOBODY, SINCE, Column, Route, Shape, Surface, Treatment, route, since
+from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD
 from abp_bridge.hosts.profiles import PROFILES, Profile
 
 Json = Any
-Proofs = Mapping[tuple[str, str, str], str]  # (surface, version, shape) -> the path of a fixture
+Key = tuple[str, str, str]  # (surface, version, shape or hint), or (protocol, "", event)
 
 HEAD = """\
 # Capability matrix
 
 What becomes of each shape of question on each surface. This page is printed from the table that the bridge routes by (`make docs`), and each
-cell leads to the recorded conversation that proves it, where there is one yet: see it with `abp-bridge trace FILE`, play it with
-`abp-bridge replay FILE` ([how](fixtures.md)).
+cell leads to the recorded conversation that proves it: see it with `abp-bridge trace FILE`, play it with `abp-bridge replay FILE`
+([how](fixtures.md)).
 
 *Native*: the surface has a form for it. *Downgraded*: it is asked all the same, and how is said. *Out of band*: on a page of the bridge's own,
-which neither host nor model sees. *Refused*: not asked here, and the next surface is tried; a question that no surface asks is answered
-`NOT_SUPPORTED` with these reasons, and never with an answer that nobody gave.
+which neither host nor model sees. *Default*: the app's own, for a preference that nobody gives. *Refused*: not asked here, and the next surface is
+tried; a question that no surface asks is answered `NOT_SUPPORTED` with these reasons, and never with an answer that nobody gave.
 
 Some hosts show less than they declare: `abp-bridge matrix --host acpx` is the matrix as that host has it, and `fixtures/hosts/` holds conversations
 with hosts as they show themselves on the wire.
 """
 
+WITHOUT = "no elicitation"  # the column of an MCP host that has declared none
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell, with its proof where there is one."""
+    """One cell: a `row` (a shape, a hint or an event) under a `column`, with its proof where there is one. `since` is a version of the protocol."""
 
-    column: Column
-    shape: Shape
+    column: str
+    version: str
+    row: str
     route: Route
+    since: str = ""
     fixture: str = ""
 
     @property
     def words(self) -> str:
         route = self.route
         return f"{route.treatment.value}: {route.how}" if route.how else route.treatment.value
+
+    @property
+    def heading(self) -> str:
+        return f"{self.column} {self.version}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All cells: of `questions`, of the `hints` that stand with them, and of what is `told` beside them."""
+
+    questions: Sequence[Cell]
+    hints: Sequence[Cell]
+    told: Sequence[Cell]
 
 
 def run(*, style: str, host: str | None, fixtures: str | None) -> int:
@@ -64,22 +82,43 @@ def run(*, style: str, host: str | None, fixtures: str | None) -> int:
         return 2
     if profile is not None and style == "table":
         sys.stdout.write(f"{profile.name}: {', '.join(_about(profile))}\n\n")
-    cells = [replace(cell, fixture=proofs.get(_key(cell), "")) for cell in _cells(profile)]
-    for line in _STYLES[style](cells):
+    tables = [
+        [replace(cell, fixture=proofs.get((cell.column, cell.version, cell.row), "")) for cell in cells]
+        for cells in (_questions(profile), _hints(profile), _told())
+    ]
+    for line in _STYLES[style](Matrix(*tables)):
         sys.stdout.write(line + "\n")
     return 0
 
 
-def _cells(profile: Profile | None) -> Iterator[Cell]:
-    """All cells, column by column; with a profile, of the surfaces that such a host can have."""
-    for surface, version in MATRIX:
-        if profile is not None and surface is Surface.MCP_URL and not profile.loopback:
-            continue
+def _questions(profile: Profile | None) -> Iterator[Cell]:
+    """All cells of questions, column by column; with a profile, of the surfaces that such a host can have."""
+    for surface, version in _columns(profile):
         column = Column(surface, version)
         if profile is not None:
             column = replace(column, plain=profile.plain, buttons=profile.buttons)
         for shape in Shape:
-            yield Cell(column, shape, route(shape, column))
+            yield Cell(surface.value, version, shape.value, route(shape, column), since(surface, version, shape))
+    for shape in Shape:
+        yield Cell(WITHOUT, "", shape.value, Route(Treatment.REFUSED, NOBODY))
+
+
+def _hints(profile: Profile | None) -> Iterator[Cell]:
+    for surface, version in _columns(profile):
+        for hint, way in HINTS.get((surface, version), {}).items():
+            yield Cell(surface.value, version, hint.value, way, SINCE.get(surface, ""))
+
+
+def _told() -> Iterator[Cell]:
+    for protocol in PROTOCOLS:
+        for event, way in TOLD[protocol].items():
+            yield Cell(protocol, "", event.value, way, protocol)
+
+
+def _columns(profile: Profile | None) -> Iterator[tuple[Surface, str]]:
+    for surface, version in MATRIX:
+        if profile is None or surface is not Surface.MCP_URL or profile.loopback:
+            yield surface, version
 
 
 def _about(profile: Profile) -> Iterator[str]:
@@ -93,13 +132,9 @@ def _about(profile: Profile) -> Iterator[str]:
         yield "opens no address of this machine"
 
 
-def _key(cell: Cell) -> tuple[str, str, str]:
-    return cell.column.surface.value, cell.column.version, cell.shape.value
-
-
-def _proofs(folder: str) -> dict[tuple[str, str, str], str]:
+def _proofs(folder: str) -> dict[Key, str]:
     """What the heads of the fixtures in a folder say that they prove. What is no fixture is passed over. Raises OSError."""
-    found: dict[tuple[str, str, str], str] = {}
+    found: dict[Key, str] = {}
     os.listdir(folder)
     for path in sorted(Path(folder).rglob("*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -108,47 +143,69 @@ def _proofs(folder: str) -> dict[tuple[str, str, str], str]:
             except (ValueError, AttributeError):
                 continue
         for each in proves if isinstance(proves, list) else [proves]:
-            if isinstance(each, dict) and "surface" in each and "shape" in each:
-                found.setdefault((str(each.get("surface")), str(each.get("version", "")), str(each["shape"])), str(path))
+            if isinstance(each, dict) and (key := _proven(each)) is not None:
+                found.setdefault(key, str(path))
     return found
 
 
-def _table(cells: list[Cell]) -> Iterator[str]:
-    """For a terminal: each shape with its surfaces, those together that do the same."""
-    for shape in Shape:
-        yield shape.value
-        ways: dict[Route, list[Cell]] = {}
-        for cell in cells:
-            if cell.shape is shape:
-                ways.setdefault(cell.route, []).append(cell)
-        for way, found in ways.items():
-            surfaces: dict[str, list[str]] = {}
-            for cell in found:
-                surfaces.setdefault(cell.column.surface.value, []).append(cell.column.version)
-            names = ", ".join(" ".join([name, *filter(None, versions)]) for name, versions in surfaces.items())
-            mark = {Treatment.REFUSED: "-"}.get(way.treatment, "+")
-            yield from textwrap.wrap(f"{mark} {names}: {found[0].words}", 100, initial_indent="  ", subsequent_indent="      ")
-            yield from (f"      {cell.fixture}" for cell in found if cell.fixture)
-        yield ""
+def _proven(proof: Mapping[str, Json]) -> Key | None:
+    """The cell that a fixture says it proves."""
+    if "event" in proof:
+        return str(proof.get("protocol", "")), "", str(proof["event"])
+    row = proof.get("shape", proof.get("hint"))
+    return None if row is None or "surface" not in proof else (str(proof["surface"]), str(proof.get("version", "")), str(row))
 
 
-def _markdown(cells: list[Cell]) -> Iterator[str]:
+def _table(matrix: Matrix) -> Iterator[str]:
+    """For a terminal: each row with its columns, those together that do the same."""
+    for title, cells in (("", matrix.questions), ("With a question", matrix.hints), ("Beside questions, by the host's protocol", matrix.told)):
+        if title:
+            yield f"{title}:\n"
+        for row in dict.fromkeys(cell.row for cell in cells):
+            yield row
+            ways: dict[Route, list[Cell]] = {}
+            for cell in cells:
+                if cell.row == row:
+                    ways.setdefault(cell.route, []).append(cell)
+            yield from (line for way, found in ways.items() for line in _together(way, found))
+            yield ""
+
+
+def _together(way: Route, cells: Sequence[Cell]) -> Iterator[str]:
+    versions: dict[str, list[str]] = {}
+    for cell in cells:
+        versions.setdefault(cell.column, []).append(cell.version)
+    names = ", ".join(" ".join([name, *filter(None, each)]) for name, each in versions.items())
+    mark = "+" if way.asks else "-"
+    yield from textwrap.wrap(f"{mark} {names}: {cells[0].words}", 100, initial_indent="  ", subsequent_indent="      ")
+    yield from (f"      {fixture}" for fixture in dict.fromkeys(cell.fixture for cell in cells) if fixture)
+
+
+def _markdown(matrix: Matrix) -> Iterator[str]:
     """For docs: a table for each family of surfaces, and why what is refused is refused."""
     yield from HEAD.splitlines()
-    for title, surfaces in _FAMILIES.items():
-        columns = list(dict.fromkeys(cell.column for cell in cells if cell.column.surface in surfaces))
-        if not columns:
-            continue
-        reasons: dict[str, int] = {}
-        yield f"\n## {title}\n"
-        yield f"| | {' | '.join(f'{each.surface.value} {each.version}'.strip() for each in columns)} |"
-        yield "|---" * (len(columns) + 1) + "|"
-        for shape in Shape:
-            row = {cell.column: cell for cell in cells if cell.shape is shape}
-            yield f"| {shape.value} | {' | '.join(_linked(row[column], reasons) for column in columns)} |"
-        if reasons:
-            yield "\nRefused:\n"
-            yield from (f"{number}. {why}" for why, number in reasons.items())
+    for title, columns in _FAMILIES.items():
+        cells = [cell for cell in (*matrix.questions, *matrix.hints) if cell.column in columns]
+        if cells:
+            yield from _grid(title, cells)
+    yield from _grid("Beside questions", matrix.told)
+
+
+def _grid(title: str, cells: Sequence[Cell]) -> Iterator[str]:
+    headings = list(dict.fromkeys(cell.heading for cell in cells))
+    reasons: dict[str, int] = {}
+    yield f"\n## {title}\n"
+    yield f"| | {' | '.join(headings)} |"
+    yield "|---" * (len(headings) + 1) + "|"
+    if any(cell.since not in ("", cell.column) for cell in cells):
+        first = {cell.heading: cell.since for cell in reversed(cells)}
+        yield f"| *since* | {' | '.join(first[heading] for heading in headings)} |"
+    for row in dict.fromkeys(cell.row for cell in cells):
+        there = {cell.heading: cell for cell in cells if cell.row == row}
+        yield f"| {row} | {' | '.join(_linked(there[heading], reasons) if heading in there else '' for heading in headings)} |"
+    if reasons:
+        yield "\nRefused:\n"
+        yield from (f"{number}. {why}" for why, number in reasons.items())
 
 
 def _linked(cell: Cell, reasons: dict[str, int]) -> str:
@@ -158,26 +215,34 @@ def _linked(cell: Cell, reasons: dict[str, int]) -> str:
     return f"[{words}](../{cell.fixture})" if cell.fixture else words
 
 
+def _named(*surfaces: Surface) -> Sequence[str]:
+    return [surface.value for surface in surfaces]
+
+
 _FAMILIES = {
-    "MCP hosts": (Surface.MCP_FORM, Surface.MCP_URL, Surface.MCP_SAMPLING),
-    "ACP clients": (Surface.ACP_FORM, Surface.ACP_URL, Surface.ACP_PERMISSION),
-    "Surfaces of the person's own": (Surface.TERMINAL, Surface.PAGE, Surface.QUESTIONS_API, Surface.MOCK, Surface.MODEL),
+    "MCP hosts": [*_named(Surface.MCP_FORM, Surface.MCP_URL, Surface.MCP_SAMPLING), WITHOUT],
+    "ACP clients": _named(Surface.ACP_FORM, Surface.ACP_URL, Surface.ACP_PERMISSION),
+    "Surfaces of the person's own": _named(Surface.TERMINAL, Surface.PAGE, Surface.QUESTIONS_API, Surface.MOCK, Surface.MODEL),
 }
 
 
-def _json(cells: list[Cell]) -> Iterator[str]:
-    found: list[Json] = [
-        {
-            "surface": cell.column.surface.value,
-            "version": cell.column.version,
-            "shape": cell.shape.value,
-            "treatment": cell.route.treatment.value,
-            "how": cell.route.how,
-            **({"fixture": cell.fixture} if cell.fixture else {}),
-        }
-        for cell in cells
-    ]
-    yield json.dumps(found, ensure_ascii=False, indent=1)
+def _json(matrix: Matrix) -> Iterator[str]:
+    members = {
+        "questions": [_spelled(cell, "shape") for cell in matrix.questions],
+        "hints": [_spelled(cell, "hint") for cell in matrix.hints],
+        "told": [{"protocol": cell.column, "event": cell.row, **_way(cell)} for cell in matrix.told],
+    }
+    yield json.dumps(members, ensure_ascii=False, indent=1)
+
+
+def _spelled(cell: Cell, row: str) -> dict[str, Json]:
+    known = {"since": cell.since} if cell.since else {}
+    return {"surface": cell.column, "version": cell.version, row: cell.row, **_way(cell), **known}
+
+
+def _way(cell: Cell) -> dict[str, Json]:
+    proof = {"fixture": cell.fixture} if cell.fixture else {}
+    return {"treatment": cell.route.treatment.value, "how": cell.route.how, **proof}
 
 
 _STYLES = {"table": _table, "markdown": _markdown, "json": _json}

@@ -62,6 +62,8 @@ Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined,
 2 when there is no such question. docs/asking.md says more.
 """
 
+NOBODY_READS = 141  # as others end whom SIGPIPE ends
+
 _APP_OPTIONS = ("apps", "allowed_hosts", "output_dir", "headless", "record")
 _HERE_OPTIONS = ("tty", "answers", "roots", "question_timeout")
 _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model", "roots")
@@ -71,7 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code; errors are one line on stderr that says what to do."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C just ends us, without a traceback
     options = _parser().parse_args(arguments)
-    code: int = options.run(options)
+    code = NOBODY_READS
+    try:
+        code = options.run(options)
+        sys.stdout.flush()
+    except* BrokenPipeError:  # such as `| head`, which has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
 
@@ -152,14 +159,16 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
     replay.add_argument("--save", action="store_true", help="make a fixture of a trace of 'serve --record', and play nothing")
     replay.add_argument("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
-    replay.add_argument("--patience", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the bridge's next line (default: 10)")
-    replay.add_argument("--jobs", metavar="N", type=int, default=0, help="how many to play at once (default: two for each processor)")
+    replay.add_argument(
+        "--patience", metavar="SECONDS", type=_seconds, default=10.0, help="how long to wait for the bridge's next line (default: 10)"
+    )
+    replay.add_argument("--jobs", metavar="N", type=_count, default=0, help="how many to play at once (default: two for each processor)")
     replay.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     replay.set_defaults(run=_replay)
 
     trace = commands.add_parser("trace", help="draw a trace or a fixture as a sequence", description="Draws who said what to whom.")
     trace.add_argument("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
-    trace.add_argument("--width", metavar="COLUMNS", type=int, help="how wide to draw (default: as wide as the terminal)")
+    trace.add_argument("--width", metavar="COLUMNS", type=_count, help="how wide to draw (default: as wide as the terminal)")
     trace.add_argument("--full", action="store_true", help="all that is said, however long")
     trace.add_argument("--json", action="store_true", help="one JSON object a line instead of a drawing")
     trace.set_defaults(run=_trace)
@@ -227,6 +236,14 @@ def _port(words: str) -> int:
         return read_port(words)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def _count(words: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not words.isascii() or not words.isdecimal() or not 0 < int(words) <= 10_000:
+        raise ArgumentTypeError(f"{words!r} must be a whole number, from 1 to 10000")
+    return int(words)
 
 
 def _seconds(words: str) -> float:

@@ -1,7 +1,7 @@
 """Makes the fixtures that prove the matrix: `make fixtures`. Each is a real conversation, recorded by the bridge itself and reduced.
 
 A cell gets the question of its row, and a host that has its column's surface only. What a row is asked and how a person answers it on a form, by
-buttons and on the page stands in `ASKED`.
+buttons, on the page, at a terminal and through the questions API stands in `ASKED`. What is refused stands together, and what is slow to start.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -16,15 +18,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
+from abp_bridge.core.telling import Event
+from abp_bridge.record.person import Terminal, free_port
+from abp_bridge.record.redact import placed
 from abp_bridge.record.reduce import reduce
-from abp_bridge.record.replay import fill_in
-from abp_bridge.record.trace import lines, read
+from abp_bridge.record.trace import BRIDGE, PERSON, Entry, lines, read
+from abp_bridge.record.visitor import fill_in
 
 Json = Any
 
@@ -32,19 +40,25 @@ ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "fixtures"
 APP = ROOT / "tests" / "apps" / "scripted.py"
 PATIENCE = 20
+QUIET = 0.2  # seconds after which a terminal has shown what it shows
 TOLD = 0.6  # seconds in which the bridge has told everybody, and questions with a time of their own have ended
+AT_ONCE = 4
 META = "io.modelcontextprotocol/"
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A row's question, and a person's answer to it: as content of a form, as buttons, and as controls of the page."""
+    """A row's question, and a person's answer to it: as content of a form, as buttons, as controls of the page, as keys and as labels."""
 
     request: Json
     form: Mapping[str, Json] = field(default_factory=dict)
     buttons: tuple[str, ...] = ()
     page: tuple[Json, ...] = ()
-    plain: Mapping[str, Json] | None = None  # the form's content where the matrix has another one
+    press: str = "send"
+    keys: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    reads: tuple[str, ...] = ()  # what stands on the page, where that is shown: its controls are sent as they stand then
 
 
 def _asked(method: str, **params: Json) -> Json:
@@ -62,28 +76,57 @@ EXTRAS = [
     {"value": "wifi", "label": "Wi-Fi", "description": "On the train"},
 ]
 
+HOME = '{"street": "Old Lane 1", "town": "Delft"}'
+POLICY = {"content": "You are insured.\n", "mimeType": "text/plain", "filename": "policy.txt"}
+
 ASKED: dict[Shape, Asked] = {
-    Shape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",)),
+    Shape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",), keys=("Ann",), labels=(("Ann",),)),
     Shape.FORMATTED_TEXT: Asked(
-        _input("Where is the ticket sent?", type="string", format="email"), {"value": "ann@example.com"}, page=("ann@example.com",)
+        _input("Where is the ticket sent?", type="string", format="email"),
+        {"value": "ann@example.com"},
+        page=("ann@example.com",),
+        keys=("ann@example.com",),
+        labels=(("ann@example.com",),),
     ),
-    Shape.NUMBER: Asked(_input("How many seats?", type="integer", minimum=1, maximum=6), {"value": 2}, ("2",), ("2",)),
-    Shape.BOOLEAN: Asked(_input("A window seat?", type="boolean"), {"value": True}, ("Yes",), ("true",)),
-    Shape.CONFIRM: Asked(_asked("elicitation/confirm", message="Book it?"), {"confirmed": True}, ("Yes",), ("true",)),
+    Shape.NUMBER: Asked(
+        _input("How many kilometres, at most?", type="number", minimum=0), {"value": 812.5}, page=("812.5",), keys=("812.5",), labels=(("812.5",),)
+    ),
+    Shape.RANGE: Asked(_input("How many seats?", type="integer", minimum=1, maximum=6), {"value": 2}, ("2",), ("2",), keys=("2",), labels=(("2",),)),
+    Shape.BOOLEAN: Asked(_input("A window seat?", type="boolean"), {"value": True}, ("Yes",), ("Yes",), keys=("1",), labels=(("Yes",),)),
+    Shape.CONFIRM: Asked(
+        _asked("elicitation/confirm", message="Book it?"), {"confirmed": True}, ("Yes",), press="yes", keys=("1",), labels=(("Yes",),)
+    ),
     Shape.CONFIRM_DESTRUCTIVE: Asked(
-        _asked("elicitation/confirm", message="Delete all trips?", destructive=True), {"confirmed": True}, ("Delete",), ("true",)
+        _asked("elicitation/confirm", message="Delete all trips?", destructive=True),
+        {"confirmed": True},
+        ("Delete",),
+        press="yes",
+        keys=("2",),
+        labels=(("Delete",),),
     ),
     Shape.SELECT_FEW: Asked(
-        _asked("elicitation/select", prompt="Which class?", options=["first", "second"]), {"selected": "second"}, ("second",), ("second",)
+        _asked("elicitation/select", prompt="Which class?", options=["first", "second"]),
+        {"selected": "second"},
+        ("second",),
+        ("second",),
+        keys=("2",),
+        labels=(("second",),),
     ),
     Shape.SELECT_MANY: Asked(
-        _asked("elicitation/select", prompt="Where to?", options=list(CITIES)), {"selected": "Lisbon"}, ("Lisbon",), ("Lisbon",)
+        _asked("elicitation/select", prompt="Where to?", options=list(CITIES)),
+        {"selected": "Lisbon"},
+        ("Lisbon",),
+        ("Lisbon",),
+        keys=("11",),
+        labels=(("Lisbon",),),
     ),
     Shape.MULTI_SELECT: Asked(
         _asked("elicitation/select", prompt="What else?", options=EXTRAS, multiple=True),
         {"selected": ["bike", "wifi"]},
         ("A bike", "Wi-Fi", "Done"),
-        (["bike", "wifi"],),
+        (["A bike", "Wi-Fi"],),
+        keys=("1,3",),
+        labels=(("A bike", "Wi-Fi"),),
     ),
     Shape.FIELDS: Asked(
         _input(
@@ -95,6 +138,8 @@ ASKED: dict[Shape, Asked] = {
         {"car": 3, "side": "aisle"},
         ("3", "aisle", "Send"),
         ("3", "aisle"),
+        keys=("3", "1"),
+        labels=(("3",), ("aisle",)),
     ),
     Shape.NESTED: Asked(
         _input(
@@ -105,18 +150,29 @@ ASKED: dict[Shape, Asked] = {
             },
             required=["address"],
         ),
-        {"address": '{"street": "Old Lane 1", "town": "Delft"}'},
-        page=('{"street": "Old Lane 1", "town": "Delft"}',),
+        {"address": HOME},
+        page=(HOME,),
+        keys=(HOME,),
+        labels=((HOME,),),
     ),
-    Shape.SECRET: Asked(_input("The password of your account?", type="string", format="password"), page=("correct horse battery",)),
-    Shape.FILE: Asked(_asked("elicitation/resource", prompt="A photo of you, please", type="image/png")),
+    Shape.SECRET: Asked(
+        _input("The password of your account?", type="string", format="password"), page=("correct horse battery",), keys=("correct horse battery",)
+    ),
+    Shape.FILE: Asked(
+        _asked("elicitation/resource", prompt="Your insurance policy, please", type="text/plain"), page=(POLICY,), keys=("{folder}/policy.txt",)
+    ),
     Shape.FILE_CONSENT: Asked(
-        _asked("elicitation/resource", prompt="Your travel notes, please", uri="file://{folder}/notes.txt"), {"confirmed": True}, ("Yes",), ("true",)
+        _asked("elicitation/resource", prompt="Your travel notes, please", uri="file://{folder}/notes.txt"),
+        {"confirmed": True},
+        ("Yes",),
+        press="yes",
+        keys=("2",),
+        labels=(("Allow",),),
     ),
     Shape.SAMPLING: Asked(_asked("sampling/create", task="Say good journey in four words.")),
 }
 
-FILES = {Shape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"}}
+FILES = {Shape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"}, Shape.FILE: {"policy.txt": POLICY["content"]}}
 
 # A question answers: a result for the host to give, or None for never.
 Person = Callable[[str, Json], Any]
@@ -138,6 +194,9 @@ class Case:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cancel: str = ""  # the host gives up when it has seen this method
+    asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
+    beside: str = ""  # who answers beside the host: a terminal, a program
+    listens: bool = False  # a modern host, to a stream of what changes
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
 
@@ -146,49 +205,220 @@ class Case:
 
 def cases() -> Iterator[Case]:
     for (surface, version), row in MATRIX.items():
-        if surface.value in SPOKEN:
-            for shape in row:
-                if (surface, shape) not in LATER:
-                    yield from _cell(surface, version, shape)
+        for name, shapes in _grouped(surface, version, list(row)):
+            yield _cells(surface, version, name, shapes)
+    yield from _pointers()
+    yield _without()
+    for surface, version in MATRIX:
+        if surface is not Surface.MCP_SAMPLING:
+            yield _hinted(surface, version)
     for protocol, version in (("mcp", "2025-06-18"), ("mcp", "2025-11-25"), ("modern", "2026-07-28"), ("acp", "1")):
         yield from _outcomes(protocol, version)
         yield from _told(protocol, version)
     yield from _hosts()
 
 
-# surface -> (protocol, what a host declares to have this one)
-SPOKEN: dict[str, tuple[str, Json]] = {
-    "mcp-form": ("mcp", {"elicitation": {"form": {}}}),
-    "mcp-url": ("mcp", {"elicitation": {"url": {}}}),
-    "mcp-sampling": ("mcp", {"sampling": {}}),
-    "acp-form": ("acp", {"elicitation": {"form": {}}}),
-    "acp-url": ("acp", {"elicitation": {"url": {}}}),
-    "acp-permission": ("acp", {}),
+@dataclass(frozen=True)
+class Spoken:
+    """How a host, and who is there beside it, have one surface only."""
+
+    protocol: str
+    capabilities: Json
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    beside: str = ""
+
+
+_FORM: Json = {"elicitation": {"form": {}}}
+SPOKEN: dict[Surface, Spoken] = {
+    Surface.MCP_FORM: Spoken("mcp", _FORM),
+    Surface.MCP_URL: Spoken("mcp", {"elicitation": {"url": {}}}),
+    Surface.MCP_SAMPLING: Spoken("mcp", {"sampling": {}}),
+    Surface.ACP_FORM: Spoken("acp", _FORM),
+    Surface.ACP_URL: Spoken("acp", {"elicitation": {"url": {}}}),
+    Surface.ACP_PERMISSION: Spoken("acp", {}),
+    Surface.TERMINAL: Spoken("mcp", {}, ("--tty", "{tty}"), {"TERM": "dumb"}, "terminal"),
+    Surface.PAGE: Spoken("mcp", _FORM, ("--page", "--ask-on", "page")),
+    Surface.QUESTIONS_API: Spoken("mcp", {}, ("--questions-api", "{port}"), {"ABP_QUESTIONS_PASSWORD": "let-me-in"}, "program"),
+    Surface.MOCK: Spoken("mcp", {}, ("--answers", "{folder}/answers.json")),
+    Surface.MODEL: Spoken("mcp", {}, ("--ask-model",)),
 }
-# The page's own field for files is not there yet.
-LATER = {(Surface.MCP_URL, Shape.FILE), (Surface.ACP_URL, Shape.FILE)}
+
+TYPED = (Shape.TEXT, Shape.FORMATTED_TEXT, Shape.NUMBER, Shape.RANGE, Shape.NESTED, Shape.SECRET)
+CHOSEN = (Shape.BOOLEAN, Shape.CONFIRM, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT)
+# What comes together on a surface that is slow to start, or that has no protocol of a host's to show.
+TOGETHER = (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MODEL)
 
 
-def _cell(surface: Surface, version: str, shape: Shape) -> Iterator[Case]:
-    cell = route(shape, Column(surface, version))
-    protocol, capabilities = SPOKEN[surface.value]
-    if version == "2025-06-18" and surface is Surface.MCP_FORM:
-        capabilities = {"elicitation": {}}
-    asked = ASKED[shape]
-    how = f" ({cell.how})" if cell.how else ""
-    ends = f"{cell.treatment.value}{how}"
-    yield Case(
-        path="/".join(filter(None, (surface.value, version, _file(shape)))),
-        shows=f"{shape.value} on {surface.value} {version}".strip() + f": {ends}",
-        proves={"surface": surface.value, "version": version, "shape": shape.value},
-        protocol="modern" if version == "2026-07-28" else protocol,
+def _grouped(surface: Surface, version: str, shapes: list[Shape]) -> Iterator[tuple[str, list[Shape]]]:
+    """The names of a column's fixtures, and what each shows."""
+    asked = [shape for shape in shapes if route(shape, Column(surface, version)).asks]
+    if surface is Surface.MOCK:
+        yield "written", asked
+    elif surface in TOGETHER:
+        yield "typed", [shape for shape in asked if shape in TYPED]
+        yield "chosen", [shape for shape in asked if shape in CHOSEN]
+        yield "fields-and-files", [shape for shape in asked if shape not in (*TYPED, *CHOSEN)]
+    else:
+        for shape in asked:
+            yield _name(shape), [shape]
+    if refused := [shape for shape in shapes if shape not in asked]:
+        yield "refused", refused
+
+
+def _cells(surface: Surface, version: str, name: str, shapes: list[Shape]) -> Case:
+    spoken = SPOKEN[surface]
+    capabilities = {"elicitation": {}} if version == "2025-06-18" else spoken.capabilities
+    asked = tuple(ASKED[shape] for shape in shapes)
+    files: dict[str, str] = {}
+    for shape in shapes:
+        files |= FILES.get(shape, {})
+    if surface is Surface.MOCK:
+        files["answers.json"] = json.dumps([_written(shape) for shape in shapes])
+    protocol = "modern" if version == "2026-07-28" else spoken.protocol
+    reads = ("--root", "{folder}") if Shape.FILE_CONSENT in shapes else ()
+    return Case(
+        path="/".join(filter(None, (surface.value, version, f"{name}.jsonl"))),
+        shows=_shown(surface, version, name, shapes),
+        proves=[{"surface": surface.value, "version": version, "shape": shape.value} for shape in shapes],
+        protocol=protocol,
         version=version or ("1" if protocol == "acp" else "2025-11-25"),
         capabilities=capabilities,
-        steps=[{"ask": asked.request}],
-        person=_person(asked),
-        files=FILES.get(shape, {}),
-        arguments=("--root", "{folder}") if shape in FILES else (),
+        steps=[{"ask": each.request} for each in asked],
+        person=_people(asked),
+        files=files,
+        arguments=(*spoken.arguments, *reads),
+        env=spoken.env,
+        asked=asked,
+        beside=spoken.beside,
     )
+
+
+def _shown(surface: Surface, version: str, name: str, shapes: list[Shape]) -> str:
+    where = f"{surface.value} {version}".strip()
+    if name == "refused":
+        return f"What {where} refuses, and why: {'; '.join(shape.value for shape in shapes)}"
+    if len(shapes) > 1:
+        return f"{name.replace('-', ' ').capitalize()} on {where}: {'; '.join(shape.value for shape in shapes)}"
+    cell = route(shapes[0], Column(surface, version))
+    return f"{shapes[0].value} on {where}: {cell.treatment.value}" + (f" ({cell.how})" if cell.how else "")
+
+
+def _written(shape: Shape) -> Json:
+    """The entry of an answers file."""
+    asked = ASKED[shape]
+    said = asked.request["params"]
+    about = {"match": said.get("prompt") or said.get("message") or said.get("task")}
+    if shape is Shape.SAMPLING:
+        return {**about, "result": "Have a good journey!"}
+    if shape is Shape.SECRET:
+        return {**about, "value": "[secret]"}
+    if shape is Shape.FILE:
+        return {**about, "value": POLICY}
+    return {**about, "content": {"address": json.loads(HOME)} if shape is Shape.NESTED else dict(asked.form)}
+
+
+def _pointers() -> Iterator[Case]:
+    """How a person is told of the page, where the host opens no address: by a form, by a card, and by the model."""
+    secret = ASKED[Shape.SECRET]
+    ways: tuple[tuple[str, str, str, str, Json], ...] = (
+        ("by-form", "a form of the host's without fields", "mcp", "2025-11-25", _FORM),
+        ("by-permission", "a card of an ACP client's with two buttons", "acp", "1", {}),
+        ("by-model", "the model, which passes its link on", "mcp", "2025-11-25", {}),
+    )
+    for name, way, protocol, version, capabilities in ways:
+        yield Case(
+            path=f"page/{name}.jsonl",
+            shows=f"A secret on the page, which the person is pointed to by {way}",
+            proves={"surface": "page", "version": "", "shape": Shape.SECRET.value, "by": name},
+            protocol=protocol,
+            version=version,
+            capabilities=capabilities,
+            steps=[{"ask": secret.request}],
+            person=_person(secret),
+            arguments=("--page",),
+        )
+
+
+PREFERENCE: Json = {
+    "method": "elicitation/preference",
+    "params": {"prompt": "Which class?", "schema": {"enum": ["first", "second"]}, "default": "second"},
+}
+
+
+def _without() -> Case:
+    """An MCP host that declares no elicitation: nothing can be asked, and nothing is made up."""
+    return Case(
+        path="mcp/2025-11-25/without-elicitation.jsonl",
+        shows="A host that declares no elicitation: each question is refused with the reason, and a preference has the app's own default",
+        proves=[
+            *({"surface": "no elicitation", "version": "", "shape": shape.value} for shape in Shape),
+            {"protocol": "no elicitation", "event": Event.PREFERENCE.value},
+        ],
+        protocol="mcp",
+        version="2025-11-25",
+        capabilities={},
+        steps=[{"ask": each} for each in (*(ASKED[shape].request for shape in Shape), PREFERENCE)],
+        person=_never,
+        files=FILES[Shape.FILE_CONSENT],
+        arguments=("--root", "{folder}"),
+    )
+
+
+# What an app adds to a question: what it suggests, and what there is to know.
+HINTED = (
+    Asked(
+        _input("Which name is on the card?", type="string", default="Ann", description="As it is printed there"),
+        {"value": "Ann"},
+        keys=("",),
+        labels=(("Ann",),),
+        reads=("As it is printed there", "Suggested by the app."),
+    ),
+    Asked(
+        _input(
+            "Which class?",
+            type="string",
+            oneOf=[{"const": "1", "title": "First"}, {"const": "2", "title": "Second"}],
+            default="2",
+            description="Both have Wi-Fi",
+        ),
+        {"value": "2"},
+        ("Second",),
+        keys=("",),
+        reads=("Both have Wi-Fi", "suggested by the app"),
+        labels=(("Second",),),
+    ),
+)
+
+
+def _hinted(surface: Surface, version: str) -> Case:
+    made = _cells(surface, version, "hints", [Shape.SELECT_FEW])
+    asked = HINTED[1:] if surface is Surface.ACP_PERMISSION else HINTED
+    named = [{"surface": surface.value, "version": version, "hint": hint} for hint in ("default", "description")]
+    entries = [{"match": each.request["params"]["prompt"], "content": dict(each.form)} for each in asked]
+    return replace(
+        made,
+        shows=f"An app's default, and what it describes, on {surface.value} {version}".strip(),
+        proves=named,
+        steps=[{"ask": each.request} for each in asked],
+        person=_people(asked),
+        files={"answers.json": json.dumps(entries)} if surface is Surface.MOCK else {},
+        asked=asked,
+    )
+
+
+def _people(asked: Sequence[Asked]) -> Person:
+    """Each question has a person of its own."""
+    people = [(each.request["params"], _person(each)) for each in asked]
+
+    def answer(method: str, params: Json) -> Any:
+        about = json.dumps(params, ensure_ascii=False)
+        for said, person in people:
+            if (said.get("prompt") or said.get("message") or said.get("task")) in about:
+                return person(method, params)
+        raise AssertionError(about)
+
+    return answer
 
 
 def _person(asked: Asked) -> Person:
@@ -197,6 +427,9 @@ def _person(asked: Asked) -> Person:
     def answer(method: str, params: Json) -> Any:
         if method == "sampling/createMessage":
             return {"role": "assistant", "content": {"type": "text", "text": "Have a good journey!"}, "model": "a-model"}
+        if (link := LINK.search(json.dumps(params))) is not None:
+            result = {"action": "accept"} if params.get("mode") == "url" else None  # whoever is pointed there goes there
+            return Filled(result, link[0], asked.page, asked.press)
         if method == "session/request_permission":
             shown = {option["name"].lstrip("☐☑ "): option["optionId"] for option in params["options"]}
             if len(shown) <= 2 and left and left[0] not in shown:  # a yes or no about one of the options
@@ -207,8 +440,8 @@ def _person(asked: Asked) -> Person:
             if wanted is not None:
                 del left[0]
             return {"outcome": {"outcome": "selected", "optionId": shown[wanted or "More …"]}}
-        if params.get("mode") == "url":
-            return Filled({"action": "accept"}, params["url"], asked.page)
+        if method == "told":
+            return dict(asked.form)
         properties = params["requestedSchema"]["properties"]
         return {"action": "accept", "content": _fitting(asked, properties)}
 
@@ -227,11 +460,15 @@ def _fitting(asked: Asked, properties: Json) -> Json:
 
 @dataclass(frozen=True)
 class Filled:
-    """What the host answers, and what the person does on the page then."""
+    """What the host answers, None for nothing, and what the person does on the page then."""
 
     result: Json
     url: str
     values: tuple[Json, ...]
+    press: str = "send"
+
+    def fill_in(self) -> None:
+        fill_in(self.url, self.values, self.press)
 
 
 NAME = ASKED[Shape.TEXT].request
@@ -250,16 +487,12 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
             return {"action": "decline"}
         return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["name"] == "Skip")}}
 
-    def preferring(request: Json) -> Json:
-        return {"method": "elicitation/preference", "params": {"prompt": "Which class?", "schema": request, "default": "second"}}
-
     few = ASKED[Shape.SELECT_FEW].request
-    classes = {"enum": ["first", "second"]}
     made: list[tuple[str, str, Json, Person, str]] = [
         ("declined", "A declined question is no answer: the app is told that its user cancelled", [{"ask": few}], decline, ""),
         ("cancelled", "A dismissed question is no answer, and no 'no'", [{"ask": CONFIRM}], lambda method, params: cancelled, ""),
         ("timeout", "A question that nobody answers in time is taken down, and the app told", [{"ask": _timed(CONFIRM, 300)}], _never, ""),
-        ("declined-preference", "A preference that nobody gives has the app's own default", [{"ask": preferring(classes)}], decline, ""),
+        ("declined-preference", "A preference that nobody gives has the app's own default", [{"ask": PREFERENCE}], decline, ""),
         (
             "call-cancelled",
             "A host that gives up a call ends its question, and the app hears of it",
@@ -271,18 +504,17 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
         ("app-ends", "An app that ends while its question is open: the question is taken down, the call fails", [{"end": CONFIRM}], _never, ""),
     ]
     for name, shows, steps, person, cancel in made:
-        if name == "app-ends" and protocol == "modern":
-            continue  # nothing on the wire says when the bridge has heard of it
         yield Case(
             path="/".join(filter(None, (surface, "" if acp else version, "outcomes", f"{name}.jsonl"))),
             shows=f"{shows} ({surface} {'' if acp else version}".strip() + ")",
-            proves={"surface": surface, "version": "" if acp else version, "outcome": name},
+            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
             protocol=protocol,
             version=version,
             capabilities=capabilities,
             steps=steps,
             person=person,
             cancel=cancel,
+            listens=protocol == "modern" and name == "app-ends",
         )
 
 
@@ -328,6 +560,22 @@ TELLS: dict[str, tuple[str, Json]] = {
 }
 
 
+EVENTS = {
+    "declined": Event.DECLINED,
+    "cancelled": Event.CANCELLED,
+    "timeout": Event.TIMEOUT,
+    "declined-preference": Event.PREFERENCE,
+    "call-cancelled": Event.HOST_CANCELS,
+    "two-at-once": Event.TOGETHER,
+    "app-ends": Event.APP_ENDS,
+    "progress": Event.PROGRESS,
+    "capabilities-changed": Event.CAPABILITIES,
+    "state-changed": Event.STATE,
+    "operation": Event.OPERATION,
+    "error": Event.ERROR,
+}
+
+
 def _told(protocol: str, version: str) -> Iterator[Case]:
     acp = protocol == "acp"
     capabilities: Json = {"session": {"notices": {}}} if acp else {"elicitation": {}}
@@ -335,18 +583,20 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         yield Case(
             path=f"{'acp' if acp else f'mcp/{version}'}/{name}.jsonl",
             shows=f"{shows} ({'acp' if acp else f'mcp {version}'})",
-            proves={"host": "acp" if acp else "mcp", "version": version, "tells": name},
+            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
             protocol=protocol,
             version=version,
             capabilities=capabilities,
             steps=steps,
             person=_person(ASKED[Shape.CONFIRM]),
+            listens=protocol == "modern" and name in ("capabilities-changed", "state-changed"),
         )
 
 
-# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). Zed's is by its documentation.
+# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). All but Zed's are recorded ones.
 _FORM_AND_URL: Json = {"form": {}, "url": {}}
 _FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+_ZED: Json = {**_FILES, "auth": {"terminal": True}, "session": {"configOptions": {"boolean": {}}, "notices": {}}, "elicitation": _FORM_AND_URL}
 HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
     (
         "codex",
@@ -364,9 +614,16 @@ HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
         {"roots": {"listChanged": True}, "elicitation": _FORM_AND_URL},
     ),
     ("acpx", "acp", "1", {"name": "acpx", "version": "0.19.1"}, _FILES),
-    ("zed", "acp", "1", {"name": "zed", "version": "1.0.0"}, _FILES),
+    ("zed", "acp", "1", {"name": "zed", "title": "Zed", "version": "unknown"}, _ZED),
 )
-_HOSTED = (Shape.NUMBER, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_MANY, Shape.MULTI_SELECT, Shape.SECRET)
+# The same hosts in another era: (what to call it, whose handshake it has otherwise, protocol, version, capabilities where they are others).
+ELSEWHEN: tuple[tuple[str, int, str, str, Json], ...] = (
+    ("goose-legacy", 1, "mcp", "2025-11-25", None),
+    ("claude-code-legacy", 2, "mcp", "2025-11-25", None),
+    ("zed-before-forms", 4, "acp", "1", _FILES),
+)
+NOT_RECORDED = {"zed": " (as Zed's source has its handshake; not recorded)", "zed-before-forms": " (assumed: Zed before it had forms; not recorded)"}
+_HOSTED = (Shape.RANGE, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_MANY, Shape.MULTI_SELECT, Shape.SECRET)
 
 
 def _hosts() -> Iterator[Case]:
@@ -374,8 +631,29 @@ def _hosts() -> Iterator[Case]:
     for name, protocol, version, client, capabilities in HOSTS:
         for shape in _HOSTED:
             yield _hosted(
-                f"{name}/{_file(shape)}", f"{shape.value} in {name}", name, protocol, version, client, capabilities, _person(ASKED[shape]), shape
+                f"{name}/{_name(shape)}.jsonl",
+                f"{shape.value} in {name}",
+                name,
+                protocol,
+                version,
+                client,
+                capabilities,
+                _person(ASKED[shape]),
+                shape,
             )
+    for name, which, protocol, version, others in ELSEWHEN:
+        _, _, _, client, usual = HOSTS[which]
+        yield _hosted(
+            f"{name}/select-many.jsonl",
+            f"{Shape.SELECT_MANY.value} in {name}",
+            name,
+            protocol,
+            version,
+            client,
+            others or usual,
+            _person(ASKED[Shape.SELECT_MANY]),
+            Shape.SELECT_MANY,
+        )
     codex, acpx = HOSTS[0], HOSTS[3]
     empty: Json = {"action": "accept", "content": {}}
     yield _hosted(
@@ -415,7 +693,7 @@ def _approve(method: str, params: Json) -> Any:
 def _hosted(path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: Shape) -> Case:
     return Case(
         path=f"hosts/{path}",
-        shows=shows,
+        shows=shows + NOT_RECORDED.get(name, ""),
         proves={"host": f"{name} {client['version']}", "shape": shape.value},
         protocol=protocol,
         version=version,
@@ -426,11 +704,138 @@ def _hosted(path: str, shows: str, name: str, protocol: str, version: str, clien
     )
 
 
-def _file(shape: Shape) -> str:
-    return f"{shape.name.lower().replace('_', '-')}.jsonl"
+def _name(shape: Shape) -> str:
+    return shape.name.lower().replace("_", "-")
 
 
 # --- hosts ----------------------------------------------------------------------------------------------------------------------------------
+
+
+class Nobody:
+    """Who is there beside the host. `before` is what they do before anything is asked, `groups` what each question has them do."""
+
+    def __init__(self, case: Case, folder: str) -> None:
+        self.before: list[Entry] = []
+        self.groups: list[list[Entry]] = []
+        self._case = case
+        self._folder = folder
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self.answer, daemon=True)
+
+    def placed(self, word: str) -> str:
+        return word
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def answer(self) -> None:
+        """Answer what is asked, until it ends."""
+
+    def close(self) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE)
+
+
+class AtTerminal(Nobody):
+    """A person who reads and types."""
+
+    def __init__(self, case: Case, folder: str) -> None:
+        super().__init__(case, folder)
+        self._terminal = Terminal()
+
+    def placed(self, word: str) -> str:
+        return word.replace("{tty}", self._terminal.name)
+
+    def answer(self) -> None:
+        for asked in self._case.asked:
+            made: list[Entry] = []
+            for keys in asked.keys:
+                if not self._shown(made, prompt=True):
+                    return
+                self._terminal.type(keys.replace("{folder}", self._folder) + "\n")
+                secret = asked is ASKED[Shape.SECRET]
+                made.append(Entry("keys", ("[secret]" if secret else keys.replace("{folder}", "[folder]")) + "\n", PERSON, BRIDGE))
+            if asked is self._case.asked[-1]:  # else it comes together with the next question
+                self._shown(made, prompt=False)
+            self.groups.append(made)
+
+    def _shown(self, made: list[Entry], *, prompt: bool) -> bool:
+        while not self._ended.is_set():
+            quiet = not select.select([self._terminal.fd], [], [], QUIET)[0]
+            if quiet and self._terminal.lines and (self._terminal.asks or not prompt):
+                made.append(Entry("screen", [line.replace(self._folder, "[folder]") for line in self._terminal.lines], BRIDGE, PERSON))
+                self._terminal.taken()
+                return True
+            if not quiet:
+                self._terminal.read()
+        return False
+
+    def close(self) -> None:
+        super().close()
+        self._terminal.close()
+
+
+class AtProgram(Nobody):
+    """A program at the questions API, that follows its events."""
+
+    def __init__(self, case: Case, folder: str) -> None:
+        super().__init__(case, folder)
+        self._port = free_port()
+        self._headers = {"Authorization": f"Bearer {case.env['ABP_QUESTIONS_PASSWORD']}"}
+        self._names: dict[str, str] = {}
+        self._ready = threading.Event()
+
+    def placed(self, word: str) -> str:
+        return word.replace("{port}", str(self._port))
+
+    def begin(self) -> None:
+        super().begin()
+        assert self._ready.wait(PATIENCE)
+
+    def answer(self) -> None:
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as following:
+            following.request("GET", "/event", headers=self._headers)
+            with following.getresponse() as stream:
+                self.before += [Entry("http", {"http": "GET /event"}, PERSON, BRIDGE), self._event(stream)]
+                self._ready.set()
+                for asked in self._case.asked:
+                    if (event := self._event(stream)) is None:
+                        return
+                    self.groups.append([event, *self._reply(asked), self._event(stream)])
+
+    def _event(self, stream: HTTPResponse) -> Any:
+        while line := stream.readline():
+            if line.startswith(b"data: ") and (event := json.loads(line[6:]))["type"] != "server.heartbeat":
+                self._said = event["properties"]
+                properties = placed(self._named(event["properties"]), {self._folder: "[folder]"})
+                return Entry("message", {**event, "id": "[any]", "properties": properties}, BRIDGE, PERSON)
+        return None
+
+    def _named(self, said: Json) -> Json:
+        words = {"id": "question", "requestID": "question", "sessionID": "session"}
+        made = dict(said)
+        for name, word in words.items():
+            if name in made:
+                count = sum(each.startswith(f"[{word}") for each in self._names.values())
+                made[name] = self._names.setdefault(made[name], f"[{word} {count + 1}]")
+        return made
+
+    def _reply(self, asked: Asked) -> list[Entry]:
+        body = {"answers": [list(each) for each in asked.labels]}
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
+            connection.request("POST", f"/question/{self._said['id']}/reply", json.dumps(body), self._headers)
+            with connection.getresponse() as response:
+                said = {"status": response.status, "body": json.loads(response.read())}
+        path = f"POST /question/{self._names[self._said['id']]}/reply"
+        return [Entry("http", {"http": path, "body": body}, PERSON, BRIDGE), Entry("message", said, BRIDGE, PERSON)]
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(PATIENCE)
+
+
+_BESIDE: dict[str, type[Nobody]] = {"": Nobody, "terminal": AtTerminal, "program": AtProgram}
 
 
 class Bridge:
@@ -440,7 +845,8 @@ class Bridge:
         Path(folder, "steps.json").write_text(json.dumps(case.steps).replace("{folder}", folder))
         for name, text in case.files.items():
             Path(folder, name).write_text(text)
-        arguments = [word.replace("{folder}", folder) for word in case.arguments]
+        self.beside = _BESIDE[case.beside](case, folder)
+        arguments = [self.beside.placed(word).replace("{folder}", folder) for word in case.arguments]
         app = f"stdio:{shlex.join([sys.executable, str(APP), str(Path(folder, 'steps.json'))])}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         env = {**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
@@ -481,8 +887,9 @@ class Bridge:
             if "method" in message and "id" in message:
                 given = case.person(message["method"], message["params"])
                 if isinstance(given, Filled):
-                    self.send(id=message["id"], result=given.result)
-                    fill_in(given.url, given.values, "send")
+                    if given.result is not None:
+                        self.send(id=message["id"], result=given.result)
+                    given.fill_in()
                 elif given is not None:
                     self.send(id=message["id"], result=given)
                 elif case.cancel:
@@ -501,6 +908,7 @@ class Bridge:
         self.process.kill()
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
+        self.beside.close()
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()
@@ -511,13 +919,32 @@ def _legacy(bridge: Bridge, case: Case) -> None:
         bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": dict(case.client)}), case, _pass
     )
     bridge.send(method="notifications/initialized")
+    if case.beside == "program":  # it listens before anything is asked
+        bridge.answer_all(bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}}), case, _pass)
+    bridge.beside.begin()
     call = bridge.ask("tools/call", {"name": "abp_call", "arguments": {"capability": "plan"}, "_meta": {"progressToken": "p1"}})
 
     def give_up() -> None:
         bridge.send(method="notifications/cancelled", params={"requestId": call, "reason": "the person pressed stop"})
 
-    if bridge.answer_all(call, case, give_up) is None:
+    message = bridge.answer_all(call, case, give_up)
+    if message is None:
         time.sleep(TOLD)
+    while message is not None and (more := _told_to_model(case, message)) is not None:
+        message = bridge.answer_all(bridge.ask("tools/call", more), case, give_up)
+
+
+def _told_to_model(case: Case, message: Json) -> Json:
+    """What a model does with what the result of a call has it do: asks its user, or sends them to the page. None for a result that is one."""
+    words = json.dumps(message.get("result", {}).get("content", ""), ensure_ascii=False).replace('\\"', '"')
+    if (question := re.search(r'abp_answer with {"question": "([^"]+)"', words)) is not None:
+        return {"name": "abp_answer", "arguments": {"question": question[1], "content": case.person("told", {"words": words})}}
+    if LINK.search(words) is None:
+        return None
+    case.person("told", {"words": words}).fill_in()
+    call = re.search(r'{"call": "([^"]+)"}', words)
+    assert call is not None, words
+    return {"name": "abp_wait", "arguments": {"call": call[1]}}
 
 
 def _modern(bridge: Bridge, case: Case) -> None:
@@ -526,6 +953,10 @@ def _modern(bridge: Bridge, case: Case) -> None:
         meta[f"{META}clientInfo"] = dict(case.client)
     params: Json = {"_meta": meta, "name": "abp_call", "arguments": {"capability": "plan"}}
     more: Json = {}
+    if case.listens:
+        wanted = {"toolsListChanged": True, "resourcesListChanged": True}
+        bridge.send(id="changes", method="subscriptions/listen", params={"_meta": meta, "notifications": wanted})
+        bridge.next()
     while True:
         call = bridge.ask("tools/call", {**params, **more})
         message = bridge.answer_all(call, case, _pass)
@@ -547,8 +978,10 @@ def _modern(bridge: Bridge, case: Case) -> None:
             time.sleep(TOLD)
             return
         if filled is not None:
-            fill_in(filled.url, filled.values, "send")
+            filled.fill_in()
         if not answers:  # nobody answers: the host comes back when it is too late
+            while case.listens and bridge.next().get("method") != "notifications/tools/list_changed":
+                pass
             time.sleep(TOLD)
             more.pop("inputResponses")
 
@@ -584,29 +1017,54 @@ def make(case: Case) -> str:
             bridge.end()
         finally:
             bridge.close()
-        fixture = reduce(read(Path(trace).read_text())[-1], case.shows)
-        head = replace(fixture.head, proves=(case.proves,), files=case.files, run=(*fixture.head.run, *case.arguments))
-        return "".join(lines(replace(fixture, head=head)))
+        recording = read(Path(trace).read_text())[-1]
+        fixture = reduce(replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))), case.shows)
+        read_there = iter([each.reads for each in case.asked])
+        entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in fixture.entries)
+        proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
+        env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
+        head = replace(fixture.head, proves=proves, files=case.files, run=(*fixture.head.run, *case.arguments), env=env)
+        return "".join(lines(replace(fixture, head=head, entries=entries)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _only_read(entry: Entry, reads: Sequence[str]) -> Entry:
+    """What a person sent as it stood."""
+    return replace(entry, value={"open": entry.value["open"], "reads": list(reads), "fill": [], "press": "send"}) if reads else entry
+
+
+def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[Entry]:
+    """A trace, with what a person saw and did elsewhere before the app had its answer."""
+    groups = list(beside.groups)
+    before = list(beside.before)
+    for entry in entries:
+        if before and entry.kind == "message" and entry.sender == "host" and entry.value.get("params", {}).get("name") == "abp_call":
+            yield from before
+            before.clear()
+        if groups and entry.kind == "message" and entry.to == "app" and str(entry.value.get("id")).startswith("q"):
+            yield from groups.pop(0)
+        yield entry
+
+
 def main(wanted: list[str]) -> int:
-    made = 0
-    for case in cases():
-        if wanted and not any(word in case.path for word in wanted):
-            continue
-        path = FIXTURES / case.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            path.write_text(make(case))
-        except Exception as problem:
-            print(f"{case.path}: {problem!r}")
-            raise
-        print(path.relative_to(ROOT))
-        made += 1
-    print(f"{made} fixtures")
+    chosen = [case for case in cases() if not wanted or any(word in case.path for word in wanted)]
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        for case, text in zip(chosen, several.map(_made, chosen), strict=True):
+            path = FIXTURES / case.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(path.relative_to(ROOT))
+    print(f"{len(chosen)} fixtures")
     return 0
+
+
+def _made(case: Case) -> str:
+    try:
+        return make(case)
+    except Exception:
+        print(f"{case.path} cannot be made", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

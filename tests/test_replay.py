@@ -8,22 +8,24 @@ import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import ASKED, CITIES, FIXTURES, LATER, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
+from conversations import ASKED, CITIES, FIXTURES, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
 from harness import PATIENCE, RawHost
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, route
+from abp_bridge.capabilities import WITHOUT
+from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route
+from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD, Event, Hint
 from abp_bridge.record.pattern import fill, match
 from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.redact import Redactor
 from abp_bridge.record.reduce import reduce
 from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.trace import Entry, TraceError, read
+from abp_bridge.record.trace import Entry, Recording, TraceError, read
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -55,27 +57,134 @@ def test_every_fixture_passes() -> None:
     assert played.stdout.splitlines()[-1] == f"{len(list(FIXTURES.rglob('*.jsonl')))} passed, 0 failed"
 
 
-def cells() -> Iterator[tuple[Surface, str, Shape]]:
-    for (surface, version), row in MATRIX.items():
-        if surface.value in SPOKEN:
-            yield from ((surface, version, shape) for shape in row if (surface, shape) not in LATER)
+def proofs(*members: str) -> dict[tuple[str, ...], tuple[Recording, int]]:
+    """What the fixtures say they prove: a fixture, and which of its questions it is."""
+    found: dict[tuple[str, ...], tuple[Recording, int]] = {}
+    for path in sorted(FIXTURES.rglob("*.jsonl")):
+        (fixture,) = read(path.read_text())
+        for place, proof in enumerate(fixture.head.proves):
+            if all(member in proof for member in members):
+                found.setdefault(tuple(proof[member] for member in members), (fixture, place))
+    return found
 
 
-@pytest.mark.parametrize(("surface", "version", "shape"), list(cells()), ids=str)
+CELLS = proofs("surface", "version", "shape")
+
+
+@pytest.mark.parametrize(
+    ("surface", "version", "shape"), [(surface, version, shape) for (surface, version), row in MATRIX.items() for shape in row], ids=str
+)
 def test_each_cell_has_a_fixture_that_shows_what_the_matrix_says(surface: Surface, version: str, shape: Shape) -> None:
-    path = FIXTURES / surface.value / version / f"{shape.name.lower().replace('_', '-')}.jsonl"
-    (fixture,) = read(path.read_text())
-    assert fixture.head.proves == ({"surface": surface.value, "version": version, "shape": shape.value},)
-    cell = route(shape, Column(surface, version))
-    answers = [entry.value["result"] for entry in fixture.entries if entry.to == "app" and "result" in entry.value]
-    (answer,) = (each for each in answers if "metadata" in each)
+    fixture, place = CELLS[surface.value, version, shape.value]
+    cell, answer = route(shape, Column(surface, version)), answers(fixture)[place]
     if cell.treatment is Treatment.REFUSED:
         assert answer["error"]["code"] == "NOT_SUPPORTED"
         assert f"{surface.value}: {cell.how}" in answer["error"]["details"]["reason"]
     else:
         assert answer["success"]
-        ways = cell.how + (".*" if shape is Shape.FIELDS else "")  # several fields also say how each of them goes
-        assert re.fullmatch(re.escape(surface.value) + (rf" \({ways}\)" if cell.how else ""), answer["metadata"]["route"])
+        way = f"{surface.value} ({cell.how})" if cell.how else surface.value
+        # Several fields also say how each of them goes.
+        assert answer["metadata"]["route"].startswith(way.rstrip(")")) if shape is Shape.FIELDS else answer["metadata"]["route"] == way
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_a_host_without_elicitation_is_never_answered_for(shape: Shape) -> None:
+    fixture, place = CELLS[WITHOUT, "", shape.value]
+    answer = answers(fixture)[place]
+    assert answer["error"]["code"] == "NOT_SUPPORTED"
+    assert NOBODY in answer["error"]["details"]["reason"]
+
+
+def answers(fixture: Recording) -> list[Json]:
+    """What the app was told, question by question."""
+    return [entry.value["result"] for entry in fixture.entries if entry.to == "app" and str(entry.value.get("id", "")).startswith("q")]
+
+
+def heard(fixture: Recording) -> str:
+    """All that the bridge said to the host and showed the person, and what they read."""
+    said = [entry for entry in fixture.entries if entry.to in ("host", "person", "app") or entry.kind == "fill"]
+    return "\n".join(f"{entry.to or entry.kind}: {json.dumps(entry.value, ensure_ascii=False)}" for entry in said)
+
+
+DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION
+IN_A_FORM = {DEFAULT: '"default": "Ann"', ABOUT: '"description": "As it is printed there'}
+ON_THE_PAGE = {
+    DEFAULT: '"reads": ["As it is printed there", "Suggested by the app."], "fill": []',
+    ABOUT: '"reads": ["Both have Wi-Fi"',
+}
+HINTED: dict[Surface, dict[Hint, str]] = {
+    Surface.MCP_FORM: IN_A_FORM,
+    Surface.ACP_FORM: IN_A_FORM,
+    Surface.MCP_URL: ON_THE_PAGE,
+    Surface.ACP_URL: ON_THE_PAGE,
+    Surface.PAGE: ON_THE_PAGE,
+    Surface.ACP_PERMISSION: {
+        DEFAULT: '"options": [{"optionId": "[option 1]", "name": "Second (default)"',
+        ABOUT: "Which class?\\n\\nBoth have Wi-Fi",
+    },
+    Surface.TERMINAL: {DEFAULT: '"Answer [Ann]:"', ABOUT: '"As it is printed there"'},
+    Surface.QUESTIONS_API: {DEFAULT: '{"label": "Ann", "description": "(suggested by the app)"}', ABOUT: "on the card?\\n\\nAs it is printed there"},
+    Surface.MOCK: {DEFAULT: '"route": "mock"', ABOUT: '"route": "mock"'},
+    Surface.MODEL: {DEFAULT: '\\"default\\": \\"Ann\\"', ABOUT: '\\"description\\": \\"As it is printed there\\"'},
+}
+HINTS_FOUND = proofs("surface", "version", "hint")
+
+
+@pytest.mark.parametrize(("surface", "version", "hint"), [(*column, hint) for column, row in HINTS.items() for hint in row], ids=str)
+def test_each_hint_is_shown_as_the_matrix_says(surface: Surface, version: str, hint: Hint) -> None:
+    fixture, _ = HINTS_FOUND[surface.value, version, hint.value]
+    shown = "As it is printed there (default: Ann)" if (version, hint) == ("2025-06-18", DEFAULT) else HINTED[surface][hint]
+    assert shown in heard(fixture)
+
+
+def test_the_hints_of_every_surface_of_a_person_are_in_the_matrix() -> None:
+    assert set(HINTS) == {column for column in MATRIX if column[0] is not Surface.MCP_SAMPLING}
+
+
+LEGACY_TOLD = {
+    Event.PROGRESS: '"method": "notifications/progress", "params": {"progressToken": "p1", "progress": 2',
+    Event.CAPABILITIES: '"method": "notifications/tools/list_changed"',
+    Event.STATE: '"method": "notifications/resources/list_changed"',
+    Event.OPERATION: '"data": {"event": "notifications/operation/started"',
+    Event.ERROR: '"level": "error", "logger": "stdio:app"',
+    Event.DECLINED: '"code": "USER_CANCELLED"',
+    Event.CANCELLED: '"code": "USER_CANCELLED"',
+    Event.TIMEOUT: '"method": "notifications/cancelled"',
+    Event.PREFERENCE: '"answeredBy": "default"',
+    Event.HOST_CANCELS: '"method": "capabilities/cancel"',
+    Event.APP_ENDS: '"method": "notifications/cancelled"',
+    Event.TOGETHER: '"id": "q2", "result": {"success": true',
+}
+ACP_TOLD = LEGACY_TOLD | {
+    Event.PROGRESS: '"_meta": {"toolNotification": {"type": "progress"',
+    Event.CAPABILITIES: '"name": "report"',
+    Event.STATE: '"sessionUpdate": "notice", "severity": "info", "title": "seats is now 2"',
+    Event.OPERATION: '"sessionUpdate": "tool_call", "toolCallId": "[tool 2]", "title": "sync"',
+    Event.ERROR: '"sessionUpdate": "notice", "severity": "error"',
+    Event.TIMEOUT: '"method": "$/cancel_request"',
+    Event.APP_ENDS: '"method": "$/cancel_request"',
+}
+MODERN_TOLD = LEGACY_TOLD | {
+    Event.CAPABILITIES: '"method": "notifications/tools/list_changed", "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "changes"',
+    Event.TIMEOUT: '"code": "TIMEOUT"',
+    Event.APP_ENDS: "DISCONNECTED: The app is gone",
+    Event.TOGETHER: '"inputRequests": {"q1": {"method": "elicitation/create"',
+}
+SHOWN = {"MCP 2025-06-18": LEGACY_TOLD, "MCP 2025-11-25": LEGACY_TOLD, "MCP 2026-07-28": MODERN_TOLD, "ACP 1": ACP_TOLD}
+EVENTS_FOUND = proofs("protocol", "event")
+
+
+@pytest.mark.parametrize(("protocol", "event"), [(protocol, event) for protocol in PROTOCOLS for event in Event], ids=str)
+def test_each_event_reaches_its_hosts_as_the_matrix_says(protocol: str, event: Event) -> None:
+    assert TOLD[protocol][event].asks
+    fixture, _ = EVENTS_FOUND[protocol, event.value]
+    assert SHOWN[protocol][event] in heard(fixture)
+
+
+def test_a_preference_has_the_apps_own_default_where_nobody_can_be_asked() -> None:
+    fixture, _ = EVENTS_FOUND[WITHOUT, Event.PREFERENCE.value]
+    last = answers(fixture)[-1]
+    assert (last["data"], last["metadata"]["answeredBy"]) == ({"value": "second"}, "default")
 
 
 def test_each_fixture_has_the_conversation_that_makes_it() -> None:
@@ -85,7 +194,10 @@ def test_each_fixture_has_the_conversation_that_makes_it() -> None:
 # host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
 TWELVE = {
     "codex": ("elicitation/create", 1),
-    "zed": ("session/request_permission", 4),
+    "zed": ("elicitation/create", 1),
+    "zed-before-forms": ("session/request_permission", 4),
+    "goose-legacy": ("elicitation/create", 1),
+    "claude-code-legacy": ("elicitation/create", 1),
     "acpx": ("session/request_permission", 11),
 }
 
@@ -107,7 +219,7 @@ def test_the_matrix_in_the_docs_is_the_one_that_is_routed_by() -> None:
 
 def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
     assert "options are asked one by one" in run("matrix", "--host", "acpx").stdout
-    cells = json.loads(run("matrix", "--format", "json", "--host", "codex-mcp-client").stdout)
+    cells = json.loads(run("matrix", "--format", "json", "--host", "codex-mcp-client").stdout)["questions"]
     assert {cell["how"] for cell in cells if (cell["surface"], cell["shape"]) == ("mcp-form", "number")} == {"as text"}
     unknown = run("matrix", "--host", "nobody")
     assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)
@@ -169,7 +281,10 @@ MALFORMED = {
     "a file elsewhere": ('{"abp-fixture": 1, "files": {"../x": ""}}\n', "line 1: files in the head: '../x' must be a plain name"),
     "no way": ('{"abp-fixture": 1}\n{"message": {}}\n', 'line 2: this needs a "way"'),
     "an unknown way": ('{"abp-fixture": 1}\n{"way": "host->app", "message": {}}\n', 'line 2: this needs a "way"'),
-    "nothing said": ('{"abp-fixture": 1}\n{"way": "host->bridge"}\n', "line 2: this must have exactly one of message, raw, closed, fill"),
+    "nothing said": (
+        '{"abp-fixture": 1}\n{"way": "host->bridge"}\n',
+        "line 2: this must have exactly one of message, raw, closed, fill, screen, keys, http",
+    ),
     "a name too early": (
         '{"abp-fixture": 1}\n{"way": "host->bridge", "message": {"id": "[id 1]"}}\n',
         "line 2: [id 1] stands here before the bridge chose anything for it",
@@ -209,6 +324,74 @@ def test_what_cannot_be_done_is_said_in_a_line(arguments: Sequence[str], words: 
     assert played.returncode == 2
     assert words in played.stderr
     assert len(played.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--patience", "soon"), "'soon' must be a number of seconds"),
+        (("--patience", "0"), "'0' must be a number of seconds"),
+        (("--patience", "nan"), "'nan' must be a number of seconds"),
+        (("--jobs", "-1"), "'-1' must be a whole number, from 1"),
+        (("--jobs", "many"), "'many' must be a whole number, from 1"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_said(arguments: Sequence[str], words: str) -> None:
+    played = run("replay", str(SELECT), *arguments)
+    assert (played.returncode, words in played.stderr) == (2, True), played.stderr
+
+
+@pytest.mark.parametrize("command", ["matrix", "matrix --format markdown --fixture", f"trace {SELECT} --full", f"replay {SELECT} {PROGRESS}"])
+def test_who_stops_reading_gets_no_traceback(command: str) -> None:
+    played = subprocess.Popen([sys.executable, "-m", "abp_bridge", *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert played.stdout is not None
+    assert played.stderr is not None
+    played.stdout.close()
+    said = played.stderr.read().decode()
+    played.stderr.close()
+    assert (played.wait(4 * PATIENCE), said) == (141, "")
+
+
+# what a person does, what is said of it
+ODD_PERSONS: dict[str, tuple[Json, str]] = {
+    "a page that is not ours": ({"open": "http://example.com/", "fill": []}, "is no page of this machine's"),
+    "keys without a terminal": ({"keys": "x"}, 'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"'),
+    "a request without a port": ({"http": "GET /question"}, 'there is no port to ask at: "run" in the head needs'),
+    "a request that is none": ({"http": "DELETE /all"}, "its http cannot be read: it must be a request to the questions API"),
+    "an odd button": ({"open": "[link 1]", "fill": [], "press": "explode"}, "its fill cannot be read"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_PERSONS)
+def test_a_person_who_does_what_cannot_be_done_is_a_failure_that_says_why(odd: str, tmp_path: Path) -> None:
+    does, words = ODD_PERSONS[odd]
+    path = tmp_path / "odd.jsonl"
+    told = {"way": "bridge->host", "message": {"jsonrpc": "2.0", "id": 1, "result": "[any]"}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1}, {"way": "person->bridge", **does}, told)))
+    played = run("replay", str(path))
+    assert (played.returncode, words in played.stdout) == (1, True), played.stdout
+
+
+TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
+OFFERED = FIXTURES / "questions-api" / "chosen.jsonl"
+READ = FIXTURES / "page" / "hints.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("fixture", "before", "after", "words"),
+    [
+        (TERMINAL, '"Book it?"', '"Cancel it?"', "what the terminal shows is not as it should be"),
+        (OFFERED, '{"status": 200, "body": true}', '{"status": 404, "body": true}', "the questions API's response is not as it should be"),
+        (READ, "As it is printed there", "As you like", "the page could not be filled in: there is nothing of 'As you like' on it"),
+    ],
+    ids=["terminal", "questions API", "page"],
+)
+def test_what_a_person_is_shown_is_compared_too(fixture: Path, before: str, after: str, words: str, tmp_path: Path) -> None:
+    text = fixture.read_text()
+    lines = [line.replace(before, after) if line.startswith('{"way": "bridge->person"') or '"reads"' in line else line for line in text.splitlines()]
+    (tmp_path / "other.jsonl").write_text("\n".join(lines) + "\n")
+    played = run("replay", str(tmp_path / "other.jsonl"), "--patience", "3")
+    assert (played.returncode, words in played.stdout) == (1, True), played.stdout
 
 
 # --- recording --------------------------------------------------------------------------------------------------------------------------------
@@ -290,7 +473,35 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     assert run("replay", str(tmp_path / "fixture.jsonl")).stdout.endswith("1 passed, 0 failed\n")
 
 
-def heard(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
+@pytest.mark.parametrize("surface", [Surface.TERMINAL, Surface.MOCK, Surface.PAGE, Surface.QUESTIONS_API], ids=str)
+def test_a_secret_given_beside_the_host_stands_nowhere(surface: Surface, tmp_path: Path) -> None:
+    """Typed at a terminal, written down before, sent on the page; and the password of those who may answer by the questions API."""
+    password = "planted-password-51c2"
+    spoken, asked = SPOKEN[surface], replace(ASKED[Shape.SECRET], page=(SECRET,), keys=(SECRET,))
+    steps = [
+        {"ask": asked.request, "aloud": True},
+        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
+    ]
+    conversation = case(
+        steps if surface is not Surface.QUESTIONS_API else [{"ask": ASKED[Shape.TEXT].request}],
+        _person(asked),
+        files={"answers.json": json.dumps([{"value": SECRET}])},
+        arguments=spoken.arguments,
+        env=dict(spoken.env) | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
+        asked=(ASKED[Shape.TEXT] if surface is Surface.QUESTIONS_API else asked,),
+        beside=spoken.beside,
+    )
+    text = recorded(tmp_path, replace(conversation, capabilities=spoken.capabilities))
+    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    drawn = run("trace", str(tmp_path / "trace.jsonl"), "--full")
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout):
+        assert '"success": true' in where
+        for planted in (SECRET, "tr0ub4dor", password):
+            assert planted not in where
+    assert ("[secret]" in text) is (surface is not Surface.QUESTIONS_API)
+
+
+def written(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
     """What a recorder writes of these messages."""
     recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
     for sender, to, message in passed:
@@ -300,7 +511,7 @@ def heard(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
 
 def test_a_secret_in_an_envelope_is_one_too(tmp_path: Path) -> None:
     request = {"method": "elicitation/input", "params": {"prompt": "Your PIN?", "schema": {"type": "integer"}}}
-    text = heard(
+    text = written(
         tmp_path,
         ("app", "bridge", {"type": "elicitation/request", "id": "q1", "payload": request}),
         ("bridge", "app", {"type": "elicitation/response", "id": "q1", "timestamp": 1, "payload": {"success": True, "data": {"value": 271828}}}),
@@ -314,7 +525,7 @@ def test_what_an_agent_asks_for_in_a_form_can_be_secret(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"user": {"type": "string"}, "password": {"type": "string"}}, "required": ["user", "password"]}
     form = {"method": "elicitation/create", "params": {"mode": "form", "message": "Log in", "requestedSchema": schema}}
     answer = {"action": "accept", "content": {"user": "annabel", "password": "hunter2hunter2"}}
-    text = heard(
+    text = written(
         tmp_path,
         ("agent", "bridge", {"jsonrpc": "2.0", "id": 1, **form}),
         ("bridge", "host", {"jsonrpc": "2.0", "id": "abp-1", **form}),
@@ -327,7 +538,7 @@ def test_what_an_agent_asks_for_in_a_form_can_be_secret(tmp_path: Path) -> None:
 
 
 def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
-    text = heard(tmp_path, ("app", "bridge", {"id": 1, "result": {"content": "x" * 1_000_000}}))
+    text = written(tmp_path, ("app", "bridge", {"id": 1, "result": {"content": "x" * 1_000_000}}))
     assert '"content": "[cut 1000000 characters]"' in text
 
 

@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 from abp_bridge.apps import App
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import Capability, Opened
+from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.text import message
@@ -36,6 +37,7 @@ class Session(Protocol):
     """What a connection needs of its session."""
 
     host: Host
+    observe: Observer
 
     def new_id(self, kind: str) -> str: ...
     def admit(self, connection: Connection, wanted: str) -> None: ...
@@ -154,6 +156,7 @@ class Connection:
         if not self.id:
             self._hear_early(notice)
             return
+        self._session.observe(NoticeEvent(anyio.current_time(), self.id, notice))
         name = notice.name if notice.name in self._last or len(self._last) < MAX_KINDS else "(other kinds)"
         self._counts[name] += 1
         self._last[name] = _brief(notice.data)
@@ -173,6 +176,7 @@ class Connection:
     def progressed(self, progress: Progress) -> None:
         """See `Listener.progressed`. Attributed by token, else to the only running call, else to the session (X4)."""
         self._progress = progress
+        self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
         call = self.calls.get(progress.operation or "") or self._only_call()
         if call is not None and progress.operation not in self._over:
             call.progressed(progress)

@@ -39,7 +39,7 @@ class Bridge:
     """One session. Implements `contract.Desk`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
-    `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens to questions.
+    `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Bridge:
         observe: Observer = unobserved,
     ) -> None:
         self.host = host
+        self.observe = observe
         self._providers = providers or Providers(host)
         self._settings = settings
         self._tasks = tasks

@@ -58,7 +58,7 @@ def obstacle(question: Question) -> str:
     if question.kind is Kind.SAMPLING or not question.fields:
         return "buttons carry no text"
     for each in question.fields:
-        if each.type not in _LISTED and _range(each) is None:
+        if each.type not in _LISTED and counted(each) is None:
             return f"{text.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
     return ""
 
@@ -280,11 +280,11 @@ def _choices(asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
         return _YES_NO
     if asked.type is FieldType.INTEGER:
-        return [Choice(number, str(number), str(number)) for number in _range(asked) or ()]
+        return [Choice(number, str(number), str(number)) for number in counted(asked) or ()]
     return asked.choices
 
 
-def _range(asked: Field) -> Sequence[int] | None:
+def counted(asked: Field) -> Sequence[int] | None:
     """The whole numbers that a field accepts, when they are few."""
     low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
     if asked.type is not FieldType.INTEGER or not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < MAX_RANGE:

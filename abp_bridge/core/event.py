@@ -1,6 +1,7 @@
-"""What happens to questions, for whoever watches a session: each is told once, in order, when it happens.
+"""What happens in a session, for whoever watches it: questions and what becomes of them, and what apps tell. Each once, in order, when it happens.
 
-Times are passed in, in seconds of one clock that only goes forward. What a person answered is in the last event only, and not at all for a secret.
+Times are passed in, in seconds of one clock that only goes forward. What a person answered is in `InputResolvedEvent` only, and not at all for a
+secret.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
 
 
@@ -59,7 +61,25 @@ class InputResolvedEvent:
     answer: Answer
 
 
-Event = InputRequestEvent | RungEvent | StepEvent | ChoiceEvent | InputResolvedEvent
+@dataclass(frozen=True, slots=True)
+class NoticeEvent:
+    """The app with the id `app` told something."""
+
+    time: float
+    app: str
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """The app with the id `app` told how far it is, as it said it."""
+
+    time: float
+    app: str
+    progress: Progress
+
+
+Event = InputRequestEvent | RungEvent | StepEvent | ChoiceEvent | InputResolvedEvent | NoticeEvent | ProgressEvent
 Observer = Callable[[Event], None]
 
 

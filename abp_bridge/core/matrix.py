@@ -9,7 +9,7 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core.downgrade import obstacle
+from abp_bridge.core.downgrade import MAX_RANGE, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 FEW = 4
@@ -61,6 +61,7 @@ class Shape(enum.Enum):
     TEXT = "text"
     FORMATTED_TEXT = "formatted text"
     NUMBER = "number"
+    RANGE = f"integer, up to {MAX_RANGE} values"
     BOOLEAN = "boolean"
     CONFIRM = "confirm"
     CONFIRM_DESTRUCTIVE = "destructive confirm"
@@ -79,6 +80,7 @@ class Treatment(enum.Enum):
     NATIVE = "native"
     DOWNGRADED = "downgraded"
     OUT_OF_BAND = "out of band"
+    DEFAULT = "default"
     REFUSED = "refused"
 
 
@@ -146,6 +148,7 @@ _FORM_2025_11_25: dict[Shape, Route] = {
     Shape.TEXT: NATIVE,
     Shape.FORMATTED_TEXT: NATIVE,
     Shape.NUMBER: NATIVE,
+    Shape.RANGE: NATIVE,
     Shape.BOOLEAN: NATIVE,
     Shape.CONFIRM: NATIVE,
     Shape.CONFIRM_DESTRUCTIVE: NATIVE,
@@ -171,7 +174,8 @@ _PAGES = _downgraded("by pages")
 _PERMISSION: dict[Shape, Route] = {
     Shape.TEXT: _NO_TEXT,
     Shape.FORMATTED_TEXT: _NO_TEXT,
-    Shape.NUMBER: _downgraded("small ranges as options"),
+    Shape.NUMBER: _refused("buttons carry no number of any size"),
+    Shape.RANGE: _downgraded("as options"),
     Shape.BOOLEAN: _downgraded("as options"),
     Shape.CONFIRM: _downgraded("as options"),
     Shape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
@@ -196,6 +200,7 @@ _TYPED = _downgraded("as typed text")
 _QUESTIONS_API: dict[Shape, Route] = dict.fromkeys(Shape, NATIVE) | {
     Shape.FORMATTED_TEXT: _TYPED,
     Shape.NUMBER: _TYPED,
+    Shape.RANGE: _TYPED,
     Shape.NESTED: _downgraded("as JSON text"),
     Shape.BOOLEAN: _downgraded("as options"),
     Shape.CONFIRM: _downgraded("as options"),
@@ -230,9 +235,23 @@ MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
     (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
 }
 
+# Since which version of its protocol a host can have a surface; a column with a version of its own has it from there.
+SINCE: dict[Surface, str] = {
+    Surface.MCP_FORM: "MCP 2025-06-18",
+    Surface.MCP_URL: "MCP 2025-11-25",
+    Surface.MCP_SAMPLING: "MCP 2025-06-18",
+    Surface.ACP_FORM: "ACP 1",
+    Surface.ACP_URL: "ACP 1",
+    Surface.ACP_PERMISSION: "ACP 1",
+}
+
+# A host without any surface: an MCP host that declares no elicitation, where the person has set up nothing beside it.
+NOBODY = "the host offers no way to ask its user"
+
 # What a plain column does instead, where that differs.
 PLAIN: dict[Shape, Route] = {
     Shape.NUMBER: _downgraded("as text"),
+    Shape.RANGE: _downgraded("as text"),
     Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
 }
 
@@ -253,6 +272,8 @@ def _field_shape(field: Field) -> Shape:
         return Shape.SELECT_FEW if len(field.choices) <= FEW else Shape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
         return Shape.FORMATTED_TEXT
+    if counted(field) is not None:
+        return Shape.RANGE
     return _BY_FIELD[field.type]
 
 
@@ -278,6 +299,17 @@ def route(asked: Shape, column: Column) -> Route:
     if column.plain and column.surface is Surface.MCP_FORM and cell.asks:
         return PLAIN.get(asked, cell)
     return cell
+
+
+def since(surface: Surface, version: str, asked: Shape) -> str:
+    """The version of the host's protocol from which on a cell is what it is; empty for a surface that is no host's."""
+    if surface not in SINCE or not version:
+        return SINCE.get(surface, "")
+    versions = sorted((each for known, each in MATRIX if known is surface), reverse=True)
+    same = [each for each in versions if each <= version]
+    cells = [MATRIX[surface, each][asked] for each in same]
+    kept = next((place for place, cell in enumerate(cells) if cell != cells[0]), len(cells))
+    return f"{SINCE[surface].partition(' ')[0]} {same[kept - 1]}"
 
 
 def usable(column: Column) -> bool:
@@ -313,7 +345,7 @@ def refusals(question: Question, columns: Iterable[Column], tried: Sequence[str]
     """
     listed = list(columns)
     reasons = [*tried, *(f"{column.surface.value}: {cell.how}" for column in listed if not (cell := _cell(question, column)).asks)]
-    reasons = reasons or ["the host offers no way to ask its user"]
+    reasons = reasons or [NOBODY]
     if _cell(question, Column(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
         reasons.append("page: not set up (--page)")
     return "; ".join(reasons)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -212,6 +211,5 @@ def _complain(command: str, words: str) -> int:
 
 
 def _print(words: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write(words)
-        sys.stdout.flush()
+    sys.stdout.write(words)
+    sys.stdout.flush()

@@ -71,6 +71,14 @@ def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], str]) -> tuple[str
         return "(no JSON)", label(value, 4_000)
     if entry.kind == "fill":
         return f"fills in the page, {value['press']}", _spelled(value["fill"])
+    if entry.kind == "screen":
+        return "sees", label(" ⏎ ".join(value), 1_000_000)
+    if entry.kind == "keys":
+        return f"types {_spelled(value)}", ""
+    if entry.kind == "http":
+        return label(value["http"], 200), _spelled(value["body"]) if "body" in value else ""
+    if entry.party == PERSON:
+        return (f"event {label(value['type'], 80)}", _spelled(value["properties"])) if "type" in value else ("answered", _spelled(value))
     if is_response(value):
         failed = "error" in value
         method = asked.get((entry.party, not entry.ours, str(value.get("id"))), "")

@@ -17,8 +17,9 @@ from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.capability import CallResult, Capability, Opened
 from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Answer, Outcome, Question
+from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.hosts.contract import Reply, Sheet
+from abp_bridge.hosts.page.controls import confirms
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.record.recorder import Recorder
@@ -176,13 +177,25 @@ class _RecordedSheet:
         reply = await self._sheet.answered()
         if self._elsewhere:
             return reply
-        secret = self._question.secret
-        fill: list[Json] = [reply.content.get(field.name) for field in self._question.fields]
-        if secret:
-            self._recorder.secret([value for field, value in zip(self._question.fields, fill, strict=True) if field.secret])
-        said = {"open": self.url, "fill": blank(fill) if secret else fill, "press": _PRESSED.get(reply.outcome, "cancel")}
+        question = self._question
+        fill: list[Json] = [reply.content.get(field.name) for field in question.fields]
+        if question.secret:
+            self._recorder.secret([value for field, value in zip(question.fields, fill, strict=True) if field.secret])
+        press = _PRESSED.get(reply.outcome, "cancel")
+        if confirms(question):
+            press, fill = ("yes" if fill[0] else "no") if press == "send" else press, []
+        shown = [_labelled(field, value) for field, value in zip(question.fields, fill, strict=False)]
+        said = {"open": self.url, "fill": blank(shown) if question.secret else shown, "press": press}
         self._recorder.filled(Entry("fill", said, PERSON, BRIDGE))
         return reply
+
+
+def _labelled(field: Field, value: Json) -> Json:
+    """What was chosen, as its control says it."""
+    if field.type is FieldType.BOOLEAN and value is not None:
+        return "Yes" if read_boolean(value) is True else "No"
+    labels = {choice.key: choice.label for choice in field.choices}
+    return [labels.get(each, each) for each in value] if isinstance(value, list) else labels.get(value, value) if isinstance(value, str) else value
 
 
 def _listed(capabilities: tuple[Capability, ...]) -> list[Json]:

@@ -16,7 +16,8 @@ Json = Any
 Known = Mapping[str, Json]  # by name, what a bridge chose for it
 
 ANY, NUMBER = "[any]", "[number]"
-_NAMES = "id|call|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
+PLACES = ("[folder]", "[tmp]")  # what is said has these words already when it is compared
+_NAMES = "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
 _PART = re.compile(rf"\[(?:any|number|cut \d+ characters|either [^\]|]+\|[^\]]+|(?:{_NAMES})(?: \d+)?)\]")
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MOST = 8  # differences of one message that are shown
@@ -110,7 +111,7 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
         return
     if expected == NUMBER and isinstance(got, (int, float)) and not isinstance(got, bool):
         return
-    if _PART.fullmatch(expected) and expected != NUMBER and not expected.startswith(("[cut", "[either")):
+    if _PART.fullmatch(expected) and expected not in (NUMBER, *PLACES) and not expected.startswith(("[cut", "[either")):
         chosen = found.learned.get(expected, known.get(expected))
         if chosen is None and not isinstance(got, (Mapping, list)) and got is not None:
             if (same := _namesake(expected, got, found.learned)) is not None:
@@ -164,7 +165,9 @@ def _pattern(expected: str) -> tuple[str | None, dict[str, int]]:
     names: dict[str, int] = {}
     made = re.escape(parts[0])
     for mark, part in zip(marks, parts[1:], strict=True):
-        if mark == NUMBER:
+        if mark in PLACES:
+            made += re.escape(mark)
+        elif mark == NUMBER:
             made += r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
         elif mark == ANY or mark.startswith("[cut"):
             made += ".*?"

@@ -22,8 +22,9 @@ from typing import Any
 from abp_bridge import VERSION
 from abp_bridge.apps.targets import shown
 from abp_bridge.core import matrix
-from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, RungEvent, StepEvent
+from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
 from abp_bridge.core.jsontext import parse
+from abp_bridge.core.notice import describe
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.record.redact import SECRET, Full, Redactor, blank, secret_question, secrets_of
 from abp_bridge.record.trace import BRIDGE, Entry, Head, dump, is_request, is_response, spell, spell_head
@@ -297,10 +298,21 @@ def _resolved(event: InputResolvedEvent) -> dict[str, Json]:
     }
 
 
+def _notice(event: NoticeEvent) -> dict[str, Json]:
+    return {"event": "NoticeEvent", "app": event.app, "name": event.notice.name, "says": describe(event.notice)}
+
+
+def _progress(event: ProgressEvent) -> dict[str, Json]:
+    progress = event.progress
+    return {"event": "ProgressEvent", "app": event.app, "value": progress.value, "total": progress.total, "says": progress.message}
+
+
 _TOLD: dict[type, Callable[[Any], dict[str, Json]]] = {
     InputRequestEvent: _request,
     RungEvent: _rung,
     StepEvent: _step,
     ChoiceEvent: _choice,
     InputResolvedEvent: _resolved,
+    NoticeEvent: _notice,
+    ProgressEvent: _progress,
 }

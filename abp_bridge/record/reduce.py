@@ -22,11 +22,15 @@ _OWN_WORDS = {"serverInfo", "agentInfo", "instructions", "io.modelcontextprotoco
 _TIME_IN_TEXT = re.compile(r'(\\*"(?:latencyMs|seconds|timestamp)\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
+_NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')  # what a model is to bring back
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
+
+# What a replay brings along: a terminal, and a free port.
+_HERE = {"ABP_TTY": "{tty}", "ABP_QUESTIONS_API": "{port}"}
 
 # Members in which a bridge puts names of its own, and what they are called here.
 _CHOSEN = {"callId": "call", "elicitationId": "elicitation", "toolCallId": "tool", "optionId": "option", "sessionId": "session"}
-_ANYWHERE = {"call", "session", "elicitation"}  # names that also stand in text
+_ANYWHERE = {"call", "session", "elicitation", "question"}  # names that also stand in text
 
 
 def reduce(recording: Recording, shows: str = "") -> Recording:
@@ -50,7 +54,7 @@ def _head(recording: Recording, shows: str) -> Head:
         fixture=True,
         shows=shows or head.shows or "; ".join(asked)[:200] or "a conversation",
         proves=_proven(recording, events),
-        env={**{name: value.replace("[cwd]", "{folder}") for name, value in head.env.items()}, "ABP_PERSON_FLOOR": floor},
+        env={**{name: _HERE.get(name, value.replace("[cwd]", "{folder}")) for name, value in head.env.items()}, "ABP_PERSON_FLOOR": floor},
         apps={},
         bridge="",
         when="",
@@ -131,7 +135,9 @@ class _Named:
         value = entry.value
         if entry.kind == "message" and isinstance(value, Mapping):
             value = self._message(value, entry)
-        elif entry.kind in ("fill", "raw"):
+        elif entry.kind == "screen":
+            value = self._value(value, "", entry)
+        elif entry.kind in ("fill", "keys", "http", "raw"):
             value = self._plain(value)
         return replace(entry, value=value, ms=None, line=0)
 
@@ -164,6 +170,9 @@ class _Named:
         elif isinstance(value, list):
             for each in value:
                 self._choose(each, fresh=fresh)
+        elif isinstance(value, str):
+            for found in _NAMED_IN_TEXT.finditer(value):
+                self._name(found[1], found[2], found[1], fresh=False)
 
     def _name(self, member: str, value: str, word: str, *, fresh: bool) -> None:
         if (member, value) in self._values and not fresh:

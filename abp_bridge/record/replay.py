@@ -13,23 +13,23 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 import anyio
 from anyio.abc import SocketStream, TaskGroup
 
 from abp_bridge.core.jsontext import parse
 from abp_bridge.record import player
+from abp_bridge.record.person import Program, Terminal
 from abp_bridge.record.redact import placed
 from abp_bridge.record.reduce import program
 from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.trace import HOST, PERSON, Entry, Recording, is_request
+from abp_bridge.record.visitor import fill_in
 from abp_bridge.wire.process import Child, spawn
 
 Json = Any
@@ -40,7 +40,7 @@ WHOLE = 60.0  # seconds for a fixture
 START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
 SETTLE = 0.05  # seconds for what a bridge says too much
 END = 5.0  # seconds for a bridge to end
-PAGE = 5.0
+PAGE = 15.0  # seconds for what a person does on a page
 LONGEST = 64 * 2**20
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
@@ -50,8 +50,8 @@ async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: fl
     """Play one fixture. Raises Differs where `bridge` does something else, or nothing."""
     folder = tempfile.mkdtemp(prefix="abp-replay-")
     try:
-        with anyio.fail_after(WHOLE):
-            await _Stage(fixture, bridge, folder, fixture.head.patience or patience).play()
+        with closing(_Stage(fixture, bridge, folder, fixture.head.patience or patience)) as stage, anyio.fail_after(WHOLE):
+            await stage.play()
     except TimeoutError:
         raise Differs(f"it took longer than {WHOLE:g} s") from None
     except OSError as problem:
@@ -76,6 +76,10 @@ class _Stage:
         self._left = False  # whether the host has ended what it says
         self._heard = False
         self._child: Child
+        self._tasks: TaskGroup
+        words = [*self._head.run, *self._head.env.values()]
+        self._terminal = Terminal() if any("{tty}" in word for word in words) else None
+        self._program = Program(self._head.env) if any("{port}" in word for word in words) else None
 
     async def play(self) -> None:
         """See `play`."""
@@ -85,6 +89,9 @@ class _Stage:
             async with spawn(command, env=self._environment(), cwd=self._folder) as self._child:
                 tasks.start_soon(listener.serve, lambda stream: self._welcome(stream, tasks))
                 tasks.start_soon(self._read_host)
+                self._tasks = tasks
+                if self._terminal is not None:
+                    tasks.start_soon(self._terminal.watch, self._look_up)
                 try:
                     await self._follow()
                     await self._leave()
@@ -96,6 +103,10 @@ class _Stage:
         if problem is not None:
             raise problem
 
+    def close(self) -> None:
+        if self._terminal is not None:
+            self._terminal.close()
+
     def _lay_out(self) -> list[str]:
         """The files of the fixture and the programs that stand in for apps: the bridge's whole command."""
         for name, text in self._head.files.items():
@@ -105,12 +116,19 @@ class _Stage:
         for word in [*self._bridge, *([] if any("{" in each for each in self._bridge) else self._head.run)]:
             for party in parties:
                 word = word.replace(f"{{{party}}}", shlex.quote(self._stand_in(party)))  # noqa: PLW2901
-            words.append(word.replace("{folder}", self._folder))
+            words.append(self._placed(word))
         return words
+
+    def _placed(self, word: str) -> str:
+        """A word of the fixture's with places of this machine in it."""
+        word = word.replace("{folder}", self._folder)
+        if self._terminal is not None:
+            word = word.replace("{tty}", self._terminal.name)
+        return word if self._program is None else word.replace("{port}", str(self._program.port))
 
     def _parties(self) -> set[str]:
         named = {word[word.index("{") + 1 : word.index("}")] for word in self._head.run if "{" in word and "}" in word}
-        return (named | {entry.party for entry in self._script.entries if entry.party}) - {"folder"}
+        return (named | {entry.party for entry in self._script.entries if entry.party}) - {"folder", "tty", "port"}
 
     def _stand_in(self, party: str) -> str:
         path = Path(self._folder, program(party))
@@ -121,7 +139,7 @@ class _Stage:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ABP_") or name in _KEPT}
-        return kept | {name: value.replace("{folder}", self._folder) for name, value in self._head.env.items()}
+        return kept | {name: self._placed(value) for name, value in self._head.env.items()}
 
     # --- the conversation ---
 
@@ -137,6 +155,9 @@ class _Stage:
                     await self._send(entry, value)
             if self._script.over:
                 return
+            self._look()
+            if self._script.window_done:
+                continue
             await self._take(self._patience if self._heard else max(self._patience, START), f"nothing came within {self._patience:g} s")
 
     async def _take(self, limit: float, how: str) -> None:
@@ -145,7 +166,12 @@ class _Stage:
             with anyio.fail_after(limit):
                 party, kind, value = await self._hear.receive()
         except TimeoutError:
+            self._look(late=True)
             raise self._script.overdue(how) from None
+        if kind == "screen":
+            return
+        if kind == "failed":
+            raise value
         self._heard = True
         if kind == "closed" and party == HOST and not self._left:
             raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
@@ -185,6 +211,10 @@ class _Stage:
     async def _send(self, entry: Entry, value: Json) -> None:
         if entry.kind == "fill":
             await self._fill(entry, value)
+        elif entry.kind == "keys":
+            self._type(entry, value)
+        elif entry.kind == "http":
+            self._tasks.start_soon(self._request, entry, value)
         elif entry.party == HOST and entry.kind == "closed":
             self._left = True
             self._child.sink.close()
@@ -209,12 +239,45 @@ class _Stage:
 
     async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
         try:
-            with anyio.fail_after(2 * PAGE):
-                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], abandon_on_cancel=True)
-        except (OSError, ValueError, TimeoutError, http.client.HTTPException) as problem:
+            with anyio.fail_after(PAGE):
+                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], value.get("reads", ()), abandon_on_cancel=True)
+        except (OSError, ValueError) as problem:
             raise Differs(f"the page could not be filled in: {problem or 'it took too long'}", entry.line) from None
 
+    def _type(self, entry: Entry, keys: str) -> None:
+        if self._terminal is None:
+            raise Differs('there is no terminal to type at: "run" in the head needs "--tty", "{tty}"', entry.line)
+        self._terminal.type(keys)
+
+    async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
+        if self._program is None:
+            self._fails(Differs('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
+            return
+        try:
+            await self._program.send(said, self._patience, lambda message: self._say.send_nowait((PERSON, "message", placed(message, self._places))))
+        except (OSError, ValueError, http.client.HTTPException) as problem:
+            if not self._over:
+                self._fails(Differs(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
+
+    def _fails(self, problem: Differs) -> None:
+        """Something that was done beside the conversation went wrong."""
+        self._say.send_nowait((PERSON, "failed", problem))
+
     # --- what is heard ---
+
+    def _look_up(self) -> None:
+        self._say.send_nowait((PERSON, "screen", None))
+
+    def _look(self, *, late: bool = False) -> None:
+        """What the person is shown counts when all of it is there, or when it is too late."""
+        if self._terminal is None:
+            return
+        for entry in self._script.expected("screen"):
+            if late or self._terminal.shows(entry.value, self._script.known):
+                lines = placed(self._terminal.lines, self._places)
+                self._terminal.taken()
+                self._script.heard(PERSON, "screen", lines)
+                return
 
     async def _read_host(self) -> None:
         rest = b""
@@ -266,63 +329,3 @@ async def _part(stream: SocketStream, line: bytes) -> None:
         message = parse(line)
         if is_request(message) and "jsonrpc" in message:
             await stream.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode() + b"\n")
-
-
-# --- the person at the bridge's page -------------------------------------------------------------------------------------------------------
-
-
-def fill_in(link: str, values: Sequence[Json], press: str) -> None:
-    """Open a link as a browser does, fill in the sheet there, and press a button. Raises ValueError, OSError or HTTPException."""
-    cookie, address = "", link
-    for _ in range(4):
-        status, headers, text = _fetch(address, cookie)
-        cookie = (headers.get("set-cookie") or cookie).partition(";")[0]
-        if status not in (302, 303, 307):
-            break
-        parts = urlsplit(link)
-        address = f"{parts.scheme}://{parts.netloc}{headers['location']}"
-    sheet = _Sheet()
-    sheet.feed(text)
-    if status != 200 or not sheet.action:
-        raise ValueError(f"its link leads to no sheet (HTTP {status})")
-    fields = [*sheet.hidden, ("action", press)]
-    for number, value in enumerate(values):
-        fields += [(f"field-{number}", str(each)) for each in (value if isinstance(value, list) else [value]) if each is not None]
-    parts = urlsplit(address)
-    status, _, _ = _fetch(f"{parts.scheme}://{parts.netloc}{sheet.action}", cookie, urlencode(fields))
-    if status != 303:
-        raise ValueError(f"it does not take what is filled in (HTTP {status})")
-
-
-def _fetch(address: str, cookie: str, form: str | None = None) -> tuple[int, Mapping[str, str], str]:
-    parts = urlsplit(address)
-    if parts.scheme != "http" or parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-        raise ValueError(f"{address} is no page of this machine's")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=PAGE)
-    try:
-        headers = {"Cookie": cookie} if cookie else {}
-        if form is None:
-            connection.request("GET", parts.path or "/", headers=headers)
-        else:
-            origin = f"{parts.scheme}://{parts.netloc}"
-            connection.request("POST", parts.path, form, {**headers, "Content-Type": "application/x-www-form-urlencoded", "Origin": origin})
-        response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read(2**22).decode(errors="replace")
-    finally:
-        connection.close()
-
-
-class _Sheet(HTMLParser):
-    """The form of a page: where it goes, and what goes with it unseen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.action = ""
-        self.hidden: list[tuple[str, str]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag == "form" and not self.action:
-            self.action = found.get("action") or ""
-        elif tag == "input" and found.get("type") == "hidden" and found.get("name"):
-            self.hidden.append((str(found["name"]), found.get("value") or ""))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.record.pattern import MOST, Match, Unknown, fill, match, shown
-from abp_bridge.record.trace import Entry, is_request, is_response
+from abp_bridge.record.trace import PERSON, Entry, is_request, is_response
 
 Json = Any
 
@@ -84,6 +84,15 @@ class Script:
     def waiting(self) -> Entry | None:
         """The first line of the bridge's that has not come."""
         return next((self.entries[place] for place in self._window() if place not in self._done), None)
+
+    def expected(self, kind: str) -> list[Entry]:
+        """The lines of a kind that are awaited now."""
+        return [self.entries[place] for place in self._window() if place not in self._done and self.entries[place].kind == kind]
+
+    @property
+    def window_done(self) -> bool:
+        """Whether all has come that is awaited now."""
+        return all(place in self._done for place in self._window())
 
     def overdue(self, how: str) -> Differs:
         """Nothing more came: what was waited for, and what came instead. `how` says why there will be no more."""
@@ -221,6 +230,10 @@ def _name(said: Entry | _Said) -> str:
         return f"the end of what is said {to}"
     if said.kind == "raw":
         return f"a line {to} that is no JSON"
+    if said.kind == "screen":
+        return "what the terminal shows"
+    if said.party == PERSON:
+        return f"the questions API's {value.get('type', 'response')}"
     if is_response(value):
         return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
     if is_request(value):

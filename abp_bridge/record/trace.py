@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: what passed (`kind`: message, raw, closed, fill), or what happened inside of the bridge (`kind`: event).
+    """One line.
+
+    What passed (`kind`: message, raw, closed), what a person saw at a terminal (screen), what they or a program of theirs did (fill, keys, http),
+    or what happened inside of the bridge (event).
 
     `sender` and `to` are parties, one of them the bridge; `line` is where it stands in its file, and `ms` when it was.
     """
@@ -86,7 +89,9 @@ class Recording:
     unfinished: bool = False  # its last line was cut off
 
 
-KINDS = ("message", "raw", "closed", "fill")
+KINDS = ("message", "raw", "closed", "fill", "screen", "keys", "http")
+PRESSED = ("send", "yes", "no", "decline", "cancel")
+_DONE = ("fill", "keys", "http")  # what only a person does, or a program of theirs
 
 
 def read(text: str) -> list[Recording]:
@@ -191,21 +196,44 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
         raise TraceError(f"this must have exactly one of {', '.join(KINDS)}", line)
     kind, sender = kinds[0], found["sender"]
     said = value[kind]
-    if (kind == "raw" and not isinstance(said, str)) or (kind == "fill" and not _fills(value)):
+    if kind in _READABLE and not _READABLE[kind](value):
         raise TraceError(f"its {kind} cannot be read: {_SAID[kind]}", line)
-    if (kind == "fill") != (sender == PERSON):
-        raise TraceError('only a person fills in a page: {"way": "person->bridge", "open": "[link 1]", "fill": ["..."], "press": "send"}', line)
+    if (kind in _DONE) != (sender == PERSON) or (kind == "screen" and found["to"] != PERSON):
+        raise TraceError('a person is shown a "screen", and does one of "fill", "keys" and "http"; nobody else does', line)
     if kind == "fill":
-        said = {"open": value["open"], "fill": said, "press": value.get("press", "send")}
+        reads = {"reads": value["reads"]} if "reads" in value else {}
+        said = {"open": value["open"], **reads, "fill": said, "press": value.get("press", "send")}
+    if kind == "http":
+        said = {"http": said, **({"body": value["body"]} if "body" in value else {})}
     return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
 
 
-_SAID = {"raw": "it must be text", "fill": '"fill" must be a list, "open" the link, and "press" one of send, decline and cancel'}
+_SAID = {
+    "raw": "it must be text",
+    "fill": f'"fill" must be a list, "open" the link, "press" one of {", ".join(PRESSED)}, and "reads", if it is there, a list of texts',
+    "screen": "it must be a list of texts, the lines of a terminal",
+    "keys": "it must be text, as it is typed",
+    "http": 'it must be a request to the questions API, such as "GET /question"',
+}
 
 
-def _fills(value: Mapping[str, Json]) -> bool:
-    press = value.get("press", "send")
-    return isinstance(value["fill"], list) and isinstance(value.get("open"), str) and press in ("send", "decline", "cancel")
+def _words(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+_HTTP = re.compile(r"(?:GET|POST) /[!-~ ]*\Z")
+_READABLE: dict[str, Callable[[Mapping[str, Json]], bool]] = {
+    "raw": lambda value: isinstance(value["raw"], str),
+    "fill": lambda value: (
+        isinstance(value["fill"], list)
+        and isinstance(value.get("open"), str)
+        and value.get("press", "send") in PRESSED
+        and _words(value.get("reads", []))
+    ),
+    "screen": lambda value: _words(value["screen"]) and bool(value["screen"]),
+    "keys": lambda value: isinstance(value["keys"], str),
+    "http": lambda value: isinstance(value["http"], str) and _HTTP.match(value["http"]) is not None,
+}
 
 
 # --- writing ---
@@ -239,7 +267,7 @@ def spell(entry: Entry) -> str:
     when = {} if entry.ms is None else {"ms": entry.ms}
     if entry.kind == "event":
         return dump({**when, **entry.value})
-    said = entry.value if entry.kind == "fill" else {entry.kind: entry.value}
+    said = entry.value if entry.kind in ("fill", "http") else {entry.kind: entry.value}
     return dump({**when, "way": f"{entry.sender}->{entry.to}", **said})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, order_of, refusals, route, shape, usable
+from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, order_of, refusals, route, shape, since, usable
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
@@ -26,6 +26,7 @@ FORM: dict[Shape, str] = {
     Shape.TEXT: "native",
     Shape.FORMATTED_TEXT: "native",
     Shape.NUMBER: "native",
+    Shape.RANGE: "native",
     Shape.BOOLEAN: "native",
     Shape.CONFIRM: "native",
     Shape.CONFIRM_DESTRUCTIVE: "native",
@@ -43,7 +44,8 @@ FORM: dict[Shape, str] = {
 BUTTONS: dict[Shape, str] = {
     Shape.TEXT: "no: buttons carry no free text",
     Shape.FORMATTED_TEXT: "no: buttons carry no free text",
-    Shape.NUMBER: "small ranges as options",
+    Shape.NUMBER: "no: buttons carry no number of any size",
+    Shape.RANGE: "as options",
     Shape.BOOLEAN: "as options",
     Shape.CONFIRM: "as options",
     Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
@@ -72,6 +74,7 @@ API: dict[Shape, str] = {
     Shape.TEXT: "native",
     Shape.FORMATTED_TEXT: "as typed text",
     Shape.NUMBER: "as typed text",
+    Shape.RANGE: "as typed text",
     Shape.BOOLEAN: "as options",
     Shape.CONFIRM: "as options",
     Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
@@ -97,9 +100,11 @@ MODEL_ASKS: dict[Shape, str] = dict.fromkeys(Shape, "in the model's words") | {
 CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.MCP_FORM, "2025-11-25"): FORM,
     Column(Surface.MCP_FORM, "2026-07-28"): FORM,
-    Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
+    Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM
+    | {Shape.NUMBER: "as text", Shape.RANGE: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_FORM, "2025-06-18"): FORM | {Shape.MULTI_SELECT: "a yes or no per option"},
-    Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM | {Shape.NUMBER: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
+    Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM
+    | {Shape.NUMBER: "as text", Shape.RANGE: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
     Column(Surface.MCP_URL): PAGE,
     Column(Surface.MCP_SAMPLING): dict.fromkeys(Shape, "no: this surface asks a model, not the person") | {Shape.SAMPLING: "native"},
     Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
@@ -139,6 +144,22 @@ def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
     assert _in_words(Column(Surface.MCP_FORM, "2024-11-05"), Shape.TEXT) == "no: mcp-form 2024-11-05 is not known here"
 
 
+@pytest.mark.parametrize(
+    ("surface", "version", "asked", "version_since"),
+    [
+        (Surface.MCP_FORM, "2026-07-28", Shape.TEXT, "MCP 2025-06-18"),
+        (Surface.MCP_FORM, "2026-07-28", Shape.MULTI_SELECT, "MCP 2025-11-25"),
+        (Surface.MCP_FORM, "2025-06-18", Shape.MULTI_SELECT, "MCP 2025-06-18"),
+        (Surface.MCP_URL, "", Shape.SECRET, "MCP 2025-11-25"),
+        (Surface.ACP_FORM, "", Shape.TEXT, "ACP 1"),
+        (Surface.TERMINAL, "", Shape.TEXT, ""),
+    ],
+    ids=str,
+)
+def test_since_when_a_cell_is_what_it_is(surface: Surface, version: str, asked: Shape, version_since: str) -> None:
+    assert since(surface, version, asked) == version_since
+
+
 # --- which row a question stands in ---
 
 TEXT = Field("name", FieldType.TEXT, {"type": "string"})
@@ -154,6 +175,10 @@ def options(count: int, kind: FieldType = FieldType.CHOICE) -> Field:
     return Field("pick", kind, schema, choices=tuple(Choice(value, value, value) for value in values))
 
 
+def few_numbers(low: int, high: int) -> Field:
+    return Field("seats", FieldType.INTEGER, {"type": "integer", "minimum": low, "maximum": high})
+
+
 TAGS = options(3, FieldType.CHOICES)
 
 
@@ -167,6 +192,8 @@ SHAPES: dict[str, tuple[Question, Shape]] = {
     "text with a pattern": (asked(replace(TEXT, schema={"pattern": "^a"})), Shape.FORMATTED_TEXT),
     "a number": (asked(NUMBER), Shape.NUMBER),
     "a whole number": (asked(replace(NUMBER, type=FieldType.INTEGER)), Shape.NUMBER),
+    "one of a few whole numbers": (asked(few_numbers(1, 20)), Shape.RANGE),
+    "one of many whole numbers": (asked(few_numbers(0, 20)), Shape.NUMBER),
     "yes or no": (asked(YES), Shape.BOOLEAN),
     "a confirm": (asked(YES, kind=Kind.CONFIRM), Shape.CONFIRM),
     "a destructive confirm": (asked(YES, kind=Kind.CONFIRM, destructive=True), Shape.CONFIRM_DESTRUCTIVE),
