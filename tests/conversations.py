@@ -164,7 +164,7 @@ ASKED: dict[Shape, Asked] = {
     Shape.FILE_CONSENT: Asked(
         _asked("elicitation/resource", prompt="Your travel notes, please", uri="file://{folder}/notes.txt"),
         {"confirmed": True},
-        ("Yes",),
+        ("Allow",),
         press="yes",
         keys=("2",),
         labels=(("Allow",),),
