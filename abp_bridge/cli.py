@@ -72,7 +72,14 @@ _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code; errors are one line on stderr that says what to do."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C just ends us, without a traceback
-    options = _parser().parse_args(arguments)
+    whole = _mended()
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.run is None:
+        parser.print_help()
+        return 2
+    if not whole and options.run is not _demo:
+        _give_up("stdout is closed: there is nowhere to answer to")
     code = NOBODY_READS
     try:
         code = options.run(options)
@@ -80,6 +87,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except* BrokenPipeError:  # such as `| head`, which has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
+
+
+def _mended() -> bool:
+    """Whether there is a stdout. Each of the three streams is something afterwards: else a file of ours would get its number."""
+    missing = []
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            missing.append(os.open(os.devnull, os.O_RDWR))  # the lowest number that is free: this one
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        if fd in missing:
+            setattr(sys, name, os.fdopen(fd, "w", closefd=False))
+    return 1 not in missing
 
 
 def entry() -> None:
@@ -104,7 +125,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"abp-bridge {VERSION}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(run=None)
 
     serve = commands.add_parser(
         "serve",

@@ -611,3 +611,31 @@ async def test_an_app_is_disconnected_and_its_tools_go() -> None:
         assert text(await host.client.call_tool("abp_disconnect", {"app": "demo"})) == "Disconnected: demo."
         assert len((await host.client.list_tools()).tools) == 5
         assert text(await host.client.call_tool("abp_disconnect", {})) == "No app was connected."
+
+
+# --- how it is started ----------------------------------------------------------------------------------------------------------------------------
+
+
+def started(words: str, arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command with its streams as the shell words say."""
+    command = f"{sys.executable} -m abp_bridge {arguments} {words}"
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)
+
+
+def test_without_a_command_it_says_what_there_is() -> None:
+    ended = started("", "")
+    assert ended.returncode == 2
+    assert "abp-bridge demo" in ended.stdout
+
+
+@pytest.mark.parametrize("arguments", ["serve", "matrix", "ask input Name? --on mock --answers /dev/null"])
+def test_without_a_stdout_it_says_so(arguments: str) -> None:
+    ended = started(">&-", arguments)
+    assert ended.returncode == 2
+    assert ended.stderr == "abp-bridge: stdout is closed: there is nowhere to answer to\n"
+
+
+@pytest.mark.parametrize(("words", "code"), [("<&-", 0), ("</dev/null 2>&-", 0)])
+def test_a_stream_that_is_missing_is_an_end(words: str, code: int) -> None:
+    ended = started(words, "serve --app demo")
+    assert (ended.returncode, ended.stderr) == (code, "")

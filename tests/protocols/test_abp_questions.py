@@ -270,7 +270,7 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "INVALID_PARAMS",
         "a question may have at most 200 fields, not 201",
     ),
-    "no task": ({"method": "sampling/create", "params": {"task": " "}}, "INVALID_PARAMS", "sampling/create needs a task in words"),
+    "no task": ({"method": "sampling/create", "params": {"task": " "}}, "INVALID_PARAMS", "sampling/create needs a task, in words (params.task)"),
 }
 
 

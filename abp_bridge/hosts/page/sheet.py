@@ -66,7 +66,7 @@ def sheet(question: Question, view: View, filled: Filled | None = None, wrong: W
         + f'<form method="post" action="{escape(view.address)}" autocomplete="off"{encoding} data-open="{escape(view.address)}/events">'
         f'<input type="hidden" name="guard" value="{escape(view.guard)}">{kept}{controls}{_buttons(question)}</form>'
         + (
-            '<p class="hint">What you enter here goes to the app only: not to the agent, and not to its model.</p>'
+            '<p class="hint">What you enter here is given to the app, and to nobody else: not to the agent, and not to its model.</p>'
             if question.secret or any(each.type is FieldType.FILE for each in question.fields)
             else ""
         )

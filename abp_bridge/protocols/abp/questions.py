@@ -177,7 +177,7 @@ def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
 def _sampling(params: Mapping[str, Json]) -> dict[str, Any]:
     task = params.get("task")
     if not isinstance(task, str) or not task.strip():
-        raise RemoteProtocolError("sampling/create needs a task in words")
+        raise RemoteProtocolError("sampling/create needs a task, in words (params.task)")
     return {"message": text.message(task, 32_000), "fields": ()}
 
 
