@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from abp_bridge.core.matrix import MATRIX, NOBODY, SINCE, Column, Route, Shape, Surface, Treatment, route, since
+from abp_bridge.core.matrix import HOST, MATRIX, NOBODY, ORDER, SINCE, Column, Route, Shape, Surface, Treatment, route, since
 from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD
 from abp_bridge.hosts.profiles import PROFILES, Profile
 
@@ -96,10 +96,10 @@ def _questions(profile: Profile | None) -> Iterator[Cell]:
     for surface, version in _columns(profile):
         column = Column(surface, version)
         if profile is not None:
-            column = replace(column, plain=profile.plain, buttons=profile.buttons)
+            column = replace(column, plain=profile.plain, buttons=profile.buttons, loopback=profile.loopback or surface is not Surface.MCP_URL)
         for shape in Shape:
             yield Cell(surface.value, version, shape.value, route(shape, column), since(surface, version, shape))
-    for shape in Shape:
+    for shape in Shape if profile is None else ():
         yield Cell(WITHOUT, "", shape.value, Route(Treatment.REFUSED, NOBODY))
 
 
@@ -116,14 +116,20 @@ def _told() -> Iterator[Cell]:
 
 
 def _columns(profile: Profile | None) -> Iterator[tuple[Surface, str]]:
+    """All of them; with a profile, what such a host shows, and what is the person's own."""
     for surface, version in MATRIX:
-        if profile is None or surface is not Surface.MCP_URL or profile.loopback:
+        if profile is None or surface in _OWN or surface.value in profile.shows:
             yield surface, version
+
+
+_OWN = {Surface(name) for name in ORDER if name != HOST}
 
 
 def _about(profile: Profile) -> Iterator[str]:
     """What a profile says beside its cells."""
-    yield f"waits {profile.patience:g} s for a tool{', without the time of a person' if profile.stops else ''}"
+    yield f"shows {', '.join(profile.shows)}"
+    if "mcp-form" in profile.shows:
+        yield f"waits {profile.patience:g} s for a tool{', without the time of a person' if profile.stops else ''}"
     if profile.plain:
         yield "forms show text, yes or no, and one of several only"
     if profile.buttons <= 2:

@@ -256,6 +256,11 @@ PLAIN: dict[Shape, Route] = {
 }
 
 
+# What a host does instead that has two buttons, where that differs.
+_ONE_BY_ONE = _downgraded("yes or no to one option after the other")
+TWO_BUTTONS: dict[Shape, Route] = dict.fromkeys((Shape.RANGE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT), _ONE_BY_ONE)
+
+
 def shape(question: Question) -> Shape:
     """The row a question stands in. A secret is a secret whatever else it is."""
     if question.secret:
@@ -298,6 +303,8 @@ def route(asked: Shape, column: Column) -> Route:
         return _NO_LOOPBACK
     if column.plain and column.surface is Surface.MCP_FORM and cell.asks:
         return PLAIN.get(asked, cell)
+    if column.buttons == 2 and column.surface is Surface.ACP_PERMISSION:
+        return TWO_BUTTONS.get(asked, cell)
     return cell
 
 

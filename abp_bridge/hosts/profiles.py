@@ -16,6 +16,7 @@ class Profile:
     `loopback`: it opens addresses on this machine; `url_ids`: it cannot read a modern url question without an elicitationId.
     `patience`: after how many seconds it gives a tool up; `stops`: that clock stands still while its person is asked.
     `buttons`: how many options of an ACP permission it shows with their labels; 2 means allow or deny, without any.
+    `shows`: its surfaces as it declares them, for people who look it up; a session goes by what is declared in it.
     """
 
     name: str
@@ -25,21 +26,23 @@ class Profile:
     url_ids: bool = False
     patience: float = 60.0
     stops: bool = False
+    shows: tuple[str, ...] = ("acp-permission",)
 
 
 CAREFUL = Profile("an unknown host")
 
 PROFILES: dict[str, Profile] = {
     # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`; it opens https addresses only.
-    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, patience=300.0, stops=True),
+    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, patience=300.0, stops=True, shows=("mcp-form", "mcp-url")),
     # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
-    "goose-cli": Profile("Goose", plain=True, url_ids=True, patience=300.0),
-    "claude-code": Profile("Claude Code"),
-    # As ACP clients: acpx asks y or n, Goose shows buttons of its own and answers by kind, OpenHands takes the first option there is.
+    "goose-cli": Profile("Goose as an MCP host", plain=True, url_ids=True, patience=300.0, shows=("mcp-form", "mcp-sampling")),
+    "claude-code": Profile("Claude Code", shows=("mcp-form", "mcp-url")),
+    # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows buttons of its own and answers by kind, OpenHands
+    # takes the first option there is.
     "acpx": Profile("acpx", buttons=2),
-    "goose": Profile("Goose", plain=True, buttons=2),
+    "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
     "openhands": Profile("OpenHands", buttons=2),
-    "zed": Profile("Zed"),
+    "zed": Profile("Zed", shows=("acp-form", "acp-url", "acp-permission")),
     "toad": Profile("Toad"),
 }
 

@@ -17,6 +17,7 @@ Json = Any
 
 NARROWEST = 60
 DETAIL_LINES = 3
+PERMISSION = "session/request_permission"
 
 
 def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
@@ -26,10 +27,10 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
     right = [party for party in dict.fromkeys(each.party for each in recording.entries if each.party) if party not in (HOST, PERSON)]
     half = (width - 3) // 2
     yield f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{max(0, width - half - len(BRIDGE) - 2)}}".rstrip()
-    asked: dict[tuple[str, bool, str], str] = {}  # what a response answers: (party, whether the bridge asked, id) -> the method
+    asked: dict[tuple[str, bool, str], Mapping[str, Json]] = {}  # what a response answers: (party, whether the bridge asked, id) -> the request
     for entry in recording.entries:
         if is_request(entry.value) and entry.kind == "message":
-            asked[(entry.party, entry.ours, str(entry.value["id"]))] = str(entry.value["method"])
+            asked[(entry.party, entry.ours, str(entry.value["id"]))] = entry.value
         if entry.kind == "event":
             yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
         else:
@@ -49,7 +50,7 @@ def _title(head: Head, width: int) -> Iterator[str]:
     yield ""
 
 
-def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], str], half: int, *, many: bool, most: int | None) -> Iterator[str]:
+def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]], half: int, *, many: bool, most: int | None) -> Iterator[str]:
     """One message: an arrow with its name, and under it what it says."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
@@ -62,7 +63,7 @@ def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], str], half: int, 
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
-def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], str]) -> tuple[str, str]:
+def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]]) -> tuple[str, str]:
     """(what it is, what it says)."""
     value = entry.value
     if entry.kind == "closed":
@@ -81,14 +82,35 @@ def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], str]) -> tuple[str
         return (f"event {label(value['type'], 80)}", _spelled(value["properties"])) if "type" in value else ("answered", _spelled(value))
     if is_response(value):
         failed = "error" in value
-        method = asked.get((entry.party, not entry.ours, str(value.get("id"))), "")
+        request = asked.get((entry.party, not entry.ours, str(value.get("id"))), {})
+        method = request.get("method", "")
+        if method == PERMISSION and (pressed := _pressed(request, value)):
+            return f"presses [{pressed}]", ""
         words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
         return f"{'error' if failed else 'result'} of {words}", _spelled(value["error" if failed else "result"])
     method = label(value.get("method", value.get("type", "?")) if isinstance(value, Mapping) else "?", 80)
     if not isinstance(value, Mapping):
         return method, _spelled(value)
     said = value.get("params", value.get("payload"))
+    if method == PERMISSION and (buttons := _buttons(value)):
+        title = label(value["params"]["toolCall"].get("title"), 1_000)
+        return f"{method} {label(value.get('id'), 40)}", " ".join([title, *(f"[{name}]" for name in buttons.values())])
     return (f"{method} {label(value['id'], 40)}" if is_request(value) else method), "" if said in (None, {}) else _spelled(said)
+
+
+def _buttons(request: Mapping[str, Json]) -> dict[str, str]:
+    """The buttons of an ACP permission: their labels by option; empty for what is no such request."""
+    try:
+        return {str(option["optionId"]): label(option["name"], 200) for option in request["params"]["options"] if request["params"]["toolCall"]}
+    except (KeyError, TypeError):
+        return {}
+
+
+def _pressed(request: Mapping[str, Json], response: Mapping[str, Json]) -> str:
+    try:
+        return _buttons(request).get(str(response["result"]["outcome"]["optionId"]), "")
+    except (KeyError, TypeError):
+        return ""
 
 
 def _spelled(value: Json) -> str:

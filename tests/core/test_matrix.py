@@ -110,6 +110,8 @@ CELLS: dict[Column, Mapping[Shape, str]] = {
     Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
     Column(Surface.ACP_URL): PAGE,
     Column(Surface.ACP_PERMISSION): BUTTONS,
+    Column(Surface.ACP_PERMISSION, buttons=2): BUTTONS
+    | dict.fromkeys((Shape.RANGE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT), "yes or no to one option after the other"),
     Column(Surface.TERMINAL): TERMINAL,
     Column(Surface.PAGE): PAGE,
     Column(Surface.QUESTIONS_API): API,
@@ -127,7 +129,8 @@ def _in_words(column: Column, asked: Shape) -> str:
 
 
 def _named(column: Column) -> str:
-    return " ".join(filter(None, (column.surface.value, column.version, "plain" if column.plain else "")))
+    odd = "plain" if column.plain else "with two buttons" if column.buttons == 2 else ""
+    return " ".join(filter(None, (column.surface.value, column.version, odd)))
 
 
 @pytest.mark.parametrize(("column", "asked", "words"), CELL_ROWS, ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS])
