@@ -24,9 +24,9 @@ Key = tuple[str, str, str]  # (surface, version, shape or hint), or (protocol, "
 HEAD = """\
 # Capability matrix
 
-What becomes of each shape of question on each surface. This page is printed from the table that the bridge routes by (`make docs`), and each
-cell leads to the recorded conversation that proves it: see it with `abp-bridge trace FILE`, play it with `abp-bridge replay FILE`
-([how](fixtures.md)).
+What becomes of each shape of question on each surface. The tables of questions are printed from the one that the bridge routes by (`make docs`), and
+each cell leads to the recorded conversation that proves it: see it with `abp-bridge trace FILE`, play it with `abp-bridge replay FILE`
+([how](fixtures.md)). The last table says what stands beside questions, in words of its own.
 
 *Native*: the surface has a form for it. *Downgraded*: it is asked all the same, and how is said. *Out of band*: on a page of the bridge's own,
 which neither host nor model sees. *Default*: the app's own, for a preference that nobody gives. *Refused*: not asked here, and the next surface is

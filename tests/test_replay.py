@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conversations import ASKED, CITIES, FIXTURES, SPOKEN, Bridge, Case, Filled, _legacy, _person, cases
-from harness import PATIENCE, RawHost
+from harness import PATIENCE, RawHost, environment
 
 from abp_bridge.capabilities import WITHOUT
 from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route
@@ -744,3 +744,37 @@ def test_a_file_of_several_recordings_is_read_whole() -> None:
     assert len(read(HEAD * 3)) == 3
     with pytest.raises(TraceError, match="this is not JSON"):
         read(HEAD + "x\n" + HEAD)
+
+
+def test_a_recording_ends_no_session(tmp_path: Path) -> None:
+    """What is too deep to be written down is cut in the trace, and answered as without one."""
+    trace = tmp_path / "deep.trace"
+    deep = "[" * 600 + "]" * 600
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}),
+        f'{{"jsonrpc": "2.0", "method": "odd", "params": {{"a": {deep}}}}}',
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+    ]
+    command = [sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", "--record", str(trace)]
+    ended = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout.splitlines()[-1])["id"] == 2
+    assert "[cut " in trace.read_text()
+
+
+def test_a_fixture_that_holds_a_bridge_to_nothing_does_not_pass(tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_text('{"abp-fixture": 1, "shows": "nothing", "run": ["serve"], "host": "mcp 2025-11-25"}\n')
+    played = run("replay", str(path))
+    assert played.returncode != 0
+    assert "there is nothing to hold this one to" in played.stdout
+
+
+def test_a_bridge_that_ends_badly_does_not_pass(tmp_path: Path) -> None:
+    failing = tmp_path / "failing"
+    failing.write_text(f'#!/bin/sh\n"{sys.executable}" -m abp_bridge "$@"\nexit 70\n')
+    failing.chmod(0o755)
+    played = run("replay", str(FIXTURES / "mcp-form" / "2025-11-25" / "boolean.jsonl"), "--bridge", str(failing))
+    assert played.returncode == 1
+    assert "the bridge ended with exit code 70" in played.stdout

@@ -1,7 +1,7 @@
 """What hosts see beside questions, as data: what stands with a question, what an app tells, and how a question ends without an answer.
 
-Nothing is routed by these tables: codecs do what they say. The docs are printed from them, and the tests hold each cell against a recorded
-conversation.
+Nothing is routed by these tables: codecs do what they say. The docs are printed from them, and the tests have a recorded conversation for each
+cell.
 """
 
 from __future__ import annotations

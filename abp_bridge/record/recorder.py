@@ -23,7 +23,7 @@ from abp_bridge import VERSION
 from abp_bridge.apps.targets import shown
 from abp_bridge.core import matrix
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
-from abp_bridge.core.jsontext import parse
+from abp_bridge.core.jsontext import deeper, parse
 from abp_bridge.core.notice import describe
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.record.redact import SECRET, Full, Redactor, blank, secret_question, secrets_of
@@ -36,6 +36,7 @@ from abp_bridge.wire.tap import tapped
 Json = Any
 
 MAX_FILE = 64 * 2**20
+DEEPEST = 200  # levels of a message
 MAX_RAW = 2_000  # characters of a line that is no JSON
 MAX_OPEN = 4_000  # secret questions that wait for their answer
 MAX_SESSIONS = 9  # processes that record beside each other under one name
@@ -72,8 +73,7 @@ class Recorder:
 
     def observe(self, event: Event) -> None:
         """See `core.event.Observer`."""
-        with contextlib.suppress(Full):
-            self._write(Entry("event", self._redactor.clean(_TOLD[type(event)](event)), ms=self._now()))
+        self._guarded(lambda: self._write(Entry("event", self._redactor.clean(_TOLD[type(event)](event)), ms=self._now())))
 
     def message(self, sender: str, to: str, message: Json) -> None:
         """A message that passed, wherever it was heard."""
@@ -100,28 +100,43 @@ class Recorder:
             self.closed(sender, to)
         elif self._over or not line.strip():
             return
-        elif size > len(line):
-            self._note(Entry("raw", f"{line[:MAX_RAW].decode(errors='replace')} [cut {size} characters]", sender, to, self._now()))
+        elif size > len(line):  # the last word may be half of a secret
+            self._note(Entry("raw", f"{self._raw(line.rpartition(b' ')[0])} [cut {size} characters]", sender, to, self._now()))
         else:
             try:
-                self.message(sender, to, parse(line))
+                message = parse(line)
             except ValueError:
-                words = line.decode(errors="replace")
-                more = f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else ""
-                self._note(Entry("raw", words[:MAX_RAW] + more, sender, to, self._now()))
+                self._note(Entry("raw", self._raw(line), sender, to, self._now()))
+            else:
+                deep = deeper(message, DEEPEST)
+                self._note(Entry("raw", f"[cut {len(line)} characters]", sender, to, self._now())) if deep else self.message(sender, to, message)
 
-    def _note(self, entry: Entry) -> None:
+    def _raw(self, line: bytes) -> str:
+        """A line that is no message: first without its secrets, then as far as it is kept."""
+        words = self._redactor.text(line.decode(errors="replace"))
+        return words[:MAX_RAW] + (f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else "")
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        """Whatever it meets, a recording ends and its session does not."""
         if self._over:
             return
         try:
-            if self._file is None:
-                self._begin(entry)
-            value = self._withheld(entry) if entry.kind == "message" else entry.value
-            self._write(replace(entry, value=self._redacted(value)))
+            write()
         except Full:
             self._end(TOO_MANY)
         except OSError as problem:
             self._end(str(problem))
+        except Exception as problem:
+            self._end(f"it met something that it cannot write down ({type(problem).__name__})")
+
+    def _note(self, entry: Entry) -> None:
+        self._guarded(lambda: self._write_down(entry))
+
+    def _write_down(self, entry: Entry) -> None:
+        if self._file is None:
+            self._begin(entry)
+        value = self._withheld(entry) if entry.kind == "message" else entry.value
+        self._write(replace(entry, value=self._redacted(value)))
 
     def _redacted(self, value: Json) -> Json:
         """Ids stay what they are: nothing can be told apart without them."""
@@ -143,9 +158,15 @@ class Recorder:
 
     def _blanked(self, entry: Entry, message: Mapping[str, Json], member: str) -> Json:
         question = self._secret.pop((entry.party, not entry.ours, _key(message.get("id"))), None)
-        result = message.get(member)
-        if question is None or not isinstance(result, Mapping):
+        if question is None:
             return entry.value
+        if "error" in message:  # it may say what was wrong with the value
+            error = message["error"]
+            return {**message, "error": {**error, "message": SECRET, "data": SECRET} if isinstance(error, Mapping) else SECRET}
+        result = message.get(member)
+        if not isinstance(result, Mapping):
+            self._redactor.learn(result)
+            return {**message, member: blank(result)}
         for name in ("data", "content"):
             if result.get(name) is not None:
                 self._redactor.learn(secrets_of(question, result[name]))

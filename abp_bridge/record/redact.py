@@ -34,15 +34,16 @@ _NAMED = re.compile(r"(?i)(?:key|token|secret|passw|pass$|pwd|credential|auth|co
 _SCHEMA = ("type", "oneOf", "anyOf", "enum", "properties")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s\"'@\\]+@"), rf"\1{SECRET}@"),
+    (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,20}://)[^/\s\"'@\\]{1,512}@"), rf"\1{SECRET}@"),
     (re.compile(r"(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{8,}"), rf"\1\2{SECRET}"),
     (
         re.compile(r"(?i)([?&#](?:[a-z0-9]+[_-])?(?:token|key|secret|password|passwd|pwd|auth|code|sig|signature|session)=)[^&\s\"'#\\]+"),
         rf"\1{SECRET}",
     ),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), SECRET),
+    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]*"), SECRET),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), SECRET),
 )
+LONGEST = 8_192  # characters of a secret that is looked for elsewhere
 _LINK = re.compile(r"(/open/)([A-Za-z0-9_-]{16,})")
 
 
@@ -64,6 +65,8 @@ class Redactor:
     def learn(self, value: Json) -> None:
         """`value`, and each value in it, is a secret from now on. Raises Full."""
         for leaf in _leaves(value):
+            if len(str(leaf)) > LONGEST:  # where it stands it is blanked all the same
+                continue
             for variant in _variants(str(leaf)):
                 self._secrets.setdefault(variant)
         if len(self._secrets) > MAX_SECRETS:
@@ -74,9 +77,9 @@ class Redactor:
 
     def clean(self, value: Json) -> Json:
         """`value` as it may be written down. Raises Full."""
-        for secret in _telltales(value):
-            if len(secret) >= WORD and secret != SECRET:
-                self.learn(secret)
+        told = [secret for secret in _telltales(value) if len(secret) >= WORD and secret != SECRET]
+        if any(secret not in self._secrets for secret in told):
+            self.learn(told)
         return self._cleaned(value)
 
     def _cleaned(self, value: Json) -> Json:

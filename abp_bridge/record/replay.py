@@ -207,6 +207,11 @@ class _Stage:
             raise Differs(f"the bridge did not end within {END:g} s of its host's leaving")
         if (left := self._script.left_over()) is not None:
             raise left
+        if not any(entry.ours for entry in self._script.entries):
+            raise Differs("it shows nothing that a bridge says: there is nothing to hold this one to")
+        code = self._child.process.returncode
+        if code and "agent" not in self._parties():  # behind a proxy it is the agent's
+            raise Differs(f"the bridge ended with exit code {code}")
 
     async def _send(self, entry: Entry, value: Json) -> None:
         if entry.kind == "fill":

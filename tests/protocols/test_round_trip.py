@@ -13,6 +13,7 @@ from protocols.strategies import Asked, asked_fields, fill_in
 
 from abp_bridge.core.question import Field, FieldType, Question, misfits, review
 from abp_bridge.core.schema import same
+from abp_bridge.core.text import label
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
 
@@ -71,7 +72,7 @@ def test_what_passes_review_fits_the_apps_schema(fields: Fields, strewn: Mapping
 def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -> None:
     answer, problems = answered(questioned(fields), {})
     assert answer == {}
-    assert problems == [f"{name} is required" for name, _, required in fields if required]
+    assert problems == [label(f"{name} is required", 1_000) for name, _, required in fields if required]
 
 
 @given(asked_fields, st.booleans())
