@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.downgrade import MIN_STEPS, Menu, Step, Walked, obstacle
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import Kind, Outcome, Question, review
+from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
 
@@ -355,3 +355,16 @@ def test_any_presses_end_in_an_answer_that_fits(question: Question, k: int, data
         assert step.content == {}
         assert step.outcome in (Outcome.DECLINED, Outcome.CANCELLED)
         assert question.kind is not Kind.CONFIRM or step.outcome is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
+    """What the app says besides is in the text, and cannot push the path out of the title."""
+    path = "/home/ann/" + "deep/" * 100 + "notes.txt"
+    leave = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
+    question = Question("q", Kind.RESOURCE, f"May it read {path}?\n\nThe app says: nothing of note", (leave,), "app")
+    menu = Menu(question, k)
+    assert menu.step.title == f"May it read {path}?"
+    assert "The app says: nothing of note" in menu.step.text
+    assert labels(menu.step) == ["Allow", "Do not allow"]
+    assert menu.choose(menu.step.options[0].id) == Walked(Outcome.ACCEPTED, {"confirmed": True})

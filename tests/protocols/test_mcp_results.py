@@ -132,7 +132,7 @@ def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
     assert (shown, link["type"]) == (block, "resource_link")
 
 
-@pytest.mark.parametrize("kind", ["application/pdf", "image/svg+xml"])
+@pytest.mark.parametrize("kind", ["application/pdf", "image/svg+xml", "text/plain; charset=no-such"])
 def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
     assert [block["type"] for block in encode_result(CallResult("Done"), files=[file])["content"]] == ["text", "resource_link"]
