@@ -83,10 +83,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = NOBODY_READS
     try:
         code = options.run(options)
-        sys.stdout.flush()
+        _flush()
     except* BrokenPipeError:  # such as `| head`, which has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
+
+
+def _flush() -> None:
+    """Raises BrokenPipeError when nobody reads any more; a terminal that has gone is no error of ours."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError):
+        return
 
 
 def _mended() -> bool:

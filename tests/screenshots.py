@@ -50,7 +50,7 @@ DELETE = ask("confirm", message="Delete all 12 bookings?", destructive=True)
 LEAVE = Question(
     "q",
     Kind.RESOURCE,
-    "Your boarding pass\n\nMay it read this file?\n/home/ann/trips/boarding-pass.pdf (48213 bytes, application/pdf)",
+    "May it read /home/ann/trips/boarding-pass.pdf? (48213 bytes, application/pdf)\n\nThe app says: Your boarding pass",
     (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),),
     "https://travel.example",
     timeout=600,
