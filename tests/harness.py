@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -35,6 +36,12 @@ def environment(**more: str) -> dict[str, str]:
     """What a host gives its servers: little. Tests run as root in containers, where Chromium has no sandbox."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
     return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}
+
+
+def run(*arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE) -> subprocess.CompletedProcess[str]:
+    """A command of the bridge's, to its end."""
+    command = [sys.executable, "-m", "abp_bridge", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd)
 
 
 @dataclass

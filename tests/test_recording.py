@@ -1,0 +1,297 @@
+"""Recordings: what a trace holds and what it never holds, and what becomes of it as a fixture."""
+
+from __future__ import annotations
+
+import json
+import resource
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conversations import ASKED, SPOKEN, Bridge, Case, Filled, _legacy, _person
+from harness import PATIENCE, RawHost, environment, run
+
+from abp_bridge.core.matrix import Shape, Surface
+from abp_bridge.record.pattern import match
+from abp_bridge.record.recorder import Recorder
+from abp_bridge.record.redact import Redactor
+from abp_bridge.record.reduce import reduce
+from abp_bridge.record.trace import TraceError, read
+from abp_bridge.settings import Settings
+
+Json = Any
+
+SECRET = 'tr0ub4dor "&" 3'
+LINK: Json = {"elicitation": {"form": {}, "url": {}}}
+
+
+def case(steps: Json, person: Any = None, **more: Any) -> Case:
+    person = person or _person(replace(ASKED[Shape.SECRET], page=(SECRET,)))
+    return Case("x", "x", {}, "mcp", "2025-11-25", LINK, steps, person, **more)
+
+
+def recorded(tmp_path: Path, conversation: Case) -> str:
+    """The trace of a conversation."""
+    trace = tmp_path / "trace.jsonl"
+    bridge = Bridge(conversation, str(tmp_path), str(trace))
+    try:
+        _legacy(bridge, conversation)
+        bridge.end()
+    finally:
+        bridge.close()
+    return trace.read_text()
+
+
+def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
+    recorded(tmp_path, case([{"ask": ASKED[Shape.SELECT_MANY].request}], _person(ASKED[Shape.SELECT_MANY])))
+    saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"), "--shows", "Twelve cities")
+    assert saved.returncode == 0, saved.stderr
+    (fixture,) = read((tmp_path / "fixture.jsonl").read_text())
+    assert fixture.head.proves == ({"surface": "mcp-form", "version": "2025-11-25", "shape": "select, more than 4"},)
+    assert fixture.head.shows == "Twelve cities"
+    for name in ("fixture.jsonl", "trace.jsonl"):
+        assert run("replay", str(tmp_path / name)).stdout.endswith("1 passed, 0 failed\n")
+    again = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+
+
+def test_a_trace_holds_what_happened_to_each_question(tmp_path: Path) -> None:
+    text = recorded(tmp_path, case([{"ask": ASKED[Shape.CONFIRM].request}], _person(ASKED[Shape.CONFIRM])))
+    events = [json.loads(line) for line in text.splitlines() if '"event"' in line]
+    assert [event["event"] for event in events] == ["InputRequestEvent", "RungEvent", "InputResolvedEvent"]
+    assert events[-1]["content"] == {"confirmed": True}
+
+
+def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
+    """Not as the answer, and not where the app says it again: in its result, in a state, in an address."""
+    environment = {"SOME_API_KEY": "key-0815-secret", "PLACE_OF_WORK": "Atlantis-Secret-Lab"}
+    steps = [
+        {"ask": ASKED[Shape.SECRET].request, "aloud": True},
+        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
+        {"tell": "notifications/state/changed", "params": {"field": "key", "newValue": "key-0815-secret of Atlantis-Secret-Lab"}},
+        {"tell": "notifications/state/changed", "params": {"field": "from", "newValue": "https://ann:hunter2secret@example.com/?token=abcsecretdef"}},
+        {"tell": "notifications/state/changed", "params": {"field": "login", "newValue": {"password": "opensesamesecret"}}},
+        {"tell": "notifications/state/changed", "params": {"field": "again", "newValue": "opensesamesecret is the word"}},
+        {"tell": "notifications/error", "params": {"code": "X", "message": f"Authorization: Bearer abc.secret.def in {Path.home()}/secret-place"}},
+    ]
+    links: list[str] = []
+    ask = _person(replace(ASKED[Shape.SECRET], page=(SECRET,)))
+
+    def person(method: str, params: Json) -> Any:
+        given = ask(method, params)
+        if isinstance(given, Filled):
+            links.append(given.url)
+        return given
+
+    text = recorded(tmp_path, case(steps, person, env=environment))
+    (tmp_path / "fixture.jsonl").unlink(missing_ok=True)
+    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    drawn = run("trace", str(tmp_path / "trace.jsonl"), "--width", "400")
+    (link,) = links
+    planted = [SECRET, "tr0ub4dor", "key-0815", "Atlantis", "hunter2", "abcsecretdef", "opensesame", "abc.secret.def", link.rpartition("/")[2]]
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout, drawn.stderr):
+        assert where or where is drawn.stderr
+        for each in [*planted, str(Path.home()) + "/"]:
+            assert each not in where, each
+    assert "[secret]" in text
+    assert "[env SOME_API_KEY]" in text
+    assert run("replay", str(tmp_path / "fixture.jsonl")).stdout.endswith("1 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize("surface", [Surface.TERMINAL, Surface.MOCK, Surface.PAGE, Surface.QUESTIONS_API], ids=str)
+def test_a_secret_given_beside_the_host_stands_nowhere(surface: Surface, tmp_path: Path) -> None:
+    """Typed at a terminal, written down before, sent on the page; and the password of those who may answer by the questions API."""
+    password = "planted-password-51c2"
+    spoken, asked = SPOKEN[surface], replace(ASKED[Shape.SECRET], page=(SECRET,), keys=(SECRET,))
+    steps = [
+        {"ask": asked.request, "aloud": True},
+        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
+    ]
+    conversation = case(
+        steps if surface is not Surface.QUESTIONS_API else [{"ask": ASKED[Shape.TEXT].request}],
+        _person(asked),
+        files={"answers.json": json.dumps([{"value": SECRET}])},
+        arguments=spoken.arguments,
+        env=dict(spoken.env) | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
+        asked=(ASKED[Shape.TEXT] if surface is Surface.QUESTIONS_API else asked,),
+        beside=spoken.beside,
+    )
+    text = recorded(tmp_path, replace(conversation, capabilities=spoken.capabilities))
+    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    drawn = run("trace", str(tmp_path / "trace.jsonl"), "--full")
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout):
+        assert '"success": true' in where
+        for planted in (SECRET, "tr0ub4dor", password):
+            assert planted not in where
+    assert ("[secret]" in text) is (surface is not Surface.QUESTIONS_API)
+
+
+def written(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
+    """What a recorder writes of these messages."""
+    recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
+    for sender, to, message in passed:
+        recorder.message(sender, to, message)
+    return (tmp_path / "trace").read_text()
+
+
+def test_a_secret_in_an_envelope_is_one_too(tmp_path: Path) -> None:
+    request = {"method": "elicitation/input", "params": {"prompt": "Your PIN?", "schema": {"type": "integer"}}}
+    text = written(
+        tmp_path,
+        ("app", "bridge", {"type": "elicitation/request", "id": "q1", "payload": request}),
+        ("bridge", "app", {"type": "elicitation/response", "id": "q1", "timestamp": 1, "payload": {"success": True, "data": {"value": 271828}}}),
+        ("app", "bridge", {"type": "notification", "payload": {"event": "x", "data": {"typed": 271828, "words": "PIN 271828 taken"}}}),
+    )
+    assert "271828" not in text
+    assert '"data": {"value": "[secret]"}' in text
+
+
+def test_what_an_agent_asks_for_in_a_form_can_be_secret(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"user": {"type": "string"}, "password": {"type": "string"}}, "required": ["user", "password"]}
+    form = {"method": "elicitation/create", "params": {"mode": "form", "message": "Log in", "requestedSchema": schema}}
+    answer = {"action": "accept", "content": {"user": "annabel", "password": "hunter2hunter2"}}
+    text = written(
+        tmp_path,
+        ("agent", "bridge", {"jsonrpc": "2.0", "id": 1, **form}),
+        ("bridge", "host", {"jsonrpc": "2.0", "id": "abp-1", **form}),
+        ("host", "bridge", {"jsonrpc": "2.0", "id": "abp-1", "result": answer}),
+        ("bridge", "agent", {"jsonrpc": "2.0", "id": 1, "result": answer}),
+        ("agent", "bridge", {"jsonrpc": "2.0", "method": "x", "params": {"said": "annabel typed hunter2hunter2"}}),
+    )
+    assert "hunter2" not in text
+    assert "annabel typed [secret]" in text, "what is no secret stays"
+
+
+def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+    text = written(tmp_path, ("app", "bridge", {"id": 1, "result": {"content": "x" * 1_000_000}}))
+    assert '"content": "[cut 1000000 characters]"' in text
+
+
+def test_a_recording_is_its_owners_and_begins_with_the_first_message(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    with RawHost("--app", "demo", "--record", str(trace)) as host:
+        assert not trace.exists()
+        assert host.end() == 0
+    assert not trace.exists(), "a host that only looks leaves nothing"
+    with RawHost("--app", "demo", "--record", str(trace)) as host:
+        host.initialize()
+        assert stat.S_IMODE(trace.stat().st_mode) == 0o600
+        with RawHost("--app", "demo", "--record", str(trace)) as other:
+            other.initialize()
+            assert other.end() == 0
+        assert host.end() == 0
+    assert (len(read(trace.read_text())), len(read(Path(f"{trace}.2").read_text()))) == (1, 1), "two at once are not mixed"
+    with RawHost("--app", "demo", "--record", str(trace)) as host:
+        host.initialize()
+        assert host.end() == 0
+    assert len(read(trace.read_text())) == 2, "the next is appended"
+
+
+@pytest.mark.parametrize("name", ["/dev/full", "/nowhere/trace", "."])
+def test_a_recording_that_cannot_be_made_does_not_end_the_session(name: str) -> None:
+    with RawHost("--app", "demo", "--record", name) as host:
+        assert host.initialize()["result"]["protocolVersion"] == "2025-11-25"
+        assert "result" in host.request("tools/list")
+        assert host.end() == 0
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limit[1]))
+    try:
+        host = RawHost("--app", "demo", "--record", str(trace))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with host:
+        host.initialize()
+        for _ in range(20):
+            assert "result" in host.request("tools/list")
+        assert host.end() == 0
+    (kept,) = read(trace.read_text())
+    assert kept.unfinished
+    assert kept.entries
+    drawn = run("trace", str(trace))
+    assert drawn.stdout.endswith("(the last line of the file is cut off)\n")
+    assert "cut off" in run("replay", str(trace)).stdout
+
+
+def test_an_agent_behind_the_proxy_is_recorded_too(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    agent = Path(__file__).parent / "apps" / "acp_agent.py"
+    command = [sys.executable, "-m", "abp_bridge", "acp", "--record", str(trace), "--", sys.executable, str(agent)]
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}}
+    said = subprocess.run(command, input=json.dumps(opening).encode() + b"\n", capture_output=True, timeout=PATIENCE, check=True)
+    assert json.loads(said.stdout)["id"] == 1
+    (made,) = read(trace.read_text())
+    assert [(entry.sender, entry.to) for entry in made.entries if entry.kind == "message"] == [
+        ("host", "bridge"),
+        ("bridge", "agent"),
+        ("agent", "bridge"),
+        ("bridge", "host"),
+    ]
+    assert made.head.run == ("acp", "--", "{agent}")
+
+
+HEAD = '{"abp-trace": 1, "run": ["serve", "--app", "stdio:{app}"], "apps": {"app": "demo"}}\n'
+
+
+def reduced(*entries: Json) -> list[Json]:
+    (made,) = read(HEAD + "".join(json.dumps(each) + "\n" for each in entries))
+    return [each.value for each in reduce(made).entries]
+
+
+def test_what_a_host_only_looks_at_is_left_out() -> None:
+    looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
+    shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}
+    assert reduced(looked, shown, {"way": "host->bridge", "message": {"id": 2, "method": "tools/call"}}) == [{"id": 2, "method": "tools/call"}]
+
+
+def test_an_apps_name_is_its_stand_ins_too() -> None:
+    (told,) = reduced({"way": "bridge->host", "message": {"method": "x", "params": {"message": "demo asks: demo.trip?"}}})
+    expected = told["params"]["message"]
+    assert expected == "[either demo|stdio:app] asks: demo.trip?"
+    assert match(expected, "stdio:app asks: demo.trip?", {})
+    assert not match(expected, "other asks: demo.trip?", {})
+
+
+def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
+    redactor = Redactor(env={}, places={})
+    redactor.learn(42)
+    assert redactor.clean({"pin": "42", "text": "it is 42, not 1421", "id": "abp-142"}) == {
+        "pin": "[secret]",
+        "text": "it is [secret], not 1421",
+        "id": "abp-142",
+    }
+
+
+def test_paths_of_this_machine_are_whole_names() -> None:
+    redactor = Redactor(env={}, places={"/home/ann": "~", "/home/ann/project": "[cwd]"})
+    assert redactor.text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
+
+
+def test_a_recording_ends_no_session(tmp_path: Path) -> None:
+    """What is too deep to be written down is cut in the trace, and answered as without one."""
+    trace = tmp_path / "deep.trace"
+    deep = "[" * 600 + "]" * 600
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}),
+        f'{{"jsonrpc": "2.0", "method": "odd", "params": {{"a": {deep}}}}}',
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+    ]
+    command = [sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", "--record", str(trace)]
+    ended = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout.splitlines()[-1])["id"] == 2
+    assert "[cut " in trace.read_text()
+
+
+def test_a_file_of_several_recordings_is_read_whole() -> None:
+    assert len(read(HEAD * 3)) == 3
+    with pytest.raises(TraceError, match="this is not JSON"):
+        read(HEAD + "x\n" + HEAD)
