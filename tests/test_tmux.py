@@ -105,9 +105,9 @@ class Shell:
         self._out = folder / "out"
         self._number = 0
 
-    def ask(self, *words: str, behind: str = "") -> None:
+    def ask(self, *words: str, env: str = "", behind: str = "") -> None:
         self._number += 1
-        command = f"{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err{behind}; echo code-$?-{self._number}"
+        command = f"{env}{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err{behind}; echo code-$?-{self._number}"
         (self._out.parent / "run.sh").write_text(command)
         self.pane.clear()
         self.pane.press(f". {self._out.parent}/run.sh", "Enter")
@@ -143,6 +143,14 @@ def test_ctrl_c_cancels_the_question_and_not_the_shell(shell: Shell) -> None:
     shell.pane.press("C-c")
     response, code = shell.response()
     assert (response["metadata"]["outcome"], code) == ("cancelled", 1)
+
+
+def test_whoever_is_fast_at_a_terminal_is_a_person_all_the_same(shell: Shell) -> None:
+    shell.ask("confirm", "Go on?", env="ABP_PERSON_FLOOR=60000 ")
+    shell.pane.until("Decline to answer")
+    shell.pane.press("C-c")
+    response, code = shell.response()
+    assert (response["metadata"]["answeredBy"], response["metadata"]["outcome"], code) == ("person", "cancelled", 1)
 
 
 def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None:

@@ -33,6 +33,7 @@ _REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED:
 _ANSWERERS = {Surface.MCP_SAMPLING: AnsweredBy.MODEL, Surface.MODEL: AnsweredBy.MODEL, Surface.MOCK: AnsweredBy.SCRIPT}
 # Whatever is given there, the person gave it, however fast.
 _OURS = {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL}
+_NOBODY_ELSE = {Surface.TERMINAL}  # no host stands between: what is refused there, the person refused
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 
 
@@ -142,7 +143,7 @@ class Asking:
             reason=_REASONS.get(reply.outcome, ""),
             unchecked=_unchecked(question),
         )
-        sure = reply.outcome is Outcome.ACCEPTED and rung.column.surface in _OURS
+        sure = rung.column.surface in (_OURS if reply.outcome is Outcome.ACCEPTED else _NOBODY_ELSE)
         return attribute(question, answer, steps.seconds, 0.0 if sure else self._person_floor)
 
     async def _fill(self, question: Question, rung: Rung, steps: _Slowest) -> tuple[Reply, str]:

@@ -25,9 +25,10 @@ from abp_bridge.core import matrix
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
 from abp_bridge.core.jsontext import deeper, parse
 from abp_bridge.core.notice import describe
-from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.record.redact import SECRET, Full, Redactor, blank, secret_question, secrets_of
-from abp_bridge.record.trace import BRIDGE, Entry, Head, dump, is_request, is_response, spell, spell_head
+from abp_bridge.record.answers import Answers, secrets_of
+from abp_bridge.record.redact import Full, Redactor
+from abp_bridge.record.telltale import SECRET
+from abp_bridge.record.trace import BRIDGE, Entry, Head, dump, spell, spell_head
 from abp_bridge.settings import Settings, spelled
 from abp_bridge.wire.link import ByteSink, ByteSource
 from abp_bridge.wire.stdio import whisper
@@ -38,7 +39,6 @@ Json = Any
 MAX_FILE = 64 * 2**20
 DEEPEST = 200  # levels of a message
 MAX_RAW = 2_000  # characters of a line that is no JSON
-MAX_OPEN = 4_000  # secret questions that wait for their answer
 MAX_SESSIONS = 9  # processes that record beside each other under one name
 TOO_MANY = "there were more secrets than can be kept in mind"
 
@@ -52,7 +52,7 @@ class Recorder:
         self._command = command
         self._environ = dict(environ)
         self._redactor = Redactor(env=_hidden(environ), places=_places(settings))
-        self._secret: dict[tuple[str, bool, Json], Any] = {}  # (party, whether the bridge asked, id) -> the question
+        self._answers = Answers(self._redactor.learn)
         self._apps = dict.fromkeys(settings.apps, "")
         self._file: int | None = None
         self._began: float | None = None
@@ -73,6 +73,8 @@ class Recorder:
 
     def observe(self, event: Event) -> None:
         """See `core.event.Observer`."""
+        if isinstance(event, InputResolvedEvent) and event.question.secret:
+            self.secret(secrets_of(event.question, event.answer.content))
         self._guarded(lambda: self._write(Entry("event", self._redactor.clean(_TOLD[type(event)](event)), ms=self._now())))
 
     def message(self, sender: str, to: str, message: Json) -> None:
@@ -135,43 +137,10 @@ class Recorder:
     def _write_down(self, entry: Entry) -> None:
         if self._file is None:
             self._begin(entry)
-        value = self._withheld(entry) if entry.kind == "message" else entry.value
-        self._write(replace(entry, value=self._redacted(value)))
-
-    def _redacted(self, value: Json) -> Json:
-        """Ids stay what they are: nothing can be told apart without them."""
-        cleaned = self._redactor.clean(value)
-        return {**cleaned, "id": value["id"]} if isinstance(value, Mapping) and isinstance(value.get("id"), (int, float)) else cleaned
-
-    def _withheld(self, entry: Entry) -> Json:
-        """The message without the secret that it answers a question with."""
-        message = from_envelope(entry.value) if is_envelope(entry.value) and not entry.ours else entry.value
-        if is_request(message):
-            if (question := secret_question(message)) is not None:
-                if len(self._secret) >= MAX_OPEN:
-                    raise Full
-                self._secret[(entry.party, entry.ours, _key(message["id"]))] = question
-            return entry.value
-        if isinstance(message, Mapping) and message.get("type") == "elicitation/response":
-            return self._blanked(entry, message, "payload")
-        return self._blanked(entry, message, "result") if is_response(message) else entry.value
-
-    def _blanked(self, entry: Entry, message: Mapping[str, Json], member: str) -> Json:
-        question = self._secret.pop((entry.party, not entry.ours, _key(message.get("id"))), None)
-        if question is None:
-            return entry.value
-        if "error" in message:  # it may say what was wrong with the value
-            error = message["error"]
-            return {**message, "error": {**error, "message": SECRET, "data": SECRET} if isinstance(error, Mapping) else SECRET}
-        result = message.get(member)
-        if not isinstance(result, Mapping):
-            self._redactor.learn(result)
-            return {**message, member: blank(result)}
-        for name in ("data", "content"):
-            if result.get(name) is not None:
-                self._redactor.learn(secrets_of(question, result[name]))
-                result = {**result, name: blank(result[name])}
-        return {**message, member: result}
+        if entry.kind == "message":
+            self._write(replace(entry, value=self._redactor.message(self._answers.withheld(entry))))
+        else:
+            self._write(replace(entry, value=self._redactor.clean(entry.value)))
 
     # --- the file ---
 
@@ -242,10 +211,6 @@ def _create(path: str) -> int:
             continue
         return file
     raise OSError(f"{MAX_SESSIONS} other bridges write to {path}")
-
-
-def _key(id: Json) -> Json:
-    return id if isinstance(id, (str, int, float)) else None
 
 
 def _protocol(first: Json) -> str:
