@@ -851,7 +851,8 @@ class Bridge:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         env = {**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
         command = [sys.executable, "-m", "abp_bridge", "serve", "--app", app, "--record", trace, *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=folder)
+        with open(Path(folder, "stderr"), "wb") as stderr:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=folder)
         self.said: queue.Queue[Json] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

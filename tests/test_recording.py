@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import stat
@@ -10,15 +11,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from conversations import ASKED, SPOKEN, Bridge, Case, Filled, _legacy, _person
+from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person
 from harness import PATIENCE, RawHost, environment, run
 
-from abp_bridge.core.matrix import Shape, Surface
+from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
 from abp_bridge.record.pattern import match
+from abp_bridge.record.person import free_port
 from abp_bridge.record.recorder import Recorder
-from abp_bridge.record.redact import Redactor
 from abp_bridge.record.reduce import reduce
 from abp_bridge.record.trace import TraceError, read
 from abp_bridge.settings import Settings
@@ -26,6 +28,7 @@ from abp_bridge.settings import Settings
 Json = Any
 
 SECRET = 'tr0ub4dor "&" 3'
+STATE = "notifications/state/changed"
 LINK: Json = {"elicitation": {"form": {}, "url": {}}}
 
 
@@ -39,7 +42,7 @@ def recorded(tmp_path: Path, conversation: Case) -> str:
     trace = tmp_path / "trace.jsonl"
     bridge = Bridge(conversation, str(tmp_path), str(trace))
     try:
-        _legacy(bridge, conversation)
+        _HOSTS[conversation.protocol](bridge, conversation)
         bridge.end()
     finally:
         bridge.close()
@@ -71,11 +74,11 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     environment = {"SOME_API_KEY": "key-0815-secret", "PLACE_OF_WORK": "Atlantis-Secret-Lab"}
     steps = [
         {"ask": ASKED[Shape.SECRET].request, "aloud": True},
-        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
-        {"tell": "notifications/state/changed", "params": {"field": "key", "newValue": "key-0815-secret of Atlantis-Secret-Lab"}},
-        {"tell": "notifications/state/changed", "params": {"field": "from", "newValue": "https://ann:hunter2secret@example.com/?token=abcsecretdef"}},
-        {"tell": "notifications/state/changed", "params": {"field": "login", "newValue": {"password": "opensesamesecret"}}},
-        {"tell": "notifications/state/changed", "params": {"field": "again", "newValue": "opensesamesecret is the word"}},
+        {"tell": STATE, "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
+        {"tell": STATE, "params": {"field": "key", "newValue": "key-0815-secret of Atlantis-Secret-Lab"}},
+        {"tell": STATE, "params": {"field": "from", "newValue": "https://ann:hunter2secret@example.com/?token=abcsecretdef"}},
+        {"tell": STATE, "params": {"field": "login", "newValue": {"password": "opensesamesecret"}}},
+        {"tell": STATE, "params": {"field": "again", "newValue": "opensesamesecret is the word"}},
         {"tell": "notifications/error", "params": {"code": "X", "message": f"Authorization: Bearer abc.secret.def in {Path.home()}/secret-place"}},
     ]
     links: list[str] = []
@@ -102,32 +105,46 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     assert run("replay", str(tmp_path / "fixture.jsonl")).stdout.endswith("1 passed, 0 failed\n")
 
 
-@pytest.mark.parametrize("surface", [Surface.TERMINAL, Surface.MOCK, Surface.PAGE, Surface.QUESTIONS_API], ids=str)
-def test_a_secret_given_beside_the_host_stands_nowhere(surface: Surface, tmp_path: Path) -> None:
-    """Typed at a terminal, written down before, sent on the page; and the password of those who may answer by the questions API."""
+# What an app that cannot keep it to itself says of a secret.
+SAID_AGAIN: tuple[Json, ...] = (
+    f"they typed {SECRET}!",
+    json.dumps({"login": {"typed": SECRET}}),
+    f"https://app.example/?note={quote(SECRET)}",
+    base64.b64encode(f"ann:{SECRET}".encode()).decode(),
+    {"password": SECRET, "again": [SECRET]},
+)
+
+
+@pytest.mark.parametrize(("surface", "version"), [column for column in MATRIX if column[0] is not Surface.MCP_SAMPLING], ids=str)
+def test_a_secret_stands_nowhere_whatever_asks(surface: Surface, version: str, tmp_path: Path) -> None:
+    """Where a surface takes none, it is given on the page; and the password of those who may answer by the questions API is one too."""
     password = "planted-password-51c2"
     spoken, asked = SPOKEN[surface], replace(ASKED[Shape.SECRET], page=(SECRET,), keys=(SECRET,))
-    steps = [
-        {"ask": asked.request, "aloud": True},
-        {"tell": "notifications/state/changed", "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
-    ]
-    conversation = case(
-        steps if surface is not Surface.QUESTIONS_API else [{"ask": ASKED[Shape.TEXT].request}],
-        _person(asked),
-        files={"answers.json": json.dumps([{"value": SECRET}])},
-        arguments=spoken.arguments,
-        env=dict(spoken.env) | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
-        asked=(ASKED[Shape.TEXT] if surface is Surface.QUESTIONS_API else asked,),
-        beside=spoken.beside,
+    refused = not route(Shape.SECRET, Column(surface, version)).asks
+    protocol = "modern" if version == "2026-07-28" else spoken.protocol
+    conversation = replace(
+        case(
+            [{"ask": asked.request, "aloud": True}, *({"tell": STATE, "params": {"field": "note", "newValue": said}} for said in SAID_AGAIN)],
+            _person(asked),
+            files={"answers.json": json.dumps([{"value": SECRET}])},
+            arguments=(*(word.replace("{port}", str(free_port())) for word in spoken.arguments), *(["--page"] if refused else [])),
+            env=dict(spoken.env) | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
+            asked=(asked,),
+            beside="" if refused else spoken.beside,
+        ),
+        capabilities={"elicitation": {}} if version == "2025-06-18" else spoken.capabilities,
+        protocol=protocol,
+        version=version or ("1" if protocol == "acp" else "2025-11-25"),
     )
-    text = recorded(tmp_path, replace(conversation, capabilities=spoken.capabilities))
-    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    text = recorded(tmp_path, conversation)
+    saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
     drawn = run("trace", str(tmp_path / "trace.jsonl"), "--full")
     for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout):
         assert '"success": true' in where
-        for planted in (SECRET, "tr0ub4dor", password):
+        assert "[secret]" in where
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout, saved.stdout, saved.stderr, (tmp_path / "stderr").read_text()):
+        for planted in (SECRET, "tr0ub4dor", base64.b64encode(b"tr0ub4dor").decode()[:8], password):
             assert planted not in where
-    assert ("[secret]" in text) is (surface is not Surface.QUESTIONS_API)
 
 
 def written(tmp_path: Path, *passed: tuple[str, str, Json]) -> str:
@@ -257,21 +274,6 @@ def test_an_apps_name_is_its_stand_ins_too() -> None:
     assert expected == "[either demo|stdio:app] asks: demo.trip?"
     assert match(expected, "stdio:app asks: demo.trip?", {})
     assert not match(expected, "other asks: demo.trip?", {})
-
-
-def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
-    redactor = Redactor(env={}, places={})
-    redactor.learn(42)
-    assert redactor.clean({"pin": "42", "text": "it is 42, not 1421", "id": "abp-142"}) == {
-        "pin": "[secret]",
-        "text": "it is [secret], not 1421",
-        "id": "abp-142",
-    }
-
-
-def test_paths_of_this_machine_are_whole_names() -> None:
-    redactor = Redactor(env={}, places={"/home/ann": "~", "/home/ann/project": "[cwd]"})
-    assert redactor.text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
 
 
 def test_a_recording_ends_no_session(tmp_path: Path) -> None:
