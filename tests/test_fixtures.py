@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conversations import CITIES, FIXTURES, cases
+from evidence import HOW, questions
+from evidence import version as agreed
 from harness import PATIENCE, run
 
 from abp_bridge.capabilities import WITHOUT
-from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route
+from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route, shape
 from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD, Event, Hint
 from abp_bridge.record.trace import Recording, read
 
@@ -23,134 +29,252 @@ def test_every_fixture_passes() -> None:
     assert played.stdout.splitlines()[-1] == f"{len(list(FIXTURES.rglob('*.jsonl')))} passed, 0 failed"
 
 
-def proofs(*members: str) -> dict[tuple[str, ...], tuple[Recording, int]]:
-    """What the fixtures say they prove: a fixture, and which of its questions it is."""
-    found: dict[tuple[str, ...], tuple[Recording, int]] = {}
-    for path in sorted(FIXTURES.rglob("*.jsonl")):
-        (fixture,) = read(path.read_text())
-        for place, proof in enumerate(fixture.head.proves):
-            if all(member in proof for member in members):
-                found.setdefault(tuple(proof[member] for member in members), (fixture, place))
+@dataclass(frozen=True)
+class Claim:
+    """What a fixture says that it proves, and which of its questions does."""
+
+    path: Path
+    proof: Mapping[str, str]
+    place: int
+
+    @property
+    def fixture(self) -> Recording:
+        return _fixture(self.path)
+
+
+@cache
+def _fixture(path: Path) -> Recording:
+    (found,) = read(path.read_text())
     return found
 
 
-CELLS = proofs("surface", "version", "shape")
+def claims(*members: str) -> list[Claim]:
+    """Every claim that has these members."""
+    found = [Claim(path, proof, place) for path in sorted(FIXTURES.rglob("*.jsonl")) for place, proof in enumerate(_fixture(path).head.proves)]
+    return [claim for claim in found if all(member in claim.proof for member in members)]
 
 
-@pytest.mark.parametrize(
-    ("surface", "version", "shape"), [(surface, version, shape) for (surface, version), row in MATRIX.items() for shape in row], ids=str
-)
-def test_each_cell_has_a_fixture_that_shows_what_the_matrix_says(surface: Surface, version: str, shape: Shape) -> None:
-    fixture, place = CELLS[surface.value, version, shape.value]
-    cell, answer = route(shape, Column(surface, version)), answers(fixture)[place]
+def named(claim: Claim) -> str:
+    return f"{claim.path.relative_to(FIXTURES)}-{'-'.join(claim.proof.values())}"
+
+
+CELLS = claims("surface", "version", "shape")
+ASKED_SOMEBODY = [claim for claim in CELLS if claim.proof["surface"] != WITHOUT]
+
+
+def test_each_cell_has_a_fixture() -> None:
+    proven = {(claim.proof["surface"], claim.proof["version"], claim.proof["shape"]) for claim in ASKED_SOMEBODY}
+    assert proven == {(surface.value, version, shape.value) for (surface, version), row in MATRIX.items() for shape in row}
+
+
+@pytest.mark.parametrize("claim", ASKED_SOMEBODY, ids=named)
+def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
+    surface, version = Surface(claim.proof["surface"]), claim.proof["version"]
+    shown = questions(claim.fixture)[claim.place]
+    assert shape(shown.question).value == claim.proof["shape"]
+    assert version in ("", agreed(claim.fixture))
+    cell = route(shape(shown.question), Column(surface, version))
     if cell.treatment is Treatment.REFUSED:
-        assert answer["error"]["code"] == "NOT_SUPPORTED"
-        assert f"{surface.value}: {cell.how}" in answer["error"]["details"]["reason"]
-    else:
-        assert answer["success"]
-        way = f"{surface.value} ({cell.how})" if cell.how else surface.value
-        # Several fields also say how each of them goes.
-        assert answer["metadata"]["route"].startswith(way.rstrip(")")) if shape is Shape.FIELDS else answer["metadata"]["route"] == way
+        assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
+        assert f"{surface.value}: {cell.how}" in shown.answer["error"]["details"]["reason"]
+        assert shown.nothing
+        return
+    assert shown.answer["success"]
+    way = f"{surface.value} ({cell.how})" if cell.how else surface.value
+    said = shown.answer["metadata"]["route"]
+    # Several fields also say how each of them goes.
+    assert said.startswith(way.rstrip(")")) if claim.proof["shape"] == Shape.FIELDS.value else said == way
+    assert HOW[surface][cell.how](shown)
 
 
-@pytest.mark.parametrize("shape", Shape)
-def test_a_host_without_elicitation_is_never_answered_for(shape: Shape) -> None:
-    fixture, place = CELLS[WITHOUT, "", shape.value]
-    answer = answers(fixture)[place]
-    assert answer["error"]["code"] == "NOT_SUPPORTED"
-    assert NOBODY in answer["error"]["details"]["reason"]
+def test_each_way_of_asking_in_the_matrix_has_its_evidence() -> None:
+    ways = {(surface, cell.how) for (surface, _), row in MATRIX.items() for cell in row.values() if cell.asks}
+    assert ways == {(surface, how) for surface, row in HOW.items() for how in row}
 
 
-def answers(fixture: Recording) -> list[Json]:
-    """What the app was told, question by question."""
-    return [entry.value["result"] for entry in fixture.entries if entry.to == "app" and str(entry.value.get("id", "")).startswith("q")]
+TREATED = {
+    Treatment.NATIVE: {Surface.MCP_FORM, Surface.ACP_FORM, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MOCK, Surface.MCP_SAMPLING},
+    Treatment.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
+}
+
+
+@pytest.mark.parametrize("treatment", TREATED)
+def test_what_is_native_and_what_is_out_of_band_has_one_meaning(treatment: Treatment) -> None:
+    """Native is a surface's own way, without a word about how; out of band is the page, and nothing else is."""
+    cells = [(surface, cell) for (surface, _), row in MATRIX.items() for cell in row.values() if cell.asks]
+    assert {surface for surface, cell in cells if cell.treatment is treatment} == TREATED[treatment]
+    assert {(cell.how == "") for _, cell in cells if cell.treatment is Treatment.NATIVE} == {True}
+    assert {cell.how for _, cell in cells if cell.treatment is Treatment.OUT_OF_BAND} == {"on a page of the bridge's own"}
+    assert all(cell.how for _, cell in cells if cell.treatment is Treatment.DOWNGRADED)
+
+
+@pytest.mark.parametrize("claim", [claim for claim in CELLS if claim.proof["surface"] == WITHOUT], ids=named)
+def test_a_host_without_elicitation_is_never_answered_for(claim: Claim) -> None:
+    shown = questions(claim.fixture)[claim.place]
+    assert shape(shown.question).value == claim.proof["shape"]
+    assert shown.nothing
+    assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
+    assert NOBODY in shown.answer["error"]["details"]["reason"]
+
+
+def test_a_host_without_elicitation_has_a_fixture_for_each_shape() -> None:
+    assert {claim.proof["shape"] for claim in CELLS if claim.proof["surface"] == WITHOUT} == {each.value for each in Shape}
 
 
 def heard(fixture: Recording) -> str:
-    """All that the bridge said to the host and showed the person, and what they read."""
-    said = [entry for entry in fixture.entries if entry.to in ("host", "person", "app") or entry.kind == "fill"]
-    return "\n".join(f"{entry.to or entry.kind}: {json.dumps(entry.value, ensure_ascii=False)}" for entry in said)
+    """All that the bridge said to the host and the app, and showed the person, since the app said something; and what they read and typed."""
+    spoke = next(place for place, entry in enumerate(fixture.entries) if entry.sender == "app" and "method" in entry.value)
+    said = [entry for entry in fixture.entries[spoke:] if entry.to in ("host", "person", "app") or entry.kind in ("fill", "keys")]
+    return "\n".join(f"{entry.to if entry.ours else entry.kind}: {json.dumps(entry.value, ensure_ascii=False)}" for entry in said)
 
 
-DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION
-IN_A_FORM = {DEFAULT: '"default": "Ann"', ABOUT: '"description": "As it is printed there'}
-ON_THE_PAGE = {
-    DEFAULT: '"reads": ["As it is printed there", "Suggested by the app."], "fill": []',
-    ABOUT: '"reads": ["Both have Wi-Fi"',
-}
-HINTED: dict[Surface, dict[Hint, str]] = {
-    Surface.MCP_FORM: IN_A_FORM,
-    Surface.ACP_FORM: IN_A_FORM,
-    Surface.MCP_URL: ON_THE_PAGE,
-    Surface.ACP_URL: ON_THE_PAGE,
-    Surface.PAGE: ON_THE_PAGE,
-    Surface.ACP_PERMISSION: {
-        DEFAULT: '"options": [{"optionId": "[option 1]", "name": "Second (default)"',
-        ABOUT: "Which class?\\n\\nBoth have Wi-Fi",
-    },
-    Surface.TERMINAL: {DEFAULT: '"Answer [Ann]:"', ABOUT: '"As it is printed there"'},
-    Surface.QUESTIONS_API: {DEFAULT: '{"label": "Ann", "description": "(suggested by the app)"}', ABOUT: "on the card?\\n\\nAs it is printed there"},
-    Surface.MOCK: {DEFAULT: '"route": "mock"', ABOUT: '"route": "mock"'},
-    Surface.MODEL: {DEFAULT: '\\"default\\": \\"Ann\\"', ABOUT: '\\"description\\": \\"As it is printed there\\"'},
-}
-HINTS_FOUND = proofs("surface", "version", "hint")
-
-
-@pytest.mark.parametrize(("surface", "version", "hint"), [(*column, hint) for column, row in HINTS.items() for hint in row], ids=str)
-def test_each_hint_is_shown_as_the_matrix_says(surface: Surface, version: str, hint: Hint) -> None:
-    fixture, _ = HINTS_FOUND[surface.value, version, hint.value]
-    shown = "As it is printed there (default: Ann)" if (version, hint) == ("2025-06-18", DEFAULT) else HINTED[surface][hint]
-    assert shown in heard(fixture)
-
-
-def test_the_hints_of_every_surface_of_a_person_are_in_the_matrix() -> None:
+def test_what_is_suggested_and_described_has_a_fixture_wherever_it_is_shown() -> None:
+    proven = {(claim.proof["surface"], claim.proof["version"], claim.proof["hint"]) for claim in claims("surface", "version", "hint")}
+    assert proven == {(surface.value, version, hint.value) for (surface, version), row in HINTS.items() for hint in row}
     assert set(HINTS) == {column for column in MATRIX if column[0] is not Surface.MCP_SAMPLING}
 
 
-LEGACY_TOLD = {
-    Event.PROGRESS: '"method": "notifications/progress", "params": {"progressToken": "p1", "progress": 2',
-    Event.CAPABILITIES: '"method": "notifications/tools/list_changed"',
-    Event.STATE: '"method": "notifications/resources/list_changed"',
-    Event.OPERATION: '"data": {"event": "notifications/operation/started"',
-    Event.ERROR: '"level": "error", "logger": "stdio:app"',
-    Event.DECLINED: '"code": "USER_CANCELLED"',
-    Event.CANCELLED: '"code": "USER_CANCELLED"',
-    Event.TIMEOUT: '"method": "notifications/cancelled"',
-    Event.PREFERENCE: '"answeredBy": "default"',
-    Event.HOST_CANCELS: '"method": "capabilities/cancel"',
-    Event.APP_ENDS: '"method": "notifications/cancelled"',
-    Event.TOGETHER: '"id": "q2", "result": {"success": true',
+DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION
+SUGGESTED = '"reads": ["As it is printed there", "Suggested by the app."], "fill": []'
+# What is said of a hint in the matrix, and what is seen of it then.
+HINTED: dict[tuple[Surface, Hint, str], str] = {
+    (Surface.MCP_FORM, DEFAULT, ""): '"default": "Ann"',
+    (Surface.MCP_FORM, DEFAULT, "in words, but for a yes or no"): '"description": "As it is printed there (default: Ann)"',
+    (Surface.MCP_FORM, ABOUT, ""): '"description": "As it is printed there',
+    (Surface.ACP_FORM, DEFAULT, ""): '"default": "Ann"',
+    (Surface.ACP_FORM, ABOUT, ""): '"description": "As it is printed there',
+    **{(surface, DEFAULT, "filled in, and said to be the app's"): SUGGESTED for surface in (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE)},
+    **{(surface, ABOUT, ""): '"reads": ["Both have Wi-Fi"' for surface in (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE)},
+    (Surface.ACP_PERMISSION, DEFAULT, "the first button, which says so"): '"options": [{"optionId": "[option 1]", "name": "Second (default)"',
+    (Surface.ACP_PERMISSION, ABOUT, "in the card's text"): "Which class?\\n\\nBoth have Wi-Fi",
+    (Surface.TERMINAL, DEFAULT, "Enter takes it"): '"Answer [Ann]:"]\nkeys: "\\n"',
+    (Surface.TERMINAL, ABOUT, ""): '"As it is printed there"',
+    (Surface.QUESTIONS_API, DEFAULT, "an option that says so"): '{"label": "Ann", "description": "(suggested by the app)"}',
+    (Surface.QUESTIONS_API, ABOUT, "in words"): "on the card?\\n\\nAs it is printed there",
+    (Surface.MOCK, DEFAULT, "what is written down is taken as it is"): '"route": "mock"',
+    (Surface.MOCK, ABOUT, "what is written down is taken as it is"): '"route": "mock"',
+    (Surface.MODEL, DEFAULT, "in the schema that the model is given"): '\\"default\\": \\"Ann\\"',
+    (Surface.MODEL, ABOUT, "in the schema that the model is given"): '\\"description\\": \\"As it is printed there\\"',
 }
-ACP_TOLD = LEGACY_TOLD | {
-    Event.PROGRESS: '"_meta": {"toolNotification": {"type": "progress"',
-    Event.CAPABILITIES: '"name": "report"',
-    Event.STATE: '"sessionUpdate": "notice", "severity": "info", "title": "seats is now 2"',
-    Event.OPERATION: '"sessionUpdate": "tool_call", "toolCallId": "[tool 2]", "title": "sync"',
-    Event.ERROR: '"sessionUpdate": "notice", "severity": "error"',
-    Event.TIMEOUT: '"method": "$/cancel_request"',
-    Event.APP_ENDS: '"method": "$/cancel_request"',
-}
-MODERN_TOLD = LEGACY_TOLD | {
-    Event.CAPABILITIES: '"method": "notifications/tools/list_changed", "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "changes"',
-    Event.TIMEOUT: '"code": "TIMEOUT"',
-    Event.APP_ENDS: "DISCONNECTED: The app is gone",
-    Event.TOGETHER: '"inputRequests": {"q1": {"method": "elicitation/create"',
-}
-SHOWN = {"MCP 2025-06-18": LEGACY_TOLD, "MCP 2025-11-25": LEGACY_TOLD, "MCP 2026-07-28": MODERN_TOLD, "ACP 1": ACP_TOLD}
-EVENTS_FOUND = proofs("protocol", "event")
 
 
-@pytest.mark.parametrize(("protocol", "event"), [(protocol, event) for protocol in PROTOCOLS for event in Event], ids=str)
-def test_each_event_reaches_its_hosts_as_the_matrix_says(protocol: str, event: Event) -> None:
-    assert TOLD[protocol][event].asks
-    fixture, _ = EVENTS_FOUND[protocol, event.value]
-    assert SHOWN[protocol][event] in heard(fixture)
+@pytest.mark.parametrize("claim", claims("surface", "version", "hint"), ids=named)
+def test_each_hint_is_shown_as_the_matrix_says(claim: Claim) -> None:
+    surface, hint = Surface(claim.proof["surface"]), Hint(claim.proof["hint"])
+    how = HINTS[surface, claim.proof["version"]][hint].how
+    assert claim.proof["version"] in ("", agreed(claim.fixture))
+    assert HINTED[surface, hint, how] in heard(claim.fixture)
+    assert {each.answer["metadata"]["route"].partition(" ")[0] for each in questions(claim.fixture)} == {surface.value}
+
+
+def test_no_evidence_of_hints_is_left_over() -> None:
+    assert set(HINTED) == {(surface, hint, route.how) for (surface, _), row in HINTS.items() for hint, route in row.items()}
+
+
+LOG = '"method": "notifications/message", "params": {"level": "%s", "logger": "stdio:app", "data": {"event": "notifications/%s"'
+SUMMED_UP = 'While it ran, the app told:\\n- %s"}], "isError": false'
+TEXT = '{"type": "content", "content": {"type": "text", "text": '
+IN_RESULT = f'"status": "completed", "content": [{TEXT}"done"}}}}, {TEXT}"While it ran, the app told:\\n- %s"'
+NOTICE = '"sessionUpdate": "notice", "severity": "%s", "title": "%s'
+TAKEN_DOWN = '"method": "notifications/cancelled", "params": {"requestId": "[id 4]"'
+CARD_DOWN = '"method": "$/cancel_request"'
+STATE, STARTED, ERROR = "seats is now 2", "started sync\\n- completed sync", "error RATE_LIMITED: Slow down."
+BOTH = (
+    '"id": "q1", "result": {"success": true, "data": {"selected": "second"}',
+    '"id": "q2", "result": {"success": true, "data": {"confirmed": true}',
+)
+CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCELLED"',)
+
+# What is said of an event in the matrix, and all that is seen of it then.
+SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
+    (Event.PROGRESS, "notifications/progress on the call's token"): tuple(
+        f'"method": "notifications/progress", "params": {{"progressToken": "p1", "progress": {number}' for number in (1, 2, 3)
+    ),
+    (Event.PROGRESS, "updates of the running tool call"): (
+        f'"toolCallId": "[tool 1]", "status": "in_progress", "content": [{TEXT}"33% · step 1 of 3"}}}}]',
+        '"_meta": {"toolNotification": {"type": "progress"',
+    ),
+    (Event.CAPABILITIES, "notifications/tools/list_changed"): ('"method": "notifications/tools/list_changed"}',),
+    (Event.CAPABILITIES, "notifications/tools/list_changed to those who listen"): (
+        '"method": "notifications/tools/list_changed", "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "changes"',
+    ),
+    (Event.CAPABILITIES, "available_commands_update"): (
+        '"description": "Plan a trip", "input": {"hint": "JSON parameters, if it takes any"}}, {"name": "report"',
+    ),
+    (Event.STATE, "a resource, a log message, and at the end of the result"): (
+        '"method": "notifications/resources/list_changed"',
+        LOG % ("info", "state/changed"),
+        SUMMED_UP % STATE,
+    ),
+    (Event.STATE, "a resource to those who listen, a log message, and at the end of the result"): (
+        '"method": "notifications/resources/list_changed", "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": "changes"',
+        LOG % ("info", "state/changed"),
+        SUMMED_UP % STATE,
+    ),
+    (Event.STATE, "a notice where the client takes them, and in the result"): (NOTICE % ("info", STATE), IN_RESULT % STATE),
+    (Event.OPERATION, "a log message, and at the end of the result"): (
+        LOG % ("info", "operation/started"),
+        LOG % ("info", "operation/completed"),
+        SUMMED_UP % STARTED,
+    ),
+    (Event.OPERATION, "a tool call of its own"): (
+        '"sessionUpdate": "tool_call", "toolCallId": "[tool 2]", "title": "sync", "kind": "other", "status": "in_progress"',
+        '"sessionUpdate": "tool_call_update", "toolCallId": "[tool 2]", "status": "completed"',
+    ),
+    (Event.ERROR, "a log message, and at the end of the result"): (LOG % ("error", "error"), SUMMED_UP % ERROR),
+    (Event.ERROR, "a notice where the client takes them, and in the result"): (NOTICE % ("error", ERROR), IN_RESULT % ERROR),
+    (Event.DECLINED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "declined"'),
+    (Event.CANCELLED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "cancelled"'),
+    (Event.TIMEOUT, "the question is taken down by notifications/cancelled"): (TAKEN_DOWN, '"code": "TIMEOUT"'),
+    (Event.TIMEOUT, "the card is taken down by $/cancel_request"): (CARD_DOWN, '"code": "TIMEOUT"'),
+    (Event.TIMEOUT, "the next leg has the result, which says TIMEOUT"): (
+        '"id": 1, "result": {"resultType": "input_required"',
+        '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text": "TIMEOUT"}]',
+    ),
+    (Event.PREFERENCE, "the app's own"): ('"success": true, "data": {"value": "second"}, "metadata": {"answeredBy": "default"',),
+    (Event.HOST_CANCELS, "the question is taken down, the app hears capabilities/cancel"): (TAKEN_DOWN, '"method": "capabilities/cancel"'),
+    (Event.HOST_CANCELS, "the app hears capabilities/cancel"): ('"method": "capabilities/cancel"',),
+    (Event.HOST_CANCELS, "session/cancel: the card is taken down, the app hears capabilities/cancel"): (
+        CARD_DOWN,
+        '"method": "capabilities/cancel"',
+        '"stopReason": "cancelled"',
+    ),
+    (Event.APP_ENDS, "the question is taken down, the call fails"): (TAKEN_DOWN, '"text": "DISCONNECTED: The app is gone'),
+    (Event.APP_ENDS, "the card is taken down, the call fails"): (CARD_DOWN, '"status": "failed"'),
+    (Event.APP_ENDS, "the next leg fails"): (
+        '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text": "DISCONNECTED: The app is gone',
+    ),
+    (Event.TOGETHER, "both are asked, each has its own answer"): BOTH,
+    (Event.TOGETHER, "both in one round, each has its own answer"): (
+        '"inputRequests": {"q1": {"method": "elicitation/create"',
+        ', "q2": {"method"',
+        *BOTH,
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", claims("protocol", "event"), ids=named)
+def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
+    protocol, event = claim.proof["protocol"], Event(claim.proof["event"])
+    if protocol == WITHOUT:
+        assert event is Event.PREFERENCE
+        protocol = "MCP 2025-11-25"
+    assert protocol.partition(" ")[2] == agreed(claim.fixture)
+    for each in SEEN[event, TOLD[protocol][event].how]:
+        assert each in heard(claim.fixture)
+
+
+def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
+    proven = {(claim.proof["protocol"], claim.proof["event"]) for claim in claims("protocol", "event")}
+    assert proven - {(WITHOUT, Event.PREFERENCE.value)} == {(protocol, event.value) for protocol in PROTOCOLS for event in Event}
+    assert set(SEEN) == {(event, route.how) for row in TOLD.values() for event, route in row.items()}
 
 
 def test_a_preference_has_the_apps_own_default_where_nobody_can_be_asked() -> None:
-    fixture, _ = EVENTS_FOUND[WITHOUT, Event.PREFERENCE.value]
-    last = answers(fixture)[-1]
-    assert (last["data"], last["metadata"]["answeredBy"]) == ({"value": "second"}, "default")
+    (claim,) = [claim for claim in claims("protocol", "event") if claim.proof["protocol"] == WITHOUT]
+    last = questions(claim.fixture)[-1]
+    assert last.nothing
+    assert (last.answer["data"], last.answer["metadata"]["answeredBy"]) == ({"value": "second"}, "default")
 
 
 def test_each_fixture_has_the_conversation_that_makes_it() -> None:
