@@ -50,7 +50,8 @@ ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PURE)
+	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100
 	$(BIN)/pytest --numprocesses=auto --dist=loadscope $(PURE:%=--ignore=%)
 endif
