@@ -210,6 +210,15 @@ def test_a_drawing_fits_and_says_what_it_leaves_out(width: int) -> None:
     assert "\x1b" not in drawn
 
 
+def test_a_drawing_names_what_messages_are_about() -> None:
+    modern = run("trace", str(FIXTURES / "hosts" / "goose" / "select-many.jsonl"), "--width", "120").stdout
+    assert "tools/call abp_call 2" in modern
+    assert '{"inputResponses": {"q1": {"action": "accept",' in modern
+    acp = run("trace", str(FIXTURES / "hosts" / "zed-before-forms" / "select-many.jsonl"), "--width", "120").stdout
+    assert "session/update: agent_message_chunk" in acp
+    assert "presses [Lisbon]" in acp
+
+
 def test_a_drawing_can_be_whole() -> None:
     drawn = run("trace", str(SELECT), "--width", "80", "--full").stdout
     assert "more characters]" not in drawn

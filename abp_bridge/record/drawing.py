@@ -17,7 +17,11 @@ Json = Any
 
 NARROWEST = 60
 DETAIL_LINES = 3
-PERMISSION = "session/request_permission"
+PERMISSION, UPDATE = "session/request_permission", "session/update"
+# The member of a request's params that says what it is about.
+_ABOUT = {"tools/call": "name", "capabilities/call": "capability", "resources/read": "uri"}
+# What is asked and answered is worth the first lines, what goes with every message the last ones.
+_WEIGHT = {"inputRequests": -1, "inputResponses": -1, "_meta": 1}
 
 
 def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
@@ -95,7 +99,12 @@ def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]
     if method == PERMISSION and (buttons := _buttons(value)):
         title = label(value["params"]["toolCall"].get("title"), 1_000)
         return f"{method} {label(value.get('id'), 40)}", " ".join([title, *(f"[{name}]" for name in buttons.values())])
-    return (f"{method} {label(value['id'], 40)}" if is_request(value) else method), "" if said in (None, {}) else _spelled(said)
+    if method == UPDATE and isinstance(said, Mapping) and isinstance(said.get("update"), Mapping):
+        update = dict(said["update"])
+        return f"{method}: {label(update.pop('sessionUpdate', '?'), 80)}", _spelled(update)
+    about = said.get(_ABOUT.get(method, "")) if isinstance(said, Mapping) else None
+    named = f"{method} {label(about, 80)}" if isinstance(about, str) else method
+    return (f"{named} {label(value['id'], 40)}" if is_request(value) else named), "" if said in (None, {}) else _spelled(said)
 
 
 def _buttons(request: Mapping[str, Json]) -> dict[str, str]:
@@ -114,6 +123,8 @@ def _pressed(request: Mapping[str, Json], response: Mapping[str, Json]) -> str:
 
 
 def _spelled(value: Json) -> str:
+    if isinstance(value, Mapping):
+        value = {name: value[name] for name in sorted(value, key=lambda name: _WEIGHT.get(name, 0))}
     return label(json.dumps(value, ensure_ascii=False), 1_000_000)
 
 
