@@ -13,6 +13,7 @@ help:
 	@echo 'make check              lint, format, types, and that the docs are up to date'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
+	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
 	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, and docs/capabilities.md, from the matrix'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
@@ -70,7 +71,7 @@ format: setup
 bench: setup
 	$(BIN)/python -m bench $(ARGS)
 
-hosts: setup
+hosts: setup $(if $(findstring --record,$(ARGS)),tmux)
 	$(BIN)/python -m tests.hosts $(ARGS)
 
 conformance: setup

@@ -14,6 +14,7 @@ from conversations import CITIES, FIXTURES, cases
 from evidence import HOW, questions
 from evidence import version as agreed
 from harness import PATIENCE, run
+from hosts.recordings import RECORDINGS, Recorded
 
 from abp_bridge.capabilities import WITHOUT
 from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route, shape
@@ -278,7 +279,16 @@ def test_a_preference_has_the_apps_own_default_where_nobody_can_be_asked() -> No
 
 
 def test_each_fixture_has_the_conversation_that_makes_it() -> None:
-    assert {str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*.jsonl")} == {case.path for case in cases()}
+    made = {FIXTURES / case.path for case in cases()} | {recorded.path for recorded in RECORDINGS}
+    assert set(FIXTURES.rglob("*.jsonl")) == made
+
+
+@pytest.mark.parametrize("recorded", RECORDINGS, ids=lambda recorded: recorded.name)
+def test_what_a_real_host_did_names_the_host_as_it_is_recorded_today(recorded: Recorded) -> None:
+    """Whoever pins another version records again: `make hosts ARGS=--record`."""
+    (fixture,) = read(recorded.path.read_text())
+    assert fixture.head.shows == recorded.shows
+    assert {proof["host"] for proof in fixture.head.proves} == {recorded.proof}
 
 
 # host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)

@@ -297,3 +297,76 @@ def test_a_file_of_several_recordings_is_read_whole() -> None:
     assert len(read(HEAD * 3)) == 3
     with pytest.raises(TraceError, match="this is not JSON"):
         read(HEAD + "x\n" + HEAD)
+
+
+# --- what hosts and agents tell of themselves -----------------------------------------------------------------------------------------------
+
+
+def said(way: str, **message: Json) -> Json:
+    return {"way": way, "message": {"jsonrpc": "2.0", **message}}
+
+
+def passed_on(**message: Json) -> list[Json]:
+    """What an agent says, and a proxy passes on."""
+    return [said("agent->bridge", **message), said("bridge->host", **message)]
+
+
+def test_of_the_meta_of_a_hosts_call_what_mcp_has_is_kept() -> None:
+    meta = {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28", "threadId": "t-1", "agent-working-dir": "/home/ann"}
+    (call,) = reduced(said("host->bridge", id=2, method="tools/call", params={"name": "abp_call", "_meta": meta}))
+    assert call["params"] == {"name": "abp_call", "_meta": {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+
+
+def test_what_an_agent_tells_of_itself_is_left_out_where_it_is_passed_on() -> None:
+    commands = {"sessionId": "s", "update": {"sessionUpdate": "available_commands_update", "availableCommands": []}}
+    words = {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hello"}}}
+    kept = reduced(
+        *passed_on(method="_auth/status_update", params={}),
+        *passed_on(method="session/update", params=commands),
+        *passed_on(method="session/update", params=words),
+    )
+    assert [each["params"] for each in kept] == [words, words]
+
+
+def test_what_a_proxy_changes_of_it_stays_both_ways() -> None:
+    update = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+    changed = update | {"availableCommands": [{"name": "plan"}]}
+    kept = reduced(
+        said("agent->bridge", method="session/update", params={"update": update}),
+        said("bridge->host", method="session/update", params={"update": changed}),
+    )
+    assert [each["params"]["update"] for each in kept] == [update, changed]
+
+
+def test_an_agents_lists_of_settings_are_left_out_of_its_results() -> None:
+    result = {"sessionId": "s", "modes": {"currentModeId": "a"}, "configOptions": [1, 2], "models": {}, "_meta": {"quota": 1, "mine": 2}}
+    kept = reduced(said("agent->bridge", id=1, result=result), said("bridge->host", id=1, result=result))
+    assert [each["result"] for each in kept] == [{"sessionId": "s", "modes": {"currentModeId": "a"}, "_meta": {"mine": 2}}] * 2
+
+
+def test_a_hosts_other_servers_are_left_out_and_the_bridges_own_is_started_as_it_likes() -> None:
+    theirs = {"name": "files", "command": "/home/ann/bin/files", "args": [], "env": []}
+    ours = {"name": "abp", "command": "/usr/bin/python3", "args": ["relay.py"], "env": [{"name": "TOKEN", "value": "1"}]}
+    asked, passed = reduced(
+        said("host->bridge", id=1, method="session/new", params={"cwd": "/", "mcpServers": [theirs]}),
+        said("bridge->agent", id=1, method="session/new", params={"cwd": "/", "mcpServers": [theirs, ours]}),
+    )
+    assert asked["params"]["mcpServers"] == []
+    assert passed["params"]["mcpServers"] == [{"name": "abp", "command": "[any]", "args": "[any]", "env": "[any]"}]
+
+
+def test_what_an_agent_chose_is_not_the_bridges_to_choose() -> None:
+    """A proxy passes its ids on; what it opens itself has names of its own."""
+    asked = {"sessionId": "s-1", "options": [{"optionId": "allow", "name": "Yes", "kind": "allow_once"}]}
+    _, passed, own = reduced(
+        *passed_on(id="p", method="session/request_permission", params=asked),
+        said("bridge->host", id="abp-1", method="session/request_permission", params={"sessionId": "s-1", "toolCall": {"toolCallId": "abp-ask-1"}}),
+    )
+    assert passed["params"] == asked
+    assert own["params"] == {"sessionId": "s-1", "toolCall": {"toolCallId": "[tool 1]"}}
+
+
+def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
+    prompt = {"prompt": [{"type": "text", "text": 'Ask {"question": "Why?"}'}]}
+    _, passed = reduced(said("host->bridge", id=1, method="session/prompt", params=prompt), said("bridge->agent", id=1, method="x", params=prompt))
+    assert passed["params"] == prompt

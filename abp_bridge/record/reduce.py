@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Surface
+from abp_bridge.record.noise import without_noise
 from abp_bridge.record.pattern import ANY, NUMBER
-from abp_bridge.record.trace import BRIDGE, HOST, Entry, Head, Recording, is_request, is_response
+from abp_bridge.record.trace import HOST, Entry, Head, Recording, is_request
 
 Json = Any
-
-# What a host only looks at: it can be left out of a conversation without changing it.
-_LOOKING = {"tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping"}
 
 _TIMES = {"latencyMs", "timestamp", "seconds"}
 _OWN_WORDS = {"serverInfo", "agentInfo", "instructions", "io.modelcontextprotocol/serverInfo", "agent", "clientInfo"}
@@ -37,9 +35,8 @@ def reduce(recording: Recording, shows: str = "") -> Recording:
     """The fixture of a recording; one that is a fixture already stays what it is."""
     if recording.head.fixture:
         return recording
-    entries = _without_looking(_without_goodbye(_without_echoes([each for each in recording.entries if each.kind != "event"])))
     named = _Named(recording.head.apps)
-    kept = tuple(named.entry(entry) for entry in entries)
+    kept = tuple(named.entry(entry) for entry in without_noise(recording.entries))
     return Recording(_head(recording, shows), kept)
 
 
@@ -78,49 +75,6 @@ def _proven(recording: Recording, events: Sequence[Mapping[str, Json]]) -> tuple
     return tuple({"surface": surface, "version": version, "shape": shape} for surface, version, shape in found)
 
 
-def _without_goodbye(entries: list[Entry]) -> list[Entry]:
-    """Not the end of it all: whoever replays says goodbye himself."""
-    last = max((place for place, each in enumerate(entries) if each.kind != "closed" and each.party == HOST), default=-1)
-    after = [each for each in entries[last + 1 :] if each.kind != "closed"]
-    ended = next((place for place, each in enumerate(entries) if each.kind == "closed" and each.sender == HOST), len(entries))
-    if ended < last:
-        return [each for each in entries if not (each.kind == "closed" and each.sender == BRIDGE)]
-    kept = entries[: last + 1] + [each for each in after if not _is_goodbye(each, after) and entries.index(each) < ended]
-    return [each for each in kept if not (each.kind == "closed" and each.party == HOST)]
-
-
-def _without_echoes(entries: list[Entry]) -> list[Entry]:
-    """Not that the bridge ends what it says to somebody who has ended already."""
-    gone: set[str] = set()
-    kept: list[Entry] = []
-    for each in entries:
-        if each.kind == "closed" and not each.ours:
-            gone.add(each.party)
-        elif each.ours and each.kind == "message":
-            gone.discard(each.party)  # it has started again
-        if not (each.kind == "closed" and each.ours and each.party in gone):
-            kept.append(each)
-    return kept
-
-
-def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:
-    ids = [each.value.get("id") for each in after if is_request(each.value) and each.value["method"] == "shutdown"]
-    message = entry.value
-    return isinstance(message, Mapping) and (message.get("method") == "shutdown" or (is_response(message) and message.get("id") in ids))
-
-
-def _without_looking(entries: list[Entry]) -> list[Entry]:
-    looking = [each.value["id"] for each in entries if each.sender == HOST and is_request(each.value) and each.value["method"] in _LOOKING]
-    return [
-        each
-        for each in entries
-        if not (
-            (each.sender == HOST and is_request(each.value) and each.value["id"] in looking)
-            or (each.to == HOST and is_response(each.value) and each.value["id"] in looking)
-        )
-    ]
-
-
 class _Named:
     """Gives names to what a bridge chose, as it says it, and writes them wherever it stands afterwards."""
 
@@ -129,6 +83,7 @@ class _Named:
         self._ids: dict[tuple[str, str, Json], str] = {}  # (party, type, id) of a request of the bridge's
         self._values: dict[tuple[str, Json], str] = {}
         self._words: list[tuple[re.Pattern[str], str]] = []
+        self._heard: set[tuple[str, Json]] = set()  # what somebody else chose, and a proxy only passes on
         self._origins = [_origin(party, target) for party, target in apps.items() if target]
 
     def entry(self, entry: Entry) -> Entry:
@@ -146,6 +101,8 @@ class _Named:
             if is_request(message):
                 self._ids[(entry.party, type(message["id"]).__name__, message["id"])] = self._new("id")
             self._choose(message, fresh=message.get("method") == "session/request_permission")
+        else:
+            self._heard |= {(member, each) for member, each, _ in _chosen(message) if (member, each) not in self._values}
         made = self._value(message, "", entry)
         given = self._ids.get((entry.party, type(message.get("id")).__name__, message.get("id")))
         if given is not None and (entry.ours == is_request(message)):
@@ -160,19 +117,10 @@ class _Named:
         self._counts[word] += 1
         return f"[{word} {self._counts[word]}]"
 
-    def _choose(self, value: Json, *, fresh: bool) -> None:
-        if isinstance(value, Mapping):
-            for name, each in value.items():
-                if (word := _CHOSEN.get(name)) is not None and isinstance(each, str) and not each.startswith("["):
-                    self._name(name, each, word, fresh=fresh and word == "option")
-                else:
-                    self._choose(each, fresh=fresh)
-        elif isinstance(value, list):
-            for each in value:
-                self._choose(each, fresh=fresh)
-        elif isinstance(value, str):
-            for found in _NAMED_IN_TEXT.finditer(value):
-                self._name(found[1], found[2], found[1], fresh=False)
+    def _choose(self, message: Json, *, fresh: bool) -> None:
+        for member, each, word in _chosen(message):
+            if (member, each) not in self._heard:
+                self._name(member, each, word, fresh=fresh and word == "option")
 
     def _name(self, member: str, value: str, word: str, *, fresh: bool) -> None:
         if (member, value) in self._values and not fresh:
@@ -215,6 +163,22 @@ class _Named:
         for pattern, name in self._words:
             value = pattern.sub(name, value)
         return value
+
+
+def _chosen(value: Json) -> Iterator[tuple[str, str, str]]:
+    """Each name that somebody gave: the member that it stands under, the name, and what such names are called here."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            if (word := _CHOSEN.get(name)) is not None and isinstance(each, str) and not each.startswith("["):
+                yield name, each, word
+            else:
+                yield from _chosen(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _chosen(each)
+    elif isinstance(value, str):
+        for found in _NAMED_IN_TEXT.finditer(value):
+            yield found[1], found[2], found[1]
 
 
 def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:

@@ -1,4 +1,7 @@
-"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx opencode]: the closing line is 'N passed, N failed'."""
+"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx opencode]: the closing line is 'N passed, N failed'.
+
+With `--record [NAME]...` the fixtures of real hosts are made again instead: all, or those with such a name.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,27 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
-from . import acpx, claude, codex, goose, install, opencode
+from . import acpx, claude, codex, goose, install, opencode, recordings
 from .model import Model
+from .recordings import RECORDINGS, Recorded, RecordedStage
 from .stage import Check, Stage
 
 HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS, "acpx": acpx.CHECKS, "opencode": opencode.CHECKS}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One thing to do on a stage of its own."""
+
+    host: str
+    name: str
+    stage: type[Stage]
+    play: Check
 
 
 def main() -> int:
@@ -22,15 +39,15 @@ def main() -> int:
     hosts: Path = options.hosts.resolve()
     keep: Path = options.keep or Path(tempfile.mkdtemp(prefix="abp-hosts-"))
     passed = failed = 0
-    for host in options.host or HOSTS:
+    for host, runs in groupby(_runs(options), key=lambda run: run.host):
         try:
             program = install.program(host, hosts)
         except install.NotInstalled as problem:
             print(f"failed   {host} cannot be installed: {problem}", flush=True)
             failed += 1
             continue
-        for check in HOSTS[host]:
-            if _passes(check, keep.resolve() / host / check.__name__, program, hosts):
+        for run in runs:
+            if _passes(run, keep.resolve() / host / run.name, program, hosts):
                 passed += 1
             else:
                 failed += 1
@@ -42,12 +59,42 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def _runs(options: argparse.Namespace) -> Iterator[Run]:
+    if options.record is not None:
+        for recorded in RECORDINGS:
+            if not options.record or any(word in recorded.name for word in options.record):
+                yield Run(recorded.host, recorded.name, RecordedStage, _making(recorded))
+        return
+    for host in options.host or HOSTS:
+        for check in HOSTS[host]:
+            yield Run(host, check.__name__, Stage, _checking(check))
+
+
+def _checking(check: Check) -> Check:
+    def play(stage: Stage) -> None:
+        try:
+            check(stage)
+        finally:
+            stage.referee()
+
+    return play
+
+
+def _making(recorded: Recorded) -> Check:
+    def play(stage: Stage) -> None:
+        assert isinstance(stage, RecordedStage)
+        recordings.make(recorded, stage)
+
+    return play
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="The bridge under real hosts, which ask a scripted model.")
     parser.add_argument(
         "--hosts", type=Path, default=install.CACHE, metavar="DIR", help=f"where the hosts are, or are to be installed ({install.CACHE})"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes, transcripts and recorded wires here")
+    parser.add_argument("--record", nargs="*", metavar="NAME", help="make the fixtures of real hosts again, in fixtures/hosts/recorded")
     parser.add_argument("host", nargs="*", type=_host, help=f"which ones: {', '.join(HOSTS)} (all)")
     return parser.parse_args()
 
@@ -58,22 +105,18 @@ def _host(name: str) -> str:
     return name
 
 
-def _passes(check: Check, folder: Path, program: Path, hosts: Path) -> bool:
+def _passes(run: Run, folder: Path, program: Path, hosts: Path) -> bool:
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with Model() as model:
-            stage = Stage(folder, program, model, hosts)
-            try:
-                check(stage)
-            finally:
-                stage.referee()
+            run.play(run.stage(folder, program, model, hosts))
     except Exception:
         traceback.print_exc()
         verdict = "failed"
     else:
         verdict = "passed"
-    print(f"{verdict}   {folder.parent.name}: {check.__name__.replace('_', ' ')} ({time.monotonic() - started:.1f} s)", flush=True)
+    print(f"{verdict}   {run.host}: {run.name.replace('_', ' ')} ({time.monotonic() - started:.1f} s)", flush=True)
     return verdict == "passed"
 
 

@@ -13,7 +13,7 @@ from .stage import BRIDGE_ENV, Chat, Json, Stage
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False, "elicitation": {"form": {}, "url": {}}}
 
 
-def _allow(params: Json) -> Json:
+def allow(params: Json) -> Json:
     """Answer `session/request_permission` with the plain allow."""
     (allowed, *_) = (option["optionId"] for option in params["options"] if option["kind"] == "allow_once")
     return {"outcome": {"outcome": "selected", "optionId": allowed}}
@@ -52,7 +52,7 @@ def editor(stage: Stage, command: Sequence[str | Path], env: dict[str, str], app
         env=env,
         transcript=stage.folder / "acp.jsonl",
         asks="elicitation/create",
-        answers={"session/request_permission": _allow},
+        answers={"session/request_permission": allow},
         stamp={"jsonrpc": "2.0"},
     ) as program:
         yield Editor(stage, program, app, bridge_env)

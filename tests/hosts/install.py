@@ -15,6 +15,7 @@ PACKAGES = {
     "codex": Package("@openai/codex", "0.169.0", "node_modules/.bin/codex"),
     "goose": Package("@aaif/goose-binary-linux-x64", "1.52.0", "node_modules/@aaif/goose-binary-linux-x64/bin/goose"),
     "claude": Package("@agentclientprotocol/claude-agent-acp", "0.100.0", "node_modules/.bin/claude-agent-acp"),
+    "codexacp": Package("@agentclientprotocol/codex-acp", "2.6.0", "node_modules/.bin/codex-acp"),
     "acpx": Package("acpx", "0.19.1", "node_modules/.bin/acpx"),
     "opencode": Package("@opencode-ai/sdk", "1.19.3", "node_modules/@opencode-ai/sdk/dist/v2/client.js"),
 }
