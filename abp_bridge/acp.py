@@ -128,4 +128,12 @@ def _injected(settings: Settings, page: Callable[[], Place], recorder: Recorder 
     def begin(host: Host, tasks: TaskGroup) -> Desk:
         return make_bridge(settings, host, page(), tasks, recorder)
 
-    return Injected(begin, page, park=settings.park_timeout, patience=settings.patience, modern=settings.mcp_modern, ask_model=settings.ask_model)
+    return Injected(
+        begin,
+        page,
+        park=settings.park_timeout,
+        patience=settings.patience,
+        modern=settings.mcp_modern,
+        ask_model=settings.ask_model,
+        overheard=(lambda: untapped) if recorder is None else recorder.tools,
+    )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from abp_bridge.record.pattern import ANY
-from abp_bridge.record.trace import AGENT, BRIDGE, HOST, Entry, is_request, is_response
+from abp_bridge.record.trace import AGENT, BRIDGE, HOST, TOOLS, Entry, is_request, is_response
 
 Json = Any
 
@@ -66,15 +66,19 @@ def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:
 
 
 def _without_looking(entries: list[Entry]) -> list[Entry]:
-    looking = [each.value["id"] for each in entries if each.sender == HOST and is_request(each.value) and each.value["method"] in _LOOKING]
-    return [
-        each
-        for each in entries
-        if not (
-            (each.sender == HOST and is_request(each.value) and each.value["id"] in looking)
-            or (each.to == HOST and is_response(each.value) and each.value["id"] in looking)
-        )
-    ]
+    asked = [each for each in entries if _calls(each.sender) and is_request(each.value)]
+    looking = [(each.party, each.value["id"]) for each in asked if each.value["method"] in _LOOKING]
+
+    def looks(entry: Entry) -> bool:
+        said = (_calls(entry.sender) and is_request(entry.value)) or (_calls(entry.to) and is_response(entry.value))
+        return said and (entry.party, entry.value["id"]) in looking
+
+    return [each for each in entries if not looks(each)]
+
+
+def _calls(party: str) -> bool:
+    """Whether it uses the bridge's tools: as the host, or as an agent to which the bridge gives them."""
+    return party == HOST or party.startswith(TOOLS)
 
 
 def _without_asides(entries: list[Entry]) -> list[Entry]:
@@ -113,7 +117,7 @@ def _with_protocols_meta(entry: Entry) -> Json:
     message = entry.value
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, Mapping) else None
-    if entry.sender != HOST or message.get("method") != "tools/call" or not isinstance(meta, Mapping):
+    if not _calls(entry.sender) or message.get("method") != "tools/call" or not isinstance(meta, Mapping):
         return message
     kept = {name: value for name, value in meta.items() if name in _META or name.startswith(_META_PREFIX)}
     return {**message, "params": {**params, "_meta": kept}}

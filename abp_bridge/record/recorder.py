@@ -28,11 +28,10 @@ from abp_bridge.core.notice import describe
 from abp_bridge.record.answers import Answers, secrets_of
 from abp_bridge.record.redact import Full, Redactor
 from abp_bridge.record.telltale import SECRET
-from abp_bridge.record.trace import BRIDGE, Entry, Head, dump, spell, spell_head
+from abp_bridge.record.trace import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
 from abp_bridge.settings import Settings, spelled
-from abp_bridge.wire.link import ByteSink, ByteSource
 from abp_bridge.wire.stdio import whisper
-from abp_bridge.wire.tap import tapped
+from abp_bridge.wire.tap import Tap, tapped
 
 Json = Any
 
@@ -54,6 +53,7 @@ class Recorder:
         self._redactor = Redactor(env=_hidden(environ), places=_places(settings))
         self._answers = Answers(self._redactor.learn)
         self._apps = dict.fromkeys(settings.apps, "")
+        self._launched = 0
         self._file: int | None = None
         self._began: float | None = None
         self._size = 0
@@ -61,9 +61,14 @@ class Recorder:
 
     # --- what is heard ---
 
-    def tap(self, party: str) -> Callable[[ByteSource, ByteSink], tuple[ByteSource, ByteSink]]:
+    def tap(self, party: str) -> Tap:
         """A tap for the connection with a party: see `wire.tap`."""
         return partial(tapped, read=partial(self._heard, party, BRIDGE), written=partial(self._heard, BRIDGE, party))
+
+    def tools(self) -> Tap:
+        """A tap for the agent's next connection to the server that it is given: each launch of it is a party of its own."""
+        self._launched += 1
+        return self.tap(TOOLS if self._launched == 1 else f"{TOOLS} {self._launched}")
 
     def app(self, target: str) -> str:
         """The party that the app at `target` is: the same each time it starts."""

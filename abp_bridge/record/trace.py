@@ -19,8 +19,9 @@ Json = Any
 FORMAT = 1
 TRACE, FIXTURE = "abp-trace", "abp-fixture"
 BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
+TOOLS = "tools"  # an agent's connection to the MCP server that the bridge gives it; the second launch of it is `tools 2`
 
-_PARTY = r"host|agent|person|app(?: [A-Za-z0-9._-]{1,40})?"
+_PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9._-]{1,40})?"
 _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
 
 

@@ -24,6 +24,7 @@ from abp_bridge.hosts.mcp.server import McpServer, withdraw
 from abp_bridge.wire.jsonrpc import Peer
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source, whisper
+from abp_bridge.wire.tap import Tap, untapped
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -54,14 +55,16 @@ class Injected:
         patience: float | None,
         modern: bool,
         ask_model: bool = False,
+        overheard: Callable[[], Tap] = lambda: untapped,
     ) -> None:
-        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`."""
+        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`; `overheard()` is the tap of one connection."""
         self._begin = begin
         self._page = page
         self._park = park
         self._patience = patience
         self._modern = modern
         self._ask_model = ask_model
+        self._overheard = overheard
         self._sessions: dict[str, EditorSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
@@ -147,7 +150,7 @@ class Injected:
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)
-            server.link = Link(Peer(), source, sink, on_message=server.on_message, withdraw=withdraw)
+            server.link = Link(Peer(), *self._overheard()(source, sink), on_message=server.on_message, withdraw=withdraw)
             try:
                 await server.link.run()
             finally:
