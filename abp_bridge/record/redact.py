@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abp_bridge.record.spelling import encoded, pieces, written
-from abp_bridge.record.telltale import MAX_TEXT, SECRET, given, hide, is_schema, leaves, telling, told
+from abp_bridge.record.telltale import MAX_TEXT, SECRET, given, hide, is_schema, is_told_of, leaves, telling, told
 
 Json = Any
 
@@ -102,7 +102,7 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(str(name)): self._member(str(name), each) for name, each in value.items()}
+            return {self.text(str(name)): blank(each) if is_told_of(value, name) else self._member(str(name), each) for name, each in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._cleaned(each) for each in value]
         return SECRET if self._is_secret(value) else value

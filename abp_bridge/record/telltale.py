@@ -18,7 +18,8 @@ NESTED = 4  # levels of JSON inside of text inside of JSON
 _KEYS = r"(?:api|access|private|secret|signing|encryption|ssh)[ _-]?key"
 _TOKENS = r"(?:access|auth|bearer|refresh|id|session|api|csrf|device|personal[ _-]access)[ _-]?token"
 _PASSWORDS = r"pass(?:word|wd|phrase|code)|pwd|(?:client[ _-]?)?secret"
-_NAMES = rf"(?:{_PASSWORDS}|{_KEYS}|{_TOKENS}|credential|authorization|(?:set-)?cookie)s?"
+_VARIABLE = r"(?-i:(?:[A-Z0-9]+_)+(?:TOKEN|KEY|SECRET|PASS|PWD))"
+_NAMES = rf"(?:{_PASSWORDS}|{_KEYS}|{_TOKENS}|{_VARIABLE}|credential|authorization|(?:set-)?cookie)s?"
 _ALONE = r"token|pin|otp|cvv|cvc|ssn"
 
 _MORE = r"(?:[ _-]?(?:confirmation|confirm|again|repeat(?:ed)?|hash|value|\d{1,3}))?"
@@ -70,6 +71,12 @@ def telling(name: str) -> bool:
     return _NAME.search(name) is not None
 
 
+def is_told_of(holder: Mapping[str, Json], member: str) -> bool:
+    """Whether the name of this `value` stands beside it, and is a telling one: so it is with headers, and with variables of a program."""
+    name = holder.get("name", holder.get("key"))
+    return member == "value" and isinstance(name, str) and telling(name)
+
+
 def is_schema(value: Json) -> bool:
     """Whether this describes a field, and is no value of one."""
     if not isinstance(value, Mapping):
@@ -89,7 +96,7 @@ def told(value: Json, depth: int = NESTED) -> Iterator[str]:
     """Each value that stands under a telling name, in JSON and in JSON inside of its texts, where it is long enough to be nobody's word."""
     if isinstance(value, Mapping):
         for name, each in value.items():
-            if telling(str(name)):
+            if telling(str(name)) or is_told_of(value, name):
                 secret = given(each) if is_schema(each) else each
                 yield from (leaf for leaf in map(str, leaves(secret)) if len(leaf) >= WORD and leaf != SECRET)
             yield from told(each, depth)
