@@ -14,9 +14,10 @@ import pytest
 from conversations import FIXTURES
 from harness import PATIENCE, run
 
-from abp_bridge.record.pattern import fill, match
+from abp_bridge.record.pattern import match
 from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.trace import Entry
+from abp_bridge.record.trace import Entry, read
+from abp_bridge.record.words import escape, fill
 
 Json = Any
 

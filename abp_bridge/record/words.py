@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,9 +22,9 @@ CUT, EITHER = "[cut ", "[either "
 ID, OPTION = "[id", "[option"  # kinds of names
 
 _NAMES = "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
-_WORD = re.compile(
-    rf"(?<!\[)(\[+)(any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?)\]",
-)
+_INSIDE = rf"any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?"
+_WORD = re.compile(rf"(?<!\[)(\[+)({_INSIDE})\]")
+_ONE = re.compile(rf"(\[(?:{_INSIDE})\])")
 
 
 @lru_cache(maxsize=2_000)
@@ -57,6 +57,14 @@ def spell(pieces: Sequence[str]) -> str:
 def escape(text: str) -> str:
     """The text that stands for `text` itself, and for nothing else."""
     return _WORD.sub(lambda found: f"{found[1] * 2}{found[2]}]", text)
+
+
+def reworded(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
+    """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there, and those of its own that are `meant`."""
+    mark = next(each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text)
+    masked = _WORD.sub(lambda found: found[0] if meant(f"[{found[2]}]") else f"{found[1][:-1]}{mark}{found[2]}]", text)
+    pieces = _ONE.split(change(masked))
+    return spell([piece if place % 2 else piece.replace(mark, "[") for place, piece in enumerate(pieces)])
 
 
 def alone(text: str) -> str:
