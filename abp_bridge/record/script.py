@@ -94,7 +94,8 @@ class Script:
             return
         self._explain(said)
         if len(self._held) == MOST_HELD:
-            raise Differs(f"the bridge said {MOST_HELD} things and more before the fixture came to them", 0, [f"the last was {_name(said)}"])
+            line = 0 if self.waiting is None else self.waiting.line
+            raise Differs(f"the bridge said {MOST_HELD} things and more before the fixture came to them", line, [f"the last was {_name(said)}"])
         self._held.append(said)
 
     @property
