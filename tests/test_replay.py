@@ -202,7 +202,7 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
                 "message": {"method": "tools/call", "params": {"name": "abp_connect", "arguments": {"target": "https://a.example"}}},
             }
         ],
-        "line 2: the host has an address connected",
+        "line 2: this has an address connected",
     ),
     "an address in a prompt": (
         {},
@@ -212,7 +212,7 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
                 "raw": ' {"method": "session/prompt", "params": {"prompt": [{"type": "text", "text": "/connect HTTP://a.example"}]}}',
             }
         ],
-        "line 2: the host has an address connected",
+        "line 2: this has an address connected",
     ),
 }
 

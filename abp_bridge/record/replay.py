@@ -251,7 +251,7 @@ class _Stage:
             self._left = True
             self._child.sink.close()
         elif entry.party == HOST:
-            await self._write(_line(entry, self._stays_here(entry, value)))
+            await self._write(_line(entry, value))
         elif (stream := self._players.get(entry.party)) is None:
             raise Differs(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
         else:
@@ -261,12 +261,6 @@ class _Stage:
                     await stream.aclose()
                 else:
                     await stream.send(_line(entry, value))
-
-    def _stays_here(self, entry: Entry, value: Json) -> Json:
-        with suppress(ValueError):
-            if connects_elsewhere(parse(value) if entry.kind == "raw" else value):
-                raise Differs("the host has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
-        return value
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -383,6 +377,13 @@ class _Stage:
 
 
 def _line(entry: Entry, value: Json) -> bytes:
+    """What is said for an entry. Raises Differs for what would reach out of the replay."""
     if entry.kind == "lines":
-        return b"".join(json.dumps(each).encode() + b"\n" for each in value)
-    return value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
+        data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
+    else:
+        data = value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
+    for line in data.split(b"\n"):
+        with suppress(ValueError):
+            if connects_elsewhere(parse(line)):
+                raise Differs("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
+    return data

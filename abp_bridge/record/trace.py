@@ -112,7 +112,7 @@ def read(text: str) -> list[Recording]:
             raise TraceError(f"this is not JSON: {str(problem)[:120]}. Each line must be one JSON object", number) from None
         if not isinstance(value, Mapping):
             raise TraceError("this must be a JSON object", number)
-        if deeper(value, DEEPEST):
+        if deeper(value, DEEPEST + 1):  # the line around it is one too
             raise TraceError(f"this is nested more than {DEEPEST} levels deep", number)
         if TRACE in value or FIXTURE in value:
             found.append((_head(value, number), []))

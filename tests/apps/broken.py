@@ -1,11 +1,11 @@
 """The bridge with a fault: what it says passes through here. `broken.py FAULT ARGUMENT...`. For tests of the replay.
 
 Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
-hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line without an
-end), more (something more at the terminal, at the end).
+hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
+does not end), more (something more at the terminal, at the end).
 
-Faults towards the app, through a stand-in between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with the
-goodbye), mumble (something that is no JSON does), same-id (all requests have one id).
+Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
+the goodbye), mumble (something that is no JSON does), same-id (all requests have one id).
 """
 
 from __future__ import annotations
