@@ -71,8 +71,7 @@ def _unwrapped() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        found = group
-        differs, others = found.split(Differs)
+        differs, others = group.split(Differs)
         refused, unknown = (None, None) if others is None else others.split(OSError)
         if unknown is not None:
             raise
