@@ -7,21 +7,29 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import FIXTURES
+from conversations import FIXTURES, Asked, Bridge, Case, _legacy, _person
 from harness import PATIENCE, run
+from hypothesis import given
+from hypothesis import strategies as st
 
-from abp_bridge.record.pattern import fill, match
+from abp_bridge import settings
+from abp_bridge.record import fence, goodbye
+from abp_bridge.record.pattern import match
+from abp_bridge.record.reduce import reduce
 from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.trace import Entry
+from abp_bridge.record.trace import Entry, Recording, TraceError, read, spell_head
+from abp_bridge.record.words import escape, fill, parts
 
 Json = Any
 
 BROKEN = Path(__file__).parent / "apps" / "broken.py"
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
+TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
 PROGRESS = FIXTURES / "mcp" / "2025-11-25" / "progress.jsonl"
 
 
@@ -39,6 +47,12 @@ FAULTS = {
     "mute": (SELECT, "nothing came within 2 s: the request elicitation/create to the host was expected"),
     "hoarse": (SELECT, "a line to the host that is no JSON"),
     "early": (PROGRESS, "the response to the host's request 2 came before the notification notifications/progress"),
+    "double": (SELECT, "no goodbye when its host had left: a response to the app, to a question that is not open: 'q1'"),
+    "odd": (SELECT, "no goodbye when its host had left: explode to the app"),
+    "mumble": (SELECT, "no goodbye when its host had left: a line to the app that is no JSON"),
+    "same-id": (SELECT, 'id: one of its own expected, "1" given, which is [id 1] already'),
+    "more": (TERMINAL, "the terminal shows something that the fixture does not show"),
+    "flood": (SELECT, "the bridge said 1000 things and more before the fixture came to them"),
 }
 
 
@@ -50,6 +64,11 @@ def test_a_broken_bridge_fails_with_words_that_name_the_fault(fault: str) -> Non
     assert words in played.stdout
     assert re.search(r"line \d+: ", played.stdout)
     assert played.stdout.splitlines()[-1] == "0 passed, 1 failed"
+
+
+def test_a_bridge_that_speaks_without_end_fails() -> None:
+    played = run("replay", str(SELECT), "--bridge", broken("endless"))
+    assert (played.returncode, "the bridge says too much: more than 32 MiB in one fixture" in played.stdout) == (1, True), played.stdout
 
 
 def test_a_difference_can_be_read_by_a_program() -> None:
@@ -109,6 +128,167 @@ def test_a_file_that_is_no_fixture_is_a_failure_that_says_why(case: str, tmp_pat
     played = run("replay", str(path))
     assert (played.returncode, played.stdout.splitlines()[-1]) == (1, "0 passed, 1 failed"), played.stderr
     assert words in played.stdout
+
+
+HOST: Json = {"way": "host->bridge", "message": {"jsonrpc": "2.0", "id": 1, "method": "ping"}}
+PONG: Json = {"way": "bridge->host", "message": {"jsonrpc": "2.0", "id": 1, "result": {}}}
+NAMED: Json = {"way": "bridge->host", "message": {"jsonrpc": "2.0", "id": "[id 1]", "result": {}}}
+WITH_TTY = ["serve", "--tty", "{tty}"]
+
+
+def nested(levels: int) -> Json:
+    value: Json = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+# what is odd -> (the head, the lines, what is said)
+ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
+    "a number for a link": (
+        {},
+        [HOST, NAMED, {"way": "person->bridge", "open": "[id 1]", "fill": []}],
+        "line 4: with what the bridge chose in it, its fill cannot be read",
+    ),
+    "a number for what is typed": ({"run": WITH_TTY}, [HOST, NAMED, {"way": "person->bridge", "keys": "[id 1]"}], "its keys cannot be read"),
+    "a number for a line": ({}, [HOST, NAMED, {"way": "host->bridge", "raw": "[id 1]"}], "its raw cannot be read"),
+    "a number for a member": ({}, [HOST, NAMED, {"way": "host->bridge", "message": {"[id 1]": 1}}, PONG], "something that the fixture does not show"),
+    "a word for anything is said": ({}, [{"way": "host->bridge", "message": {"id": "[any]"}}], "line 2: [any] stands for more than one thing"),
+    "a deep message": ({}, [{"way": "host->bridge", "message": nested(600)}], "line 2: this is nested more than 200 levels deep"),
+    "half of a character, said": ({}, [{"way": "host->bridge", "raw": "\ud800"}], "its raw cannot be read"),
+    "half of a character, typed": ({"run": WITH_TTY}, [{"way": "person->bridge", "keys": "\ud800"}], "its keys cannot be read"),
+    "half of a character, heard": ({}, [HOST, {"way": "bridge->host", "message": {"id": 1, "result": "\ud800"}}], "is not as it should be"),
+    "half of a character, opened": ({}, [{"way": "person->bridge", "open": "http://localhost/\ud800", "fill": []}, PONG], "could not be filled in"),
+    "half of a character in a file": ({"files": {"x": "\ud800"}}, [], "files in the head: no command and no file"),
+    "half of a character in run": ({"run": ["serve", "\udfff"]}, [], "run in the head: no command and no file"),
+    "half of a character in env": ({"env": {"LANG": "\udfff"}}, [], "env in the head: no command and no file"),
+    "controls in what it shows": ({"shows": "\x1b[2J", "run": ["ask"]}, [], "\\x1b[2J"),
+    "a NUL in run": ({"run": ["serve", "\0"]}, [], "run in the head: no command and no file can have a NUL"),
+    "a NUL in env": ({"env": {"TERM": "a\0b"}}, [], "env in the head: no command and no file can have a NUL"),
+    "a variable with =": ({"env": {"TERM=x": "y"}}, [], "env in the head: 'TERM=x' is no setting that a fixture may make"),
+    "an open brace": ({"run": ["serve", "{"]}, [], "run in the head: '{' is no option"),
+    "empty braces": ({"run": ["serve", "--app", "stdio:{}"]}, [], "run in the head: --app 'stdio:{}' is refused"),
+    "turned braces": ({"run": ["serve", "}{"]}, [], "run in the head: '}{' is no option"),
+    "a party that is a folder": ({"run": ["serve", "--app", "stdio:{app ..}"]}, [], "is refused"),
+    "two parties of one name": ({"run": ["serve", "--app", "stdio:{app}", "--app", "stdio:{app app}"]}, [], "two of its parties would have one name"),
+    "a file named as the stand-ins' socket": ({"files": {"s": "x", "app": "x"}}, [HOST, PONG, PONG], "nothing came"),
+    "no patience": ({"patience": 0}, [], "patience in the head cannot be read"),
+    "next to no patience": ({"patience": 1e-9, "run": ["serve"]}, [], "there is nothing to hold this one to"),
+    "endless patience": ({"patience": 10**400}, [], "patience in the head cannot be read"),
+    "a huge id": ({"patience": 2}, [{"way": "host->bridge", "message": {"jsonrpc": "2.0", "id": 10**400, "method": "ping"}}, PONG], "line 3: "),
+    "a number that is too huge": ({}, ["9" * 5_000], "line 2: this is not JSON"),
+    "a list as id": (
+        {},
+        [{"way": "host->bridge", "message": {"jsonrpc": "2.0", "id": [1], "method": {}}}, NAMED],
+        "something that the fixture does not show",
+    ),
+    "a person who is sent a number": ({}, [HOST, PONG, {"way": "bridge->person", "message": 5}], "the questions API's response was expected"),
+    "too many words": (
+        {},
+        [HOST, {"way": "bridge->host", "message": "[any]." * 101}],
+        "line 3: there are more than 100 words in brackets in one text",
+    ),
+    "nobody who reads": (
+        {"run": WITH_TTY, "patience": 1},
+        [{"way": "person->bridge", "keys": "x\n" * 50_000}, PONG],
+        "what is typed does not reach the bridge",
+    ),
+    "a line that no terminal takes": ({"run": WITH_TTY}, [{"way": "person->bridge", "keys": "x" * 5_000 + "\n"}, PONG], "takes lines of 4095 bytes"),
+    "an address that is connected": (
+        {"run": ["serve"]},
+        [
+            {
+                "way": "host->bridge",
+                "message": {"method": "tools/call", "params": {"name": "abp_connect", "arguments": {"target": "https://a.example"}}},
+            }
+        ],
+        "line 2: this has an address connected",
+    ),
+    "an address in a prompt": (
+        {},
+        [
+            {
+                "way": "host->bridge",
+                "raw": ' {"method": "session/prompt", "params": {"prompt": [{"type": "text", "text": "/connect HTTP://a.example"}]}}',
+            }
+        ],
+        "line 2: this has an address connected",
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_fixture_is_a_failure_that_says_why(odd: str, tmp_path: Path) -> None:
+    head, entries, words = ODD[odd]
+    path = tmp_path / "odd.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1, **head}, *entries)).replace(f'"{"9" * 5_000}"', "9" * 5_000))
+    played = run("replay", str(path), "--patience", "3")
+    assert (played.returncode, played.stderr, played.stdout.splitlines()[-1]) == (1, "", "0 passed, 1 failed")
+    assert words in played.stdout
+    assert "\x1b" not in played.stdout
+
+
+def test_a_place_that_is_too_long_for_a_socket_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (long := tmp_path / ("x" * 120)).mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    played = run("replay", str(SELECT))
+    assert (played.returncode, played.stderr) == (1, "")
+    assert "the stand-ins' socket cannot be made at" in played.stdout
+
+
+# what a fixture must not have a bridge do -> its head, what is said
+REFUSED: dict[str, tuple[Json, str]] = {
+    "a command as app": ({"run": ["serve", "--app", "stdio:rm -rf x"]}, "--app 'stdio:rm -rf x' is refused: an app must be a stand-in"),
+    "a command as app, in one word": ({"run": ["serve", "--app=stdio:sh"]}, "--app 'stdio:sh' is refused"),
+    "a command after the stand-in": ({"run": ["serve", "--app", "stdio:{app};sh"]}, "is refused"),
+    "a page as app": ({"run": ["serve", "--app", "https://app.example"]}, "is refused"),
+    "a short option": ({"run": ["serve", "--rec", "/tmp/x"]}, "'--rec' is no option that a fixture may use"),
+    "a command as agent": ({"run": ["acp", "--", "sh", "-c", "x"]}, "an agent must be a stand-in"),
+    "an agent without a command": ({"run": ["acp", "--"]}, "an agent must be a stand-in"),
+    "an agent of serve's": ({"run": ["serve", "--", "{agent}"]}, "an agent must be a stand-in"),
+    "another command": ({"run": ["install", "zed"]}, "must begin with serve or acp"),
+    "a file elsewhere": ({"run": ["serve", "--record", "/tmp/x"]}, "--record '/tmp/x' is refused: it must lie in {folder}"),
+    "a file above": ({"run": ["serve", "--answers", "{folder}/../x"]}, "it must lie in {folder}"),
+    "a root elsewhere": ({"run": ["serve", "--root", "/"]}, "it must lie in {folder}"),
+    "another terminal": ({"run": ["serve", "--tty", "/dev/tty1"]}, "it must be {tty}"),
+    "another port": ({"run": ["serve", "--questions-api", "80"]}, "it must be {port}"),
+    "a browser": ({"run": ["serve", "--page", "open"]}, "a replay opens no browser"),
+    "a private host": ({"run": ["serve", "--allow", "10.0.0.1"]}, "'--allow' is no option that a fixture may use"),
+    "apps in env": ({"env": {"ABP_APPS": "stdio:rm -rf"}}, "'ABP_APPS' is no setting that a fixture may make"),
+    "a program in env": ({"env": {"ABP_CHROME": "/bin/sh"}}, "'ABP_CHROME' is no setting that a fixture may make"),
+    "a file in env": ({"env": {"ABP_RECORD": "/tmp/x"}}, "ABP_RECORD='/tmp/x' is refused: it must lie in {folder}"),
+    "folders in env": ({"env": {"ABP_ROOTS": "{folder}:/etc"}}, "each must lie in {folder}"),
+    "a library": ({"env": {"LD_PRELOAD": "x.so"}}, "'LD_PRELOAD' is no setting"),
+    "a path": ({"env": {"PATH": "{folder}"}}, "'PATH' is no setting"),
+    "a terminal's file": ({"env": {"TERM": "../../x"}}, "TERM='../../x' is refused"),
+    "a zone's file": ({"env": {"TZ": ":/etc/x"}}, "TZ=':/etc/x' is refused"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> None:
+    head, words = REFUSED[case]
+    path = tmp_path / "odd.jsonl"
+    path.write_text(json.dumps({"abp-fixture": 1, **head}) + "\n")
+    played = run("replay", str(path), "--bridge", "false")
+    assert (played.returncode, played.stderr) == (1, "")
+    assert words in played.stdout
+
+
+def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
+    assert {variable for variable, _ in settings._VARIABLES.values()} <= {*fence.SETTINGS, *fence.REFUSED}
+
+
+@pytest.mark.parametrize(
+    ("run", "env"),
+    [
+        (["serve", "--app", "demo", "--app=stdio:{app 2}", "--page", "--page", "link", "--page=off"], {"TZ": "Europe/Berlin", "LC_ALL": "C.UTF-8"}),
+        (["acp", "--record", "{folder}/x", "--", "{agent}", "--anything", "-c", "{ }"], {"ABP_ROOTS": "{folder}/a:{folder}/b"}),
+    ],
+)
+def test_what_does_no_harm_is_not_refused(run: Sequence[str], env: Json) -> None:
+    (fixture,) = read(json.dumps({"abp-fixture": 1, "run": run, "env": env}) + "\n")
+    assert fence.refusal(fixture) is None
 
 
 @pytest.mark.parametrize(
@@ -176,7 +356,6 @@ def test_a_person_who_does_what_cannot_be_done_is_a_failure_that_says_why(odd: s
     assert (played.returncode, words in played.stdout) == (1, True), played.stdout
 
 
-TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
 OFFERED = FIXTURES / "questions-api" / "chosen.jsonl"
 READ = FIXTURES / "page" / "hints.jsonl"
 
@@ -240,6 +419,210 @@ def test_a_name_means_the_same_wherever_it_stands() -> None:
     wrong = match({"id": "[id 1]", "text": "waits for [id 1]"}, {"id": "a-7", "text": "waits for a-8"}, {})
     assert [each.path for each in wrong.differences] == ["text"]
     assert fill({"to": "[id 1]", "words": "[id 1]!"}, {"[id 1]": 7}) == {"to": 7, "words": "7!"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("[id 1]", False), ("[id 1]", 1.5), ("[id 1]", None), ("[id 1]", {}), ("[link 1]", ""), ("[call 1]", 7)])
+def test_a_name_is_a_text_and_an_id_may_be_a_whole_number(name: str, value: Json) -> None:
+    found = match({"a": name}, {"a": value}, {})
+    assert [each.path for each in found.differences] == ["a"]
+    assert match({"a": "[id 1]"}, {"a": 7}, {})
+
+
+def heard_in_turn(*said: tuple[str, Json, Json]) -> None:
+    """(way, what the fixture has, what the bridge says)."""
+    script = Script([entry(way, has) for way, has, _ in said])
+    for way, _, says in said:
+        script.next()
+        script.heard(way.rpartition(">")[2], "message", says)
+    assert script.left_over() is None
+
+
+@pytest.mark.parametrize("name", ["id", "link", "call", "question", "state", "elicitation", "session", "tool"])
+def test_what_a_bridge_chooses_differs_in_a_whole_conversation(name: str) -> None:
+    with pytest.raises(Differs) as found:
+        heard_in_turn(
+            ("bridge->host", {"method": "a", "x": f"[{name} 1]"}, {"method": "a", "x": "same"}),
+            ("bridge->host", {"method": "b", "x": f"see [{name} 2]!"}, {"method": "b", "x": "see same!"}),
+        )
+    assert found.value.details == (f'x: one of its own expected, "same" given, which is [{name} 1] already',)
+
+
+def test_ids_differ_for_each_party_and_options_in_each_message() -> None:
+    heard_in_turn(
+        ("bridge->host", ask("[id 1]"), ask(1)),
+        ("bridge->app", ask("[id 2]"), ask(1)),
+        ("bridge->host", {"method": "a", "x": "[option 1]"}, {"method": "a", "x": "yes"}),
+        ("bridge->host", {"method": "b", "x": "[option 2]"}, {"method": "b", "x": "yes"}),
+    )
+
+
+def test_an_app_that_starts_again_is_spoken_to_from_the_beginning() -> None:
+    script = Script([entry("bridge->app", ask("[id 1]")), Entry("closed", True, "app", "bridge"), entry("bridge->app", ask("[id 2]"))])
+    script.next()
+    script.heard("app", "message", ask(1))
+    script.next()
+    script.heard("app", "message", ask(1))
+    assert script.left_over() is None
+
+
+WORDS = ["[", "]", "[any]", "[tmp]", "[id 1]", "[number]", "[cut 5 characters]", "[either a|b]", "any]", "x", "1", " ", '"', "\\", "\n"]
+TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map("".join))
+
+
+@given(TEXTS, TEXTS)
+def test_what_is_escaped_stands_for_itself_and_nothing_else(text: str, other: str) -> None:
+    assert fill(escape(text), {}) == text
+    assert match(escape(text), text, {})
+    assert bool(match(escape(text), other, {})) is (text == other)
+    assert match({escape(text): escape(text)}, {text: text}, {})
+
+
+def test_brackets_of_the_texts_own_are_written_twice_before_a_word() -> None:
+    assert parts("[[any] and [[[any]] and [[x]") == ("[any] and [", "[any]", "] and [[x]")
+    assert match("[[[id 1]]", "[abc]", {}).learned == {"[id 1]": "abc"}
+    assert not match("[[any]", "anything", {})
+    assert match({"...": "[[any]"}, {"...": "[any]"}, {})
+    assert not match({"...": "[[any]"}, {}, {}), "it is a member like any other"
+
+
+PIECES = ["[any]", "[number]", "[either a|ab]", "a", "b", "1", "1.", "-", " "]
+MEANT = {"[any]": ".*", "[number]": r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", "[either a|ab]": "(?:a|ab)"}
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.text("ab1.-e ", max_size=10))
+def test_a_text_is_read_as_an_expression_would_read_it(pieces: Sequence[str], text: str) -> None:
+    expression = "".join(MEANT.get(piece, re.escape(piece)) for piece in pieces)
+    assert bool(match("".join(pieces), text, {})) is (re.fullmatch(expression, text, re.DOTALL) is not None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        ("x" + "[any]a" * 8 + "b", "x" + "a" * 50_000),
+        ("[number]" * 8 + "x", "1" * 50_000),
+        ("".join(f"[id {number}]" for number in range(8)) + "x", "a" * 50_000),
+        ("[either a|aa]" * 60 + "b", "a" * 90),
+        ("".join(f"[any] [id {number}]" for number in range(30)) + "x", "ab " * 20_000),
+        ("[" * 50_000 + "any]", "x"),
+    ],
+    ids=["anything", "numbers", "names", "either", "names anywhere", "brackets"],
+)
+def test_no_text_hangs_a_replay(expected: str, got: str) -> None:
+    assert not match(expected, got, {})
+
+
+# what a bridge says to an app that has asked q1 and q2 (an envelope), when its host has left -> what is wrong with it
+GOODBYES: dict[str, tuple[str, Json, str]] = {
+    "shutdown": ("message", {"jsonrpc": "2.0", "id": 9, "method": "shutdown"}, ""),
+    "shutdown, told": ("message", {"jsonrpc": "2.0", "method": "shutdown"}, ""),
+    "shutdown in an envelope": ("message", {"type": "shutdown", "payload": {}}, ""),
+    "a call is cancelled": ("message", {"jsonrpc": "2.0", "id": 9, "method": "capabilities/cancel"}, ""),
+    "a question is taken back": ("message", {"jsonrpc": "2.0", "method": "notifications/cancelled"}, ""),
+    "a question is refused": ("message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": False}}, ""),
+    "a question fails": ("message", {"jsonrpc": "2.0", "id": "q1", "error": {}}, ""),
+    "an envelope's question is refused": ("message", {"type": "elicitation/response", "id": "q2", "payload": {"success": False}}, ""),
+    "an answer from nobody": ("message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, "an answer to the app, when there was nobody"),
+    "an answer to nothing": ("message", {"jsonrpc": "2.0", "id": "q3", "result": {"success": False}}, "to a question that is not open: 'q3'"),
+    "another method": ("message", {"jsonrpc": "2.0", "id": 9, "method": "capabilities/call"}, "capabilities/call to the app"),
+    "no JSON": ("raw", "Goodbye!", "a line to the app that is no JSON"),
+    "no message": ("message", [1], "something to the app"),
+}
+
+
+@pytest.mark.parametrize("case", GOODBYES)
+def test_a_goodbye_is_one_of_a_few(case: str) -> None:
+    kind, said, words = GOODBYES[case]
+    open = goodbye.OpenQuestions()
+    open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
+    open.asked("app", {"type": "elicitation/request", "id": "q2", "payload": {"method": "elicitation/input"}})
+    found = goodbye.fault("app", kind, said, open)
+    assert (words in found) if words else (found == "")
+    if goodbye.is_answer(said):
+        assert goodbye.fault("app", kind, said, open), "and not twice"
+
+
+def test_a_preference_may_have_its_default_at_the_end() -> None:
+    open = goodbye.OpenQuestions()
+    open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
+    assert goodbye.fault("app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open) == ""
+
+
+def test_what_looks_like_a_word_in_brackets_is_itself_in_a_fixture_of_a_trace(tmp_path: Path) -> None:
+    """An app that says "[any]" or "[id 1]" makes no hole in what a bridge is held to, and nothing that cannot be said."""
+    odd = "[any] [id 1] [[number]] [either a|b] [tmp]/x [cut 5 characters] [call 7]"
+    asked = Asked({"method": "elicitation/input", "params": {"prompt": odd}}, {"value": f"{odd}!"})
+    capabilities: Json = {"elicitation": {"form": {}}}
+    conversation = Case("x", "x", {}, "mcp", "2025-11-25", capabilities, [{"ask": asked.request, "aloud": True}], _person(asked))
+    bridge = Bridge(conversation, str(tmp_path), str(tmp_path / "trace"))
+    try:
+        _legacy(bridge, conversation)
+        bridge.end()
+    finally:
+        bridge.close()
+    saved = tmp_path / "fixture.jsonl"
+    assert run("replay", "--save", str(tmp_path / "trace"), str(saved)).returncode == 0
+    assert "[[any] [[id 1] [[[[number]] [[either a|b] [tmp]/x [cut 5 characters] [[call 7]" in saved.read_text()
+    assert run("replay", str(saved)).stdout.endswith("1 passed, 0 failed\n")
+    other = "".join(line.replace("[[any]", "gone") if '"way": "app->' in line else f"{line}" for line in saved.read_text().splitlines(keepends=True))
+    (tmp_path / "other.jsonl").write_text(other)
+    assert run("replay", str(tmp_path / "other.jsonl")).returncode == 1, "[any] is not anything"
+
+
+TRACE = '{"abp-trace": 1, "apps": {"app": "demo"}}\n'
+
+
+@given(TEXTS)
+def test_what_a_trace_says_is_what_its_fixture_says(text: str) -> None:
+    """But for the words that a recording puts there itself."""
+    (trace,) = read(TRACE + json.dumps({"way": "app->bridge", "message": {"method": "x", "params": text}}) + "\n")
+    (said,) = reduce(trace).entries
+    assert fill(said.value, {"[tmp]": "[tmp]"}) == {"method": "x", "params": text}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "method", "params", "result", "type", "requestId"]), inner),
+    max_leaves=6,
+)
+WAYS = ["host->bridge", "bridge->host", "app->bridge", "bridge->app", "agent->bridge", "bridge->person", "person->bridge"]
+LINES = st.fixed_dictionaries(
+    {},
+    optional={
+        "way": st.sampled_from(WAYS),
+        "event": st.sampled_from(["InputRequestEvent", "InputResolvedEvent", "x"]),
+        "question": JSON,
+        "answeredBy": JSON,
+        **dict.fromkeys(("message", "raw", "closed", "screen", "keys", "http", "body", "fill", "open", "press", "reads", "ms"), JSON),
+    },
+)
+
+
+@given(
+    st.sampled_from(["abp-fixture", "abp-trace"]),
+    st.dictionaries(st.sampled_from(["run", "env", "files", "patience", "proves"]), JSON),
+    st.lists(LINES),
+)
+def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequence[Json]) -> None:
+    """Whatever stands in it: the bridge says what each line has."""
+    try:
+        (found,) = read("".join(json.dumps(line) + "\n" for line in ({kind: 1, **head}, *entries)))
+    except TraceError:
+        return
+    fixture = reduce(found)
+    if fence.refusal(fixture) is None:
+        assert spell_head(fixture.head)
+        follow(fixture)
+
+
+def follow(fixture: Recording) -> None:
+    script = Script(fixture.entries)
+    with suppress(Differs):
+        script.next()
+        for each in fixture.entries:
+            if each.ours:
+                script.heard(each.party, each.kind, each.value)
+                script.next()
+        raise script.overdue("nothing came")
 
 
 def test_two_options_with_one_id_are_a_fault() -> None:

@@ -191,9 +191,9 @@ def _say(played: Played, as_json: bool) -> None:
             said |= {"expected": problem.expected, "got": problem.got}
         _print(dump(said))
     elif problem is None:
-        _print(f"ok    {played.path}\n")
+        _print(f"ok    {_visible(played.path)}\n")
     else:
-        _print("".join(f"{line}\n" for line in _complaint(played, problem)))
+        _print("".join(f"{_visible(line)}\n" for line in _complaint(played, problem)))
 
 
 def _complaint(played: Played, problem: Differs) -> Iterable[str]:
@@ -205,11 +205,19 @@ def _complaint(played: Played, problem: Differs) -> Iterable[str]:
         yield f"        {detail}"
 
 
+def _visible(line: str) -> str:
+    """What a fixture or a bridge says must not move the cursor, nor be more than a line."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in line)
+
+
 def _complain(command: str, words: str) -> int:
     sys.stderr.write(f"abp-bridge {command}: {words}\n")
     return 2
 
 
 def _print(words: str) -> None:
-    sys.stdout.write(words)
+    try:
+        sys.stdout.write(words)
+    except UnicodeEncodeError:  # not every terminal has every letter
+        sys.stdout.write(words.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
     sys.stdout.flush()

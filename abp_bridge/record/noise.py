@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from abp_bridge.record.pattern import ANY
 from abp_bridge.record.trace import AGENT, BRIDGE, HOST, TOOLS, Entry, is_request, is_response
+from abp_bridge.record.words import ANY
 
 Json = Any
 
 # What a host only looks at: it can be left out of a conversation without changing it.
-_LOOKING = {"tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping"}
+_LOOKING = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping")
 
 # What MCP itself puts into `_meta`. The rest of it are a host's own notes: its sessions, its turns, its folders.
 _META = ("progressToken", "traceparent", "tracestate", "baggage")
@@ -100,6 +100,16 @@ def _is_aside(message: Json) -> bool:
     return str(message.get("method")).startswith("_") or (isinstance(update, Mapping) and update.get("sessionUpdate") in _ASIDES)
 
 
+def started_as_it_likes(entry: Entry) -> Entry:
+    """A line of a fixture: how the server that the bridge gives to an agent is started is the bridge's own affair."""
+    if not entry.ours or not _servers(entry.value):
+        return entry
+    servers = [
+        {name: each if name == "name" else ANY for name, each in server.items()} for server in _servers(entry.value) if isinstance(server, dict)
+    ]
+    return replace(entry, value={**entry.value, "params": {**entry.value["params"], "mcpServers": servers}})
+
+
 # --- messages that are longer than what matters in them -------------------------------------------------------------------------------------
 
 
@@ -132,10 +142,6 @@ def _server_name(server: Json) -> str:
     return str(server.get("name")) if isinstance(server, Mapping) else ""
 
 
-def _unstarted(server: Json) -> Json:
-    return {name: each if name == "name" else ANY for name, each in server.items()} if isinstance(server, Mapping) else server
-
-
 def _servers(message: Json) -> Sequence[Json]:
     params = message.get("params") if isinstance(message, Mapping) else None
     servers = params.get("mcpServers") if isinstance(params, Mapping) else None
@@ -143,13 +149,13 @@ def _servers(message: Json) -> Sequence[Json]:
 
 
 def _without_other_servers(names: set[str]) -> Callable[[Entry], Json]:
-    """Without the host's other servers, which are programs of its machine. The bridge's own stays, and how it is started is its own affair."""
+    """Without the host's other servers, which are programs of its machine. The bridge's own stays."""
 
     def change(entry: Entry) -> Json:
         message = entry.value
         if not _servers(message):
             return message
-        kept = [_unstarted(each) if entry.ours else each for each in _servers(message) if _server_name(each) not in names]
+        kept = [each for each in _servers(message) if _server_name(each) not in names]
         return {**message, "params": {**message["params"], "mcpServers": kept}}
 
     return change

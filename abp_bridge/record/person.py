@@ -14,7 +14,7 @@ import re
 import socket
 import struct
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -27,11 +27,14 @@ Json = Any
 
 COLUMNS, ROWS = 200, 50  # wide enough that no name of a folder breaks a line
 LARGEST = 2**20
+LONGEST = 4_095  # bytes of a line that the system keeps until Enter is pressed; it drops what is more, and does not say so
+PIECE = 1_024
 REQUEST = 5.0  # seconds
 AGAIN = 0.02  # seconds between two tries to reach what is not served yet
 PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
+_HALF = re.compile(r"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 _QUIET = ("server.heartbeat",)
 
 
@@ -50,27 +53,45 @@ class Terminal:
         os.close(self._theirs)
 
     def type(self, keys: str) -> None:
-        os.write(self.fd, keys.encode())
+        """Raises OSError for what is not taken at once."""
+        if os.write(self.fd, data := keys.encode()) < len(data):
+            raise BlockingIOError("nobody reads at the terminal")
 
-    async def watch(self, changed: Callable[[], None]) -> None:
-        """Read what is shown, for as long as it is there."""
+    async def enter(self, keys: str, limit: float) -> None:
+        """Type all of it, as fast as it is taken. Raises OSError or ValueError when it is not taken."""
+        left = memoryview(keys.encode())
+        cooked = termios.tcgetattr(self._theirs)[3] & termios.ICANON
+        if cooked and any(len(line) > LONGEST for line in bytes(left).split(b"\n")):
+            raise ValueError(f"a terminal takes lines of {LONGEST} bytes at most")
+        try:
+            with anyio.fail_after(limit):
+                while left:
+                    await anyio.wait_writable(self.fd)
+                    with suppress(BlockingIOError):
+                        left = left[os.write(self.fd, left[:PIECE]) :]
+        except TimeoutError:
+            raise OSError(f"{len(left)} bytes are left after {limit:g} s: nobody reads at the terminal") from None
+
+    async def watch(self) -> AsyncIterator[int]:
+        """Read what is shown, for as long as it is there; how many bytes have come each time."""
         while True:
             await anyio.wait_readable(self.fd)
-            if self.read():
-                changed()
+            if size := self.read():
+                yield size
 
-    def read(self) -> bool:
-        """Take in what is shown now; whether there was anything."""
+    def read(self) -> int:
+        """Take in what is shown now; how many bytes that was."""
         try:
             data = os.read(self.fd, 65_536)
         except BlockingIOError:
-            return False
+            return 0
         self._shown = (self._shown + data.decode(errors="replace"))[-LARGEST:]
-        return bool(data)
+        return len(data)
 
     def taken(self) -> None:
-        """What is there has been looked at."""
-        self._shown = ""
+        """What is there has been looked at; a control that has come by half stays."""
+        half = _HALF.search(self._shown)
+        self._shown = half[0] if half else ""
 
     @property
     def asks(self) -> bool:
@@ -95,8 +116,8 @@ class Program:
         self.port = free_port()
         self._headers = {"Authorization": f"Bearer {env.get(PASSWORD, '')}", "Content-Type": "application/json"}
 
-    async def send(self, said: Mapping[str, Json], limit: float, heard: Callable[[Json], None]) -> None:
-        """One request, and what comes back; of a stream, each event as it comes. Raises OSError, ValueError or HTTPException."""
+    async def send(self, said: Mapping[str, Json], limit: float, heard: Callable[[Json, int], None]) -> None:
+        """One request, and what comes back; of a stream, each event as it comes, with its size. Raises OSError, ValueError or HTTPException."""
         method, _, path = said["http"].partition(" ")
         body = json.dumps(said["body"]).encode() if "body" in said else None
         connection = await self._connected(limit)
@@ -107,7 +128,7 @@ class Program:
                 await self._follow(connection, response, heard)
                 return
             data = await anyio.to_thread.run_sync(response.read, LARGEST, abandon_on_cancel=True)
-            heard({"status": response.status, "body": parse(data)})
+            heard({"status": response.status, "body": parse(data)}, len(data))
         finally:
             connection.close()
 
@@ -115,10 +136,11 @@ class Program:
         connection.request(method, path, body, self._headers)
         return connection.getresponse()
 
-    async def _follow(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, heard: Callable[[Json], None]) -> None:
+    async def _follow(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, heard: Callable[[Json, int], None]) -> None:
         while line := await anyio.to_thread.run_sync(response.readline, LARGEST, abandon_on_cancel=True):
-            if line.startswith(b"data: ") and (event := parse(line[6:])).get("type") not in _QUIET:
-                heard(event)
+            event = parse(line[6:]) if line.startswith(b"data: ") else None
+            if event is not None and not (isinstance(event, Mapping) and event.get("type") in _QUIET):
+                heard(event, len(line))
 
     async def _connected(self, limit: float) -> http.client.HTTPConnection:
         """It is served with the first app, and that may be soon."""

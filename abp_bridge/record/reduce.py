@@ -1,17 +1,21 @@
-"""A trace made into a fixture: without what says nothing of the conversation, and with names for what a bridge chooses. Pure."""
+"""A trace made into a fixture: without what says nothing of the conversation, and with names for what a bridge chooses. Pure.
+
+A trace is literal, but for the words that the recording put there itself. Everything else in it that looks like a word in brackets is escaped.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Surface
-from abp_bridge.record.noise import without_noise
-from abp_bridge.record.pattern import ANY, NUMBER
+from abp_bridge.record.goodbye import Key, key
+from abp_bridge.record.noise import started_as_it_likes, without_noise
 from abp_bridge.record.trace import HOST, Entry, Head, Recording, is_request
+from abp_bridge.record.words import ANY, NUMBER, reworded
 
 Json = Any
 
@@ -22,6 +26,9 @@ _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
 _NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')  # what a model is to bring back
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
+
+# Words of the recording's own: it does not say whether they stood there already.
+_RECORDED = re.compile(r"\[(?:cut [0-9]+ characters|(?:link|state) [0-9]+|tmp|cwd|folder|output|python)\]")
 
 # What a replay brings along: a terminal, and a free port.
 _HERE = {"ABP_TTY": "{tty}", "ABP_QUESTIONS_API": "{port}"}
@@ -36,12 +43,12 @@ def reduce(recording: Recording, shows: str = "") -> Recording:
     if recording.head.fixture:
         return recording
     named = _Named(recording.head.apps)
-    kept = tuple(named.entry(entry) for entry in without_noise(recording.entries))
+    kept = tuple(started_as_it_likes(named.entry(entry)) for entry in without_noise(recording.entries))
     return Recording(_head(recording, shows), kept)
 
 
 def _head(recording: Recording, shows: str) -> Head:
-    head, events = recording.head, [each.value for each in recording.entries if each.kind == "event"]
+    head, events = recording.head, [each.value for each in recording.entries if each.kind == "event" and _is_told(each.value)]
     answered = {each.get("answeredBy") for each in events if each["event"] == "InputResolvedEvent"}
     # A replay answers faster than any person.
     floor = "60000" if "host-policy" in answered and "person" not in answered else "0"
@@ -55,6 +62,13 @@ def _head(recording: Recording, shows: str) -> Head:
         apps={},
         bridge="",
         when="",
+    )
+
+
+def _is_told(event: Mapping[str, Json]) -> bool:
+    """Whether an event is as a bridge writes it: any text may stand in a file."""
+    return all(isinstance(event.get(name, ""), str) for name in ("question", "answeredBy", "shape")) and (
+        "question" in event or not event["event"].startswith("Input")
     )
 
 
@@ -80,7 +94,7 @@ class _Named:
 
     def __init__(self, apps: Mapping[str, str]) -> None:
         self._counts: Counter[str] = Counter()
-        self._ids: dict[tuple[str, str, Json], str] = {}  # (party, type, id) of a request of the bridge's
+        self._ids: dict[Key, str] = {}  # of a request of the bridge's
         self._values: dict[tuple[str, Json], str] = {}
         self._words: list[tuple[re.Pattern[str], str]] = []
         self._heard: set[tuple[str, Json]] = set()  # what somebody else chose, and a proxy only passes on
@@ -98,18 +112,18 @@ class _Named:
 
     def _message(self, message: Mapping[str, Json], entry: Entry) -> Json:
         if entry.ours:
-            if is_request(message):
-                self._ids[(entry.party, type(message["id"]).__name__, message["id"])] = self._new("id")
+            if is_request(message) and isinstance(message["id"], (str, int)):
+                self._ids[key(entry.party, message["id"])] = self._new("id")
             self._choose(message, fresh=message.get("method") == "session/request_permission")
         else:
             self._heard |= {(member, each) for member, each, _ in _chosen(message) if (member, each) not in self._values}
         made = self._value(message, "", entry)
-        given = self._ids.get((entry.party, type(message.get("id")).__name__, message.get("id")))
+        given = self._ids.get(key(entry.party, message.get("id")))
         if given is not None and (entry.ours == is_request(message)):
             made["id"] = given
         asked = message.get("params")
         taken_back = asked.get("requestId") if isinstance(asked, Mapping) else None
-        if entry.ours and "id" not in message and (name := self._ids.get((entry.party, type(taken_back).__name__, taken_back))) is not None:
+        if entry.ours and "id" not in message and (name := self._ids.get(key(entry.party, taken_back))) is not None:
             made["params"]["requestId"] = name
         return made
 
@@ -143,13 +157,7 @@ class _Named:
         return value
 
     def _text(self, words: str, entry: Entry) -> str:
-        words = self._plain(words)
-        if entry.ours:
-            words = _POLICY.sub(rf"\1{NUMBER} ms", _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words))
-            words = _TEMPORARY.sub(ANY, words)
-            for origin, instead in self._origins:
-                words = origin.sub(instead.replace("\\", r"\\"), words)
-        return words
+        return self._reworded(words, self._chosen_by_the_bridge if entry.ours else self._named)
 
     def _plain(self, value: Json) -> Json:
         """Text with names for links and calls in it."""
@@ -157,12 +165,24 @@ class _Named:
             return {name: self._plain(each) for name, each in value.items()}
         if isinstance(value, list):
             return [self._plain(each) for each in value]
-        if not isinstance(value, str):
-            return value
-        value = _LINK.sub(r"\1", value).replace("[cwd]", "[folder]")
+        return self._reworded(value, self._named) if isinstance(value, str) else value
+
+    def _reworded(self, words: str, change: Callable[[str], str]) -> str:
+        return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
+
+    def _named(self, words: str) -> str:
+        words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
         for pattern, name in self._words:
-            value = pattern.sub(name, value)
-        return value
+            words = pattern.sub(name, words)
+        return words
+
+    def _chosen_by_the_bridge(self, words: str) -> str:
+        words = self._named(words)
+        words = _POLICY.sub(rf"\1{NUMBER} ms", _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words))
+        words = _TEMPORARY.sub(ANY, words)
+        for origin, instead in self._origins:
+            words = origin.sub(instead.replace("\\", r"\\"), words)
+        return words
 
 
 def _chosen(value: Json) -> Iterator[tuple[str, str, str]]:

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import shlex
-import shutil
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import SocketStream, TaskGroup
 
-from abp_bridge.core.jsontext import parse
-from abp_bridge.record import player
+from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.record import goodbye
+from abp_bridge.record.fence import PORT, TERMINAL, connects_elsewhere, refusal
+from abp_bridge.record.flood import Lines, Meter
+from abp_bridge.record.pattern import shown
 from abp_bridge.record.person import Program, Terminal
 from abp_bridge.record.redact import placed
-from abp_bridge.record.reduce import program
 from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.trace import HOST, PERSON, Entry, Recording, is_request
+from abp_bridge.record.setting import Setting, told
+from abp_bridge.record.trace import AGENT, DEEPEST, HOST, PERSON, Entry, Recording
 from abp_bridge.record.visitor import fill_in
 from abp_bridge.wire.process import Child, spawn
 
@@ -40,106 +38,93 @@ WHOLE = 60.0  # seconds for a fixture
 START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
 SETTLE = 0.05  # seconds for what a bridge says too much
 END = 5.0  # seconds for a bridge to end
+LAST = 1.0  # seconds for the last words of a bridge that has ended to come through its stand-ins
 PAGE = 15.0  # seconds for what a person does on a page
-LONGEST = 64 * 2**20
-
-_KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
+DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
 
 
 async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE) -> None:
     """Play one fixture. Raises Differs where `bridge` does something else, or nothing."""
-    folder = tempfile.mkdtemp(prefix="abp-replay-")
+    if (refused := refusal(fixture)) is not None:
+        raise Differs(*refused)
+    with ExitStack() as ends:
+        words = [*fixture.head.run, *fixture.head.env.values()]
+        terminal = program = None
+        with told("a terminal cannot be made"):
+            if any(TERMINAL in word for word in words):
+                terminal = ends.enter_context(closing(Terminal()))
+        with told("there is no free port"):
+            if any(PORT in word for word in words):
+                program = Program(fixture.head.env)
+        setting = Setting(fixture, "" if terminal is None else terminal.name, "" if program is None else str(program.port))
+        ends.callback(setting.close)
+        try:
+            with _unwrapped(), anyio.fail_after(WHOLE):
+                await _Stage(fixture, setting, terminal, program, fixture.head.patience or patience).play(bridge)
+        except TimeoutError:
+            raise Differs(f"it took longer than {WHOLE:g} s") from None
+
+
+@contextmanager
+def _unwrapped() -> Iterator[None]:
+    """A task group wraps what happens in it. What the system refuses beside the conversation ends it too."""
     try:
-        with closing(_Stage(fixture, bridge, folder, fixture.head.patience or patience)) as stage, anyio.fail_after(WHOLE):
-            await stage.play()
-    except TimeoutError:
-        raise Differs(f"it took longer than {WHOLE:g} s") from None
-    except OSError as problem:
-        raise Differs(f"the bridge cannot be started: {problem}. Check --bridge") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield
+    except BaseExceptionGroup as group:
+        differs, others = group.split(Differs)
+        refused, unknown = (None, None) if others is None else others.split(OSError)
+        if unknown is not None:
+            raise
+        first: BaseException | None = differs or refused
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first if isinstance(first, Differs) else Differs(f"the fixture cannot be played on: {first}") from None
 
 
 class _Stage:
     """One fixture being played."""
 
-    def __init__(self, fixture: Recording, bridge: Sequence[str], folder: str, patience: float) -> None:
-        self._head = fixture.head
-        self._bridge = bridge
-        self._folder = folder
+    def __init__(self, fixture: Recording, setting: Setting, terminal: Terminal | None, program: Program | None, patience: float) -> None:
+        self._setting = setting
+        self._terminal = terminal
+        self._program = program
         self._patience = patience
-        self._script = Script(fixture.entries, {"[folder]": folder})
-        self._places = {folder: "[folder]", os.path.expanduser("~"): "~", tempfile.gettempdir(): "[tmp]"}
-        self._say, self._hear = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))
+        self._script = Script(fixture.entries, dict(setting.known))
+        self._meter = Meter()
+        self._say, self._hear = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))  # what goes in is metered
         self._players: dict[str, SocketStream] = {}
+        self._speaking: set[str] = set()  # parties that a bridge may still say something to
         self._over = False
         self._left = False  # whether the host has ended what it says
         self._heard = False
+        self._changed = False  # whether the terminal shows something that has not been looked at
         self._child: Child
         self._tasks: TaskGroup
-        words = [*self._head.run, *self._head.env.values()]
-        self._terminal = Terminal() if any("{tty}" in word for word in words) else None
-        self._program = Program(self._head.env) if any("{port}" in word for word in words) else None
 
-    async def play(self) -> None:
+    async def play(self, bridge: Sequence[str]) -> None:
         """See `play`."""
-        command = self._lay_out()
         problem: Differs | None = None
-        async with await anyio.create_unix_listener(os.path.join(self._folder, "s")) as listener, anyio.create_task_group() as tasks:
-            async with spawn(command, env=self._environment(), cwd=self._folder) as self._child:
-                tasks.start_soon(listener.serve, lambda stream: self._welcome(stream, tasks))
-                tasks.start_soon(self._read_host)
-                self._tasks = tasks
+        with told(f"the stand-ins' socket cannot be made at {self._setting.socket}", ". A shorter TMPDIR may help"):
+            listener = await anyio.create_unix_listener(self._setting.socket)
+        async with listener, anyio.create_task_group() as self._tasks:
+            async with AsyncExitStack() as ends:
+                with told("the bridge cannot be started", ". Check --bridge"):
+                    command, environment = self._setting.command(bridge), self._setting.environment()
+                    self._child = await ends.enter_async_context(spawn(command, env=environment, cwd=self._setting.folder))
+                self._tasks.start_soon(listener.serve, self._welcome)
+                self._tasks.start_soon(self._read_host)
                 if self._terminal is not None:
-                    tasks.start_soon(self._terminal.watch, self._look_up)
+                    self._tasks.start_soon(self._watch, self._terminal)
                 try:
                     await self._follow()
                     await self._leave()
                 except Differs as found:
                     problem = found
-            tasks.cancel_scope.cancel()
+            self._tasks.cancel_scope.cancel()
         for stream in self._players.values():
             await stream.aclose()
         if problem is not None:
             raise problem
-
-    def close(self) -> None:
-        if self._terminal is not None:
-            self._terminal.close()
-
-    def _lay_out(self) -> list[str]:
-        """The files of the fixture and the programs that stand in for apps: the bridge's whole command."""
-        for name, text in self._head.files.items():
-            Path(self._folder, name).write_text(text)
-        parties = {PARTY for PARTY in self._parties() if PARTY not in (HOST, PERSON)}
-        words: list[str] = []
-        for word in [*self._bridge, *([] if any("{" in each for each in self._bridge) else self._head.run)]:
-            for party in parties:
-                word = word.replace(f"{{{party}}}", shlex.quote(self._stand_in(party)))  # noqa: PLW2901
-            words.append(self._placed(word))
-        return words
-
-    def _placed(self, word: str) -> str:
-        """A word of the fixture's with places of this machine in it."""
-        word = word.replace("{folder}", self._folder)
-        if self._terminal is not None:
-            word = word.replace("{tty}", self._terminal.name)
-        return word if self._program is None else word.replace("{port}", str(self._program.port))
-
-    def _parties(self) -> set[str]:
-        named = {word[word.index("{") + 1 : word.index("}")] for word in self._head.run if "{" in word and "}" in word}
-        return (named | {entry.party for entry in self._script.entries if entry.party}) - {"folder", "tty", "port"}
-
-    def _stand_in(self, party: str) -> str:
-        path = Path(self._folder, program(party))
-        words = [sys.executable, "-IS", str(player.__file__), os.path.join(self._folder, "s"), party]
-        path.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
-        path.chmod(0o700)
-        return str(path)
-
-    def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("ABP_") or name in _KEPT}
-        return kept | {name: self._placed(value) for name, value in self._head.env.items()}
 
     # --- the conversation ---
 
@@ -169,7 +154,10 @@ class _Stage:
             self._look(late=True)
             raise self._script.overdue(how) from None
         if kind == "screen":
+            self._changed = False
             return
+        if kind == "closed":
+            self._speaking.discard(party)
         if kind == "failed":
             raise value
         self._heard = True
@@ -195,29 +183,67 @@ class _Stage:
                 await self._take(END, "")
         self._over = True
         self._child.sink.close()
+        self._tasks.start_soon(self._wait_for_end)
         with anyio.move_on_after(END) as waiting:
-            while True:
-                party, kind, value = await self._hear.receive()
-                if party == HOST and kind == "closed":
-                    break
-                if party == HOST:
-                    self._script.heard(party, kind, value)
-            await self._child.process.wait()
+            await self._part({(HOST, "closed"), (HOST, "ended")})
         if waiting.cancelled_caught:
             raise Differs(f"the bridge did not end within {END:g} s of its host's leaving")
+        with anyio.move_on_after(LAST):
+            await self._part({(party, "closed") for party in self._speaking})
+        self._look_back()
+        code = self._child.process.returncode
+        if code and AGENT not in self._setting.parties:  # behind a proxy it is the agent's
+            raise Differs(f"the bridge ended with exit code {code}")
+
+    async def _part(self, awaited: set[tuple[str, str]]) -> None:
+        """Hear what is said while they part, until all of these have come."""
+        while awaited:
+            party, kind, value = await self._hear.receive()
+            awaited.discard((party, kind))
+            if kind == "closed":
+                self._speaking.discard(party)
+            if kind == "failed":
+                raise value
+            if kind == "closed" and party in self._players:
+                await self._players.pop(party).aclose()
+            elif kind not in ("message", "raw"):
+                continue
+            elif party == HOST:
+                self._script.heard(party, kind, value)
+            elif party != PERSON:
+                await self._say_goodbye(party, kind, value)
+
+    async def _say_goodbye(self, party: str, kind: str, value: Json) -> None:
+        if words := goodbye.fault(party, kind, value, self._script.questions):
+            line = self._script.entries[-1].line if self._script.entries else 0
+            raise Differs(f"the bridge said something that is no goodbye when its host had left: {words}", line, [shown(value, 400)], got=value)
+        answer = goodbye.reply(value)
+        if answer is not None and party in self._players:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._players[party].send(json.dumps(answer).encode() + b"\n")
+
+    async def _wait_for_end(self) -> None:
+        await self._child.process.wait()
+        self._say.send_nowait((HOST, "ended", None))
+
+    def _look_back(self) -> None:
+        """What was said and shown, and no line of the fixture has."""
         if (left := self._script.left_over()) is not None:
             raise left
         if not any(entry.ours for entry in self._script.entries):
             raise Differs("it shows nothing that a bridge says: there is nothing to hold this one to")
-        code = self._child.process.returncode
-        if code and "agent" not in self._parties():  # behind a proxy it is the agent's
-            raise Differs(f"the bridge ended with exit code {code}")
+        if self._terminal is not None:
+            while self._terminal.read():
+                pass
+            if lines := placed(self._terminal.lines, self._setting.places):
+                line = self._script.entries[-1].line
+                raise Differs("the terminal shows something that the fixture does not show", line, [shown(lines, 400)], got=lines)
 
     async def _send(self, entry: Entry, value: Json) -> None:
         if entry.kind == "fill":
             await self._fill(entry, value)
         elif entry.kind == "keys":
-            self._type(entry, value)
+            await self._type(entry, value)
         elif entry.kind == "http":
             self._tasks.start_soon(self._request, entry, value)
         elif entry.party == HOST and entry.kind == "closed":
@@ -249,20 +275,30 @@ class _Stage:
         except (OSError, ValueError) as problem:
             raise Differs(f"the page could not be filled in: {problem or 'it took too long'}", entry.line) from None
 
-    def _type(self, entry: Entry, keys: str) -> None:
+    async def _type(self, entry: Entry, keys: str) -> None:
         if self._terminal is None:
             raise Differs('there is no terminal to type at: "run" in the head needs "--tty", "{tty}"', entry.line)
-        self._terminal.type(keys)
+        try:
+            await self._terminal.enter(keys, self._patience)
+        except (OSError, ValueError) as problem:
+            raise Differs(f"what is typed does not reach the bridge: {problem}", entry.line) from None
 
     async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
         if self._program is None:
             self._fails(Differs('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
             return
         try:
-            await self._program.send(said, self._patience, lambda message: self._say.send_nowait((PERSON, "message", placed(message, self._places))))
+            await self._program.send(said, self._patience, self._offered)
+        except Differs as problem:
+            self._fails(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
             if not self._over:
                 self._fails(Differs(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
+
+    def _offered(self, message: Json, size: int) -> None:
+        """What a program of the person's is sent."""
+        self._meter.count(size, 1)
+        self._tell(PERSON, message)
 
     def _fails(self, problem: Differs) -> None:
         """Something that was done beside the conversation went wrong."""
@@ -270,8 +306,16 @@ class _Stage:
 
     # --- what is heard ---
 
-    def _look_up(self) -> None:
-        self._say.send_nowait((PERSON, "screen", None))
+    async def _watch(self, terminal: Terminal) -> None:
+        async for size in terminal.watch():
+            try:
+                self._meter.count(size)
+            except Differs as problem:
+                self._fails(problem)
+                return
+            if not self._changed:
+                self._changed = True
+                self._say.send_nowait((PERSON, "screen", None))
 
     def _look(self, *, late: bool = False) -> None:
         """What the person is shown counts when all of it is there, or when it is too late."""
@@ -279,37 +323,41 @@ class _Stage:
             return
         for entry in self._script.expected("screen"):
             if late or self._terminal.shows(entry.value, self._script.known):
-                lines = placed(self._terminal.lines, self._places)
+                lines = placed(self._terminal.lines, self._setting.places)
                 self._terminal.taken()
                 self._script.heard(PERSON, "screen", lines)
                 return
 
     async def _read_host(self) -> None:
-        rest = b""
-        while data := await self._child.source.receive():
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._said(HOST, line)
-            if len(rest) > LONGEST:
-                break
-        await self._say.send((HOST, "closed", True))
+        lines = Lines(self._meter)
+        try:
+            while data := await self._child.source.receive():
+                for line in lines.take(data):
+                    self._said(HOST, line)
+        except Differs as problem:
+            self._fails(problem)
+            return
+        self._say.send_nowait((HOST, "closed", True))
 
-    async def _welcome(self, stream: SocketStream, tasks: TaskGroup) -> None:
+    async def _welcome(self, stream: SocketStream) -> None:
         """A stand-in was started: its first line says which."""
-        party, rest = "", b""
-        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            while True:
-                *lines, rest = (rest + await stream.receive()).split(b"\n")
-                for line in lines:
-                    if not party:
-                        party = line.decode()
-                        self._players[party] = stream
-                    elif self._over:
-                        await _part(stream, line)
-                    else:
-                        self._said(party, line)
+        party, lines = "", Lines(self._meter)
+        try:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while True:
+                    for line in lines.take(await stream.receive()):
+                        if party:
+                            self._said(party, line)
+                        elif (party := line.decode(errors="replace")) in self._setting.parties:
+                            self._players[party] = stream
+                            self._speaking.add(party)
+                        else:
+                            return
+        except Differs as problem:
+            self._fails(problem)
+            return
         if party:
-            await self._say.send((party, "closed", True))
+            self._say.send_nowait((party, "closed", True))
 
     def _said(self, party: str, line: bytes) -> None:
         if not line.strip():
@@ -317,20 +365,24 @@ class _Stage:
         try:
             message = parse(line)
         except ValueError:
-            self._say.send_nowait((party, "raw", placed(line.decode(errors="replace"), self._places)))
+            self._say.send_nowait((party, "raw", placed(line.decode(errors="replace"), self._setting.places)))
         else:
-            self._say.send_nowait((party, "message", placed(message, self._places)))
+            self._tell(party, message)
+
+    def _tell(self, party: str, message: Json) -> None:
+        if deeper(message, DEEPER):
+            raise Differs(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
+        self._say.send_nowait((party, "message", placed(message, self._setting.places)))
 
 
 def _line(entry: Entry, value: Json) -> bytes:
+    """What is said for an entry. Raises Differs for what would reach out of the replay."""
     if entry.kind == "lines":
-        return b"".join(json.dumps(each).encode() + b"\n" for each in value)
-    return value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
-
-
-async def _part(stream: SocketStream, line: bytes) -> None:
-    """A bridge that says goodbye to an app gets its answer."""
-    with suppress(ValueError):
-        message = parse(line)
-        if is_request(message) and "jsonrpc" in message:
-            await stream.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode() + b"\n")
+        data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
+    else:
+        data = value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
+    for line in data.split(b"\n"):
+        with suppress(ValueError):
+            if connects_elsewhere(parse(line)):
+                raise Differs("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
+    return data

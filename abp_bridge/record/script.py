@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.record.pattern import MOST, Match, Unknown, fill, match, shown
-from abp_bridge.record.trace import PERSON, Entry, is_request, is_response
+from abp_bridge.record.goodbye import OpenQuestions
+from abp_bridge.record.pattern import MOST, Match, match, shown
+from abp_bridge.record.trace import PERSON, Entry, is_request, is_response, unreadable
+from abp_bridge.record.words import ID, OPTION, Unknown, fill, kind
 
 Json = Any
 
 ORDERED = ("notifications/progress", "session/update")
+MOST_HELD = 1_000  # messages that come before the fixture comes to them
 FREE = ("available_commands_update", "notice", "current_mode_update", "usage_update", "session_info_update")  # updates about nothing that goes on
 
 
@@ -49,6 +52,8 @@ class Script:
     _done: set[int] = field(default_factory=set)
     _held: list[_Said] = field(default_factory=list)
     _answered: dict[tuple[str, str, Json], int] = field(default_factory=dict)  # (party, type, id) of a request of ours -> the line that answered it
+    _chosen: dict[tuple[str, str, Json], str] = field(default_factory=dict)  # (kind, party, value) -> the name that stands for it
+    questions: OpenQuestions = field(default_factory=OpenQuestions)
 
     @property
     def over(self) -> bool:
@@ -65,12 +70,22 @@ class Script:
                     break
                 self._at = max(self._window()) + 1
                 continue
-            try:
-                sending.append((entry, fill(entry.value, self.known)))
-            except Unknown as name:
-                raise Differs(f"{name} stands here before the bridge chose anything for it", entry.line) from None
+            sending.append((entry, self._filled(entry)))
             self._at += 1
         return sending
+
+    def _filled(self, entry: Entry) -> Json:
+        try:
+            value = fill(entry.value, self.known)
+        except Unknown as problem:
+            raise Differs(str(problem), entry.line) from None
+        if (why := unreadable(entry.kind, value)) is not None:
+            raise Differs(f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}", entry.line, [shown(value, 400)])
+        if entry.kind == "message":
+            self.questions.asked(entry.party, value)
+        elif entry.kind == "closed":
+            self._forget(entry.party)
+        return value
 
     def heard(self, party: str, kind: str, value: Json) -> None:
         """The bridge said `value` to `party`. Raises Differs as soon as it cannot fit any more."""
@@ -78,6 +93,9 @@ class Script:
         if self._fits(said):
             return
         self._explain(said)
+        if len(self._held) == MOST_HELD:
+            line = 0 if self.waiting is None else self.waiting.line
+            raise Differs(f"the bridge said {MOST_HELD} things and more before the fixture came to them", line, [f"the last was {_name(said)}"])
         self._held.append(said)
 
     @property
@@ -101,7 +119,7 @@ class Script:
             return self.left_over() or Differs(how)
         close = [said for said in self._held if (said.party, said.kind) == (entry.party, entry.kind) and _about(said.value) == _about(entry.value)]
         if close:
-            return self._differs(entry, close[0].value, match(entry.value, close[0].value, self.known))
+            return self._differs(entry, close[0].value, self._held_against(entry, close[0]))
         instead = [f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]]
         return Differs(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
 
@@ -133,14 +151,28 @@ class Script:
             entry = self.entries[place]
             if place in self._done or (entry.party, entry.kind) != (said.party, said.kind):
                 continue
-            if found := match(entry.value, said.value, self.known):
+            if found := self._held_against(entry, said):
                 self._keep_order(place, said)
-                self.known.update(found.learned)
                 self._done.add(place)
-                if is_response(said.value):
-                    self._answered[(said.party, *_id(said.value))] = entry.line
+                self._note(said, found.learned, entry.line)
                 return True
         return False
+
+    def _held_against(self, entry: Entry, said: _Said) -> Match:
+        return match(entry.value, said.value, self.known, lambda name, value: self._chosen.get(_choice(name, said.party, value)))
+
+    def _note(self, said: _Said, learned: Mapping[str, Json], line: int) -> None:
+        self.known.update(learned)
+        self._chosen.update((_choice(name, said.party, value), name) for name, value in learned.items() if kind(name) != OPTION)
+        if said.kind == "closed":
+            self._forget(said.party)
+        self.questions.answered(said.party, said.value)
+        if is_response(said.value):
+            self._answered[(said.party, *_id(said.value))] = line
+
+    def _forget(self, party: str) -> None:
+        """It has ended: the next that is called so is spoken to from the beginning, and ids may be what they were."""
+        self._chosen = {choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)}
 
     def _keep_order(self, place: int, said: _Said) -> None:
         for before in self._window():
@@ -166,7 +198,7 @@ class Script:
             if place not in self._done and self.entries[place].party == said.party and _about(self.entries[place].value) == about
         ]
         if alike:
-            tried = [(match(entry.value, said.value, self.known), entry) for entry in alike]
+            tried = [(self._held_against(entry, said), entry) for entry in alike]
             nearest, entry = min(tried, key=lambda pair: len(pair[0].differences))
             raise self._differs(entry, said.value, nearest)
         words = f"the bridge said something that the fixture does not show: {_name(said)}"
@@ -193,6 +225,12 @@ class Script:
 def _early(expected: Json, got: Json) -> bool:
     """Only what fits, but for names that are not known yet, is early; anything else is wrong where it comes."""
     return bool(match(expected, got, {}))
+
+
+def _choice(name: str, party: str, value: Json) -> tuple[str, str, Json]:
+    """What a name must not have in common with another: ids of JSON-RPC differ for each party, other names everywhere, options in one message."""
+    word = kind(name)
+    return word, party if word == ID else "", value
 
 
 def _id(message: Mapping[str, Json]) -> tuple[str, Json]:
@@ -233,7 +271,7 @@ def _name(said: Entry | _Said) -> str:
     if said.kind == "screen":
         return "what the terminal shows"
     if said.party == PERSON:
-        return f"the questions API's {value.get('type', 'response')}"
+        return f"the questions API's {value.get('type', 'response') if isinstance(value, Mapping) else 'response'}"
     if is_response(value):
         return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
     if is_request(value):

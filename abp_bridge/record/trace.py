@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.core.jsontext import parse
+from abp_bridge.core.jsontext import deeper, parse
 
 Json = Any
 
@@ -21,7 +21,9 @@ TRACE, FIXTURE = "abp-trace", "abp-fixture"
 BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
 TOOLS = "tools"  # an agent's connection to the MCP server that the bridge gives it; the second launch of it is `tools 2`
 
-_PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9._-]{1,40})?"
+DEEPEST = 200  # levels of a message
+
+_PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
 _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
 
 
@@ -111,6 +113,8 @@ def read(text: str) -> list[Recording]:
             raise TraceError(f"this is not JSON: {str(problem)[:120]}. Each line must be one JSON object", number) from None
         if not isinstance(value, Mapping):
             raise TraceError("this must be a JSON object", number)
+        if deeper(value, DEEPEST + 1):  # the line around it is one too
+            raise TraceError(f"this is nested more than {DEEPEST} levels deep", number)
         if TRACE in value or FIXTURE in value:
             found.append((_head(value, number), []))
         elif not found:
@@ -145,6 +149,9 @@ def _head(value: Mapping[str, Json], line: int) -> Head:
     for name, found in wanted.items():
         if found is ... or (isinstance(found, tuple) and ... in found):
             raise TraceError(f"{name} in the head cannot be read: {_MUST[name]}", line)
+    for name in ("run", "env", "files"):
+        if not all(map(_is_plain, _leaves(wanted[name]))):
+            raise TraceError(f"{name} in the head: no command and no file can have a NUL, or half of a character, in it", line)
     for name in wanted["files"]:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
             raise TraceError(f"files in the head: {name!r} must be a plain name, without folders", line)
@@ -163,6 +170,23 @@ _MUST = {
     "when": "it must be text",
     "patience": "it must be a number of seconds, from 0 to 60",
 }
+
+
+def _leaves(value: Json) -> Iterable[str]:
+    return [*value, *value.values()] if isinstance(value, Mapping) else value
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a system takes it as text."""
+    return "\0" not in text and _is_utf8(text)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(value: Json) -> Json:
@@ -197,15 +221,15 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
         raise TraceError(f"this must have exactly one of {', '.join(KINDS)}", line)
     kind, sender = kinds[0], found["sender"]
     said = value[kind]
-    if kind in _READABLE and not _READABLE[kind](value):
-        raise TraceError(f"its {kind} cannot be read: {_SAID[kind]}", line)
     if (kind in _DONE) != (sender == PERSON) or (kind == "screen" and found["to"] != PERSON):
         raise TraceError('a person is shown a "screen", and does one of "fill", "keys" and "http"; nobody else does', line)
     if kind == "fill":
         reads = {"reads": value["reads"]} if "reads" in value else {}
-        said = {"open": value["open"], **reads, "fill": said, "press": value.get("press", "send")}
+        said = {"open": value.get("open"), **reads, "fill": said, "press": value.get("press", "send")}
     if kind == "http":
         said = {"http": said, **({"body": value["body"]} if "body" in value else {})}
+    if (why := unreadable(kind, said)) is not None:
+        raise TraceError(f"its {kind} cannot be read: {why}", line)
     return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
 
 
@@ -218,21 +242,27 @@ _SAID = {
 }
 
 
+def unreadable(kind: str, value: Json) -> str | None:
+    """What the value of a line should be, where it is not: as it stands, and with what a bridge chose filled in."""
+    return None if kind not in _READABLE or _READABLE[kind](value) else _SAID[kind]
+
+
 def _words(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
+def _typed(value: Json) -> bool:
+    return isinstance(value, str) and _is_utf8(value)
+
+
 _HTTP = re.compile(r"(?:GET|POST) /[!-~ ]*\Z")
-_READABLE: dict[str, Callable[[Mapping[str, Json]], bool]] = {
-    "raw": lambda value: isinstance(value["raw"], str),
+_READABLE: dict[str, Callable[[Json], bool]] = {
+    "raw": _typed,
     "fill": lambda value: (
-        isinstance(value["fill"], list)
-        and isinstance(value.get("open"), str)
-        and value.get("press", "send") in PRESSED
-        and _words(value.get("reads", []))
+        isinstance(value["fill"], list) and isinstance(value["open"], str) and value["press"] in PRESSED and _words(value.get("reads", []))
     ),
-    "screen": lambda value: _words(value["screen"]) and bool(value["screen"]),
-    "keys": lambda value: isinstance(value["keys"], str),
+    "screen": lambda value: _words(value) and bool(value),
+    "keys": _typed,
     "http": lambda value: isinstance(value["http"], str) and _HTTP.match(value["http"]) is not None,
 }
 

@@ -157,7 +157,10 @@ class _Page(HTMLParser):
         self._words: list[str] = []
         self._taking: list[str] | None = None  # the option or button whose words come
         self._in_form = False
-        self.feed(text)
+        try:
+            self.feed(text)
+        except AssertionError as problem:  # what the parser says of markup that it does not know
+            raise ValueError(f"it cannot be read: {problem}") from None
 
     @property
     def words(self) -> str:

@@ -1,18 +1,27 @@
 """The bridge with a fault: what it says passes through here. `broken.py FAULT ARGUMENT...`. For tests of the replay.
 
 Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
-hoarse (something that is no JSON), early (the result comes before the progress).
+hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
+does not end), more (something more at the terminal, at the end).
+
+Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
+the goodbye), mumble (something that is no JSON does), same-id (all requests have one id).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Json = Any
+TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id")
 LISTS = ("enum", "oneOf", "anyOf", "options")
 
 
@@ -49,15 +58,85 @@ class Fault:
             yield b"Traceback (most recent call last):\n"
 
 
+class Between:
+    """A program between the bridge and its app, which has the fault `name`."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self._name = name
+        self._app = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._id: Json = None
+        self._answer = b""
+
+    def run(self) -> None:
+        assert self._app.stdin is not None
+        threading.Thread(target=self._up, daemon=True).start()
+        for line in sys.stdin.buffer:
+            for each in self._down(line):
+                self._app.stdin.write(each)
+            self._app.stdin.flush()
+        self._app.stdin.close()
+        self._app.wait()
+
+    def _down(self, line: bytes) -> Iterator[bytes]:
+        message = json.loads(line)
+        if "method" not in message:
+            self._answer = line
+        if message.get("method") == "shutdown":
+            said = {"double": self._answer, "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n', "mumble": b"Goodbye!\n"}
+            yield said.get(self._name, b"")
+        if self._name == "same-id" and "method" in message and "id" in message:
+            self._id = message["id"]
+            line = json.dumps({**message, "id": "1"}).encode() + b"\n"
+        yield line
+
+    def _up(self) -> None:
+        assert self._app.stdout is not None
+        for line in self._app.stdout:
+            message = json.loads(line)
+            if self._name == "same-id" and "method" not in message:
+                line = json.dumps({**message, "id": self._id}).encode() + b"\n"  # noqa: PLW2901
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+
+
+def stood_between(fault: str, word: str, folder: str) -> str:
+    """The app's argument with a program in between that is called as the app is."""
+    kind, _, command = word.partition(":")
+    if kind != "stdio" or fault not in TOWARDS_THE_APP:
+        return word
+    program = os.path.join(folder, os.path.basename(shlex.split(command)[0]))
+    with open(program, "w") as file:
+        file.write(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(__file__)} --between {fault} {command}\n")
+    os.chmod(program, 0o700)
+    return f"stdio:{program}"
+
+
+def said_without_end(fault: str) -> None:
+    piece = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n' if fault == "flood" else b"x"
+    while True:
+        sys.stdout.buffer.write(1_000 * piece)
+
+
 def main() -> None:
-    fault = Fault(sys.argv[1])
-    bridge = subprocess.Popen([sys.executable, "-m", "abp_bridge", *sys.argv[2:]], stdout=subprocess.PIPE)
-    assert bridge.stdout is not None
-    for line in bridge.stdout:
-        for each in fault.passed(line):
-            sys.stdout.buffer.write(each)
-        sys.stdout.buffer.flush()
-    sys.exit(bridge.wait())
+    fault, arguments = Fault(sys.argv[1]), sys.argv[2:]
+    if fault.name == "--between":
+        Between(arguments[0], arguments[1:]).run()
+        return
+    if fault.name in ("flood", "endless"):
+        said_without_end(fault.name)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [stood_between(fault.name, word, folder) for word in arguments]
+        bridge = subprocess.Popen([sys.executable, "-m", "abp_bridge", *words], stdout=subprocess.PIPE)
+        assert bridge.stdout is not None
+        for line in bridge.stdout:
+            for each in fault.passed(line):
+                sys.stdout.buffer.write(each)
+            sys.stdout.buffer.flush()
+        code = bridge.wait()
+    if fault.name == "more":
+        with open(arguments[arguments.index("--tty") + 1], "w") as terminal:
+            terminal.write("One thing more\n")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,173 @@
+"""What a fixture may have a bridge started with, so that a stranger's can be played: its stand-ins as apps and agent, files in its own folder, and
+settings that name no program, no place and no address of this machine. Pure.
+
+What is not in these tables is refused: a new option or setting is added here when it is known to do no harm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from abp_bridge.protocols.acp import prompt_text
+from abp_bridge.record.reduce import program
+from abp_bridge.record.trace import AGENT, HOST, PERSON, Recording
+from abp_bridge.record.words import parts
+
+Json = Any
+
+STANDS = re.compile(r"\{([^{}]*)\}")
+TERMINAL, PORT, FOLDER = "{tty}", "{port}", "{folder}"
+CONNECT = "abp_connect"
+MOST_WORDS = 100  # words in brackets in one text
+
+_ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
+_APP = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
+_INSIDE = r"\{folder\}(?:/(?!\.\.?(?:/|\Z))[^/{}\0]+)*/?"
+
+
+def _rule(pattern: str, words: str) -> tuple[Callable[[str], bool], str]:
+    return re.compile(rf"(?:{pattern})\Z", re.DOTALL).match, words  # type: ignore[return-value]
+
+
+_STAND_IN = _rule(rf"stdio:\{{{_APP}\}}|demo", "an app must be a stand-in, stdio:{app}, or demo")
+_FILE = _rule(_INSIDE, "it must lie in {folder}")
+_FILES = _rule(rf"(?:{_INSIDE})?(?::{_INSIDE})*", "each must lie in {folder}")
+_A_TERMINAL = _rule(re.escape(TERMINAL), "it must be {tty}")
+_A_PORT = _rule(re.escape(PORT), "it must be {port}")
+_PAGE = _rule("off|link|", "it must be off or link: a replay opens no browser")
+_PLAIN = _rule(r"[A-Za-z0-9_.,: +-]*", "it must be plain: letters, digits and - + . , : _")
+_WORD = _rule(r"[^{}\0]*", "it must be text without { and }")
+_LOCALE = _rule(r"[A-Za-z0-9_][A-Za-z0-9_.,@+-]*|", "it must be a plain name")
+_ZONE = _rule(r"[A-Za-z0-9_+-][A-Za-z0-9_+,-]*(?:/[A-Za-z0-9_+-]+)*|", "it must be the name of a time zone")
+
+# option -> what may follow it; None where nothing does
+OPTIONS = {
+    "--app": _STAND_IN,
+    "--page": _PAGE,
+    "--tty": _A_TERMINAL,
+    "--answers": _FILE,
+    "--questions-api": _A_PORT,
+    "--ask-model": None,
+    "--ask-on": _PLAIN,
+    "--root": _FILE,
+    "--output-dir": _FILE,
+    "--record": _FILE,
+    "--headful": None,
+}
+_MAY_STAND_ALONE = ("--page",)
+
+# variable -> what it may be
+SETTINGS = {
+    "ABP_OUTPUT_DIR": _FILE,
+    "ABP_HEADLESS": _PLAIN,
+    "ABP_BROWSER_TIMEOUT": _PLAIN,
+    "ABP_CALL_TIMEOUT": _PLAIN,
+    "ABP_QUESTION_TIMEOUT": _PLAIN,
+    "ABP_MCP_MODERN": _PLAIN,
+    "ABP_ACP_DRAFT": _PLAIN,
+    "ABP_PARK_TIMEOUT": _PLAIN,
+    "ABP_HOST_PATIENCE": _PLAIN,
+    "ABP_PERSON_FLOOR": _PLAIN,
+    "ABP_ASK_ON": _PLAIN,
+    "ABP_TTY": _A_TERMINAL,
+    "ABP_PAGE": _PAGE,
+    "ABP_ANSWERS": _FILE,
+    "ABP_QUESTIONS_API": _A_PORT,
+    "ABP_QUESTIONS_PASSWORD": _WORD,
+    "ABP_ASK_MODEL": _PLAIN,
+    "ABP_ROOTS": _FILES,
+    "ABP_RECORD": _FILE,
+    "TERM": _LOCALE,
+    "LANG": _LOCALE,
+    "LANGUAGE": _LOCALE,
+    "TZ": _ZONE,
+    "COLUMNS": _PLAIN,
+    "LINES": _PLAIN,
+    "NO_COLOR": _PLAIN,
+}
+REFUSED = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # the browser is whoever's machine it is
+COMMANDS = ("serve", "acp")
+
+
+def refusal(fixture: Recording) -> tuple[str, int] | None:
+    """Why a fixture is not played, and the line; None when it may be."""
+    words = next(_refusals(fixture), None)
+    if words is not None:
+        return words, 0
+    for entry in fixture.entries:
+        if any(len(parts(text)) > 2 * MOST_WORDS for text in _texts(entry.value)):
+            return f"there are more than {MOST_WORDS} words in brackets in one text", entry.line
+    return None
+
+
+def connects_elsewhere(message: Json) -> bool:
+    """Whether this has a bridge open a page at some address: a tool call, or a prompt, wherever it stands in the message."""
+    if isinstance(message, list):
+        return any(map(connects_elsewhere, message))
+    if not isinstance(message, Mapping):
+        return False
+    arguments = message.get("arguments")
+    target = arguments.get("target") if message.get("name") == CONNECT and isinstance(arguments, Mapping) else None
+    if isinstance(target, str) and _ADDRESS.match(target):
+        return True
+    if _ADDRESS.match(prompt_text(message.get("prompt")).strip().removeprefix("/connect").strip()):
+        return True
+    return any(map(connects_elsewhere, message.values()))
+
+
+def parties(fixture: Recording) -> set[str]:
+    """Whom there must be a stand-in for."""
+    named = {name for word in fixture.head.run for name in STANDS.findall(word)}
+    spoken = {entry.party for entry in fixture.entries}
+    return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}", name)} - {HOST, PERSON}
+
+
+def _refusals(fixture: Recording) -> Iterator[str]:
+    yield from _in_run(fixture.head.run)
+    for name, value in fixture.head.env.items():
+        rule = SETTINGS.get(name, _LOCALE if re.fullmatch(r"LC_[A-Z]+", name) else None)
+        if rule is None:
+            yield f"env in the head: {name!r} is no setting that a fixture may make"
+        elif not rule[0](value):
+            yield f"env in the head: {name}={value!r} is refused: {rule[1]}"
+    named = [program(party) for party in sorted(parties(fixture))]
+    if len(named) > len(set(named)):
+        yield f"two of its parties would have one name: {', '.join(sorted(parties(fixture)))}"
+
+
+def _in_run(run: Sequence[str]) -> Iterator[str]:
+    own, agent = (run[: run.index("--")], run[run.index("--") + 1 :]) if "--" in run else (run, None)
+    if not own or own[0] not in COMMANDS:
+        yield f"run in the head must begin with {' or '.join(COMMANDS)}"
+    elif (own[0] == "acp") != (agent is not None) or (agent is not None and list(agent[:1]) != [f"{{{AGENT}}}"]):
+        yield 'run in the head: an agent must be a stand-in, "acp", ..., "--", "{agent}"'
+    left = list(own[1:])
+    while left:
+        option, given, value = left.pop(0).partition("=")
+        if option not in OPTIONS:
+            yield f"run in the head: {option!r} is no option that a fixture may use"
+            continue
+        rule = OPTIONS[option]
+        if rule is None:
+            if given:
+                yield f"run in the head: {option} takes no value"
+        elif not given and option in _MAY_STAND_ALONE and (not left or left[0].startswith("-")):
+            continue
+        elif not given and not left:
+            yield f"run in the head: {option} needs a value"
+        elif not rule[0](shown := value if given else left.pop(0)):
+            yield f"run in the head: {option} {shown!r} is refused: {rule[1]}"
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield name
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)

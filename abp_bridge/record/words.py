@@ -1,0 +1,116 @@
+"""Words in brackets, such as `[any]` and `[id 1]`: what in a fixture's text stands for something that a bridge chooses, and how text is written
+that only looks like one. Pure.
+
+Directly before such a word, each bracket of the text's own is written twice: `[[any]` is the text "[any]", and `[[[any]` is a bracket, and then any
+letters. Brackets before anything else are what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+Json = Any
+Known = Mapping[str, Json]  # by name, what a bridge chose for it
+
+ANY, NUMBER = "[any]", "[number]"
+PLACES = ("[folder]", "[tmp]")  # what is said has these words already when it is compared
+CUT, EITHER = "[cut ", "[either "
+ID, OPTION = "[id", "[option"  # kinds of names
+
+_NAMES = "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
+_INSIDE = rf"any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?"
+_WORD = re.compile(rf"(?<!\[)(\[+)({_INSIDE})\]")
+_ONE = re.compile(rf"(\[(?:{_INSIDE})\])")
+
+
+@lru_cache(maxsize=2_000)
+def parts(text: str) -> tuple[str, ...]:
+    """`text` as letters, word, letters, ..., letters: words stand at the odd places."""
+    found, letters, end = [], "", 0
+    for each in _WORD.finditer(text):
+        own, is_word = divmod(len(each[1]), 2)
+        letters += text[end : each.start()] + "[" * own
+        if is_word:
+            found += [letters, f"[{each[2]}]"]
+            letters = ""
+        else:
+            letters += f"{each[2]}]"
+        end = each.end()
+    return (*found, letters + text[end:])
+
+
+def spell(pieces: Sequence[str]) -> str:
+    """The other way: letters, word, letters, ..., letters -> the text that is read as these."""
+    made = ""
+    for place, piece in enumerate(pieces):
+        if place % 2:
+            made += "[" * (len(made) - len(made.rstrip("["))) + piece
+        else:
+            made += escape(piece)
+    return made
+
+
+def escape(text: str) -> str:
+    """The text that stands for `text` itself, and for nothing else."""
+    return _WORD.sub(lambda found: f"{found[1] * 2}{found[2]}]", text)
+
+
+def reworded(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
+    """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there, and those of its own that are `meant`."""
+    mark = next(each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text)
+    masked = _WORD.sub(lambda found: found[0] if meant(f"[{found[2]}]") else f"{found[1][:-1]}{mark}{found[2]}]", text)
+    pieces = _ONE.split(change(masked))
+    return spell([piece if place % 2 else piece.replace(mark, "[") for place, piece in enumerate(pieces)])
+
+
+def alone(text: str) -> str:
+    """The word that `text` is; empty when it is anything else."""
+    found = parts(text)
+    return found[1] if len(found) == 3 and not found[0] and not found[2] else ""
+
+
+def is_name(word: str) -> bool:
+    """Whether a bridge chooses something for this word, and stays with it."""
+    return bool(word) and word not in (ANY, NUMBER, *PLACES) and not word.startswith((CUT, EITHER))
+
+
+def kind(name: str) -> str:
+    """`[id 2]` -> `[id`."""
+    return name.partition(" ")[0]
+
+
+def over(learned: dict[str, Any], known: Known) -> Known:
+    """What is known, and what is being learned."""
+    return ChainMap(learned, known)  # type: ignore[arg-type]
+
+
+class Unknown(Exception):
+    """A line that is to be sent has a word that cannot be said; the message says why."""
+
+
+def fill(value: Json, known: Known) -> Json:
+    """`value` with what the bridge chose in place of the names. Raises Unknown."""
+    if isinstance(value, str):
+        return _filled(value, known)
+    if isinstance(value, Mapping):
+        return {str(_filled(name, known)): fill(each, known) for name, each in value.items()}
+    return [fill(each, known) for each in value] if isinstance(value, list) else value
+
+
+def _filled(text: str, known: Known) -> Json:
+    said = [_said(piece, known) if place % 2 else piece for place, piece in enumerate(parts(text))]
+    return said[1] if alone(text) else "".join(map(str, said))
+
+
+def _said(word: str, known: Known) -> Json:
+    if word.startswith(CUT):
+        return word
+    if word in known:
+        return known[word]
+    if is_name(word) or word in PLACES:
+        raise Unknown(f"{word} stands here before the bridge chose anything for it")
+    raise Unknown(f"{word} stands for more than one thing: it cannot be said")
