@@ -39,6 +39,7 @@ Json = Any
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "fixtures"
 APP = ROOT / "tests" / "apps" / "scripted.py"
+AGENT = ROOT / "tests" / "apps" / "acp_agent.py"
 PATIENCE = 20
 QUIET = 0.2  # seconds after which a terminal has shown what it shows
 TOLD = 0.6  # seconds in which the bridge has told everybody, and questions with a time of their own have ended
@@ -185,7 +186,7 @@ class Case:
     path: str
     shows: str
     proves: Json
-    protocol: str  # mcp, modern or acp
+    protocol: str  # mcp, modern, acp, or proxy: ACP with an agent behind the bridge
     version: str
     capabilities: Json
     steps: Json
@@ -196,6 +197,7 @@ class Case:
     cancel: str = ""  # the host gives up when it has seen this method
     asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
     beside: str = ""  # who answers beside the host: a terminal, a program
+    agent: Json = ()  # what the agent behind the bridge does when it is prompted
     listens: bool = False  # a modern host, to a stream of what changes
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
@@ -215,6 +217,7 @@ def cases() -> Iterator[Case]:
     for protocol, version in (("mcp", "2025-06-18"), ("mcp", "2025-11-25"), ("modern", "2026-07-28"), ("acp", "1")):
         yield from _outcomes(protocol, version)
         yield from _told(protocol, version)
+    yield from _behind()
     yield from _hosts()
 
 
@@ -593,6 +596,52 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         )
 
 
+USES: Json = [{"call": "abp_call", "arguments": {"capability": "plan"}}]
+WHERE_TO: Json = {
+    "elicit": {
+        "mode": "form",
+        "message": "Where to?",
+        "requestedSchema": {"type": "object", "properties": {"city": {"type": "string", "enum": list(CITIES)}}, "required": ["city"]},
+    }
+}
+WHO: Json = {
+    "elicit": {
+        "mode": "form",
+        "message": "Who travels?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    }
+}
+
+
+def _behind() -> Iterator[Case]:
+    """What an agent behind the proxy asks, and what an app asks that this agent uses."""
+    many, secret = ASKED[Shape.SELECT_MANY], ASKED[Shape.SECRET]
+    city, name = replace(many, form={"city": "Lisbon"}), Asked(_input("Who travels?", type="string"), {"name": "Ann"}, page=("Ann",))
+    url: Json = {"elicitation": {"form": {}, "url": {}}}
+    made: tuple[tuple[str, str, Json, Json, Json, Asked, tuple[str, ...]], ...] = (
+        ("app-by-buttons", "An app that the agent uses asks the editor, by pages of buttons", {}, many.request, USES, many, ()),
+        ("app-in-a-form", "An app that the agent uses asks the editor, in a form of its own", _FORM, many.request, USES, many, ()),
+        ("app-for-a-secret", "A secret goes past the editor and the agent, from the page to the app", url, secret.request, USES, secret, ()),
+        ("agent-in-a-form", "An agent's form passes to an editor that has forms", _FORM, None, [WHERE_TO], city, ()),
+        ("agent-by-buttons", "An agent's form is pages of buttons in an editor that has no forms", {}, None, [WHERE_TO], city, ()),
+        ("agent-on-the-page", "An agent's form that no buttons can carry is answered on the page", {}, None, [WHO], name, ("--page",)),
+        ("agent-refused", "An agent's form that nobody can be shown is cancelled, and nothing is made up", {}, None, [WHO], name, ()),
+    )
+    for file, shows, capabilities, request, agent, asked, arguments in made:
+        yield Case(
+            path=f"acp-proxy/{file}.jsonl",
+            shows=shows,
+            proves=[],
+            protocol="proxy",
+            version="1",
+            capabilities=capabilities,
+            steps=[] if request is None else [{"ask": request}],
+            person=_person(asked),
+            arguments=arguments,
+            agent=agent,
+        )
+
+
 # Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). All but Zed's are recorded ones.
 _FORM_AND_URL: Json = {"form": {}, "url": {}}
 _FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
@@ -850,7 +899,8 @@ class Bridge:
         app = f"stdio:{shlex.join([sys.executable, str(APP), str(Path(folder, 'steps.json'))])}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         env = {**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
-        command = [sys.executable, "-m", "abp_bridge", "serve", "--app", app, "--record", trace, *arguments]
+        role, agent = ("acp", ("--", sys.executable, str(AGENT), "--plain")) if case.protocol == "proxy" else ("serve", ())
+        command = [sys.executable, "-m", "abp_bridge", role, "--app", app, "--record", trace, *arguments, *agent]
         with open(Path(folder, "stderr"), "wb") as stderr:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=folder)
         self.said: queue.Queue[Json] = queue.Queue()
@@ -997,11 +1047,19 @@ def _acp(bridge: Bridge, case: Case) -> None:
         bridge.answer_all(prompt, case, lambda: bridge.send(method="session/cancel", params={"sessionId": session}))
 
 
+def _proxied(bridge: Bridge, case: Case) -> None:
+    client = {"protocolVersion": 1, "clientInfo": dict(case.client), "clientCapabilities": case.capabilities}
+    bridge.answer_all(bridge.ask("initialize", client), case, _pass)
+    session = bridge.answer_all(bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass)["result"]["sessionId"]
+    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps(case.agent)}]}
+    bridge.answer_all(bridge.ask("session/prompt", prompt), case, _pass)
+
+
 def _pass() -> None:
     """Nothing is given up."""
 
 
-_HOSTS: dict[str, Callable[[Bridge, Case], None]] = {"mcp": _legacy, "modern": _modern, "acp": _acp}
+_HOSTS: dict[str, Callable[[Bridge, Case], None]] = {"mcp": _legacy, "modern": _modern, "acp": _acp, "proxy": _proxied}
 
 
 # --- making -----------------------------------------------------------------------------------------------------------------------------------
@@ -1024,10 +1082,16 @@ def make(case: Case) -> str:
         entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in fixture.entries)
         proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
         env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
-        head = replace(fixture.head, proves=proves, files=case.files, run=(*fixture.head.run, *case.arguments), env=env)
+        head = replace(fixture.head, proves=proves, files=case.files, run=_with(case.arguments, fixture.head.run), env=env)
         return "".join(lines(replace(fixture, head=head, entries=entries)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:
+    """The bridge's arguments, before those of the agent."""
+    own = run.index("--") if "--" in run else len(run)
+    return (*run[:own], *arguments, *run[own:])
 
 
 def _only_read(entry: Entry, reads: Sequence[str]) -> Entry:

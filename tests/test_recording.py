@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import resource
 import stat
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person
+from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person, cases
 from harness import PATIENCE, RawHost, environment, run
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
@@ -370,3 +371,12 @@ def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
     prompt = {"prompt": [{"type": "text", "text": 'Ask {"question": "Why?"}'}]}
     _, passed = reduced(said("host->bridge", id=1, method="session/prompt", params=prompt), said("bridge->agent", id=1, method="x", params=prompt))
     assert passed["params"] == prompt
+
+
+def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> None:
+    (behind,) = [each for each in cases() if each.path == "acp-proxy/app-by-buttons.jsonl"]
+    (made,) = read(recorded(tmp_path, behind))
+    called = [entry for entry in made.entries if entry.party == "tools" and entry.kind == "message"]
+    assert [entry.value.get("method") for entry in called if not entry.ours] == ["initialize", "notifications/initialized", "tools/call"]
+    assert "ABP_RELAY_TOKEN" in (tmp_path / "trace.jsonl").read_text()
+    assert re.search(r'"ABP_RELAY_TOKEN", "value": "\[secret\]"', (tmp_path / "trace.jsonl").read_text())

@@ -700,3 +700,63 @@ def test_a_bridge_that_ends_badly_does_not_pass(tmp_path: Path) -> None:
     played = run("replay", str(FIXTURES / "mcp-form" / "2025-11-25" / "boolean.jsonl"), "--bridge", str(failing))
     assert played.returncode == 1
     assert "the bridge ended with exit code 70" in played.stdout
+
+
+# --- an agent's tools -------------------------------------------------------------------------------------------------------------------------
+
+BEHIND = FIXTURES / "acp-proxy" / "app-in-a-form.jsonl"
+
+
+def test_an_agents_tools_are_launched_as_the_bridge_says() -> None:
+    drawn = run("trace", str(BEHIND)).stdout
+    assert "tools: tools/call abp_call 1" in drawn
+    assert run("replay", str(BEHIND)).stdout.endswith("1 passed, 0 failed\n")
+
+
+def test_a_fixture_launches_no_program_of_its_own_as_an_agents_tools(tmp_path: Path) -> None:
+    """Its host gives the agent a server, and the bridge passes that on: it is nobody's to launch here."""
+    launched = tmp_path / "launched"
+    server = {"name": "mine", "command": "touch", "args": [str(launched)], "env": []}
+    lines = [json.loads(line) for line in BEHIND.read_text().splitlines()]
+    lines[0]["run"] = ["acp", "--", "{agent}"]  # without an app, so that the bridge gives no server
+    for line in lines[1:]:
+        if line.get("message", {}).get("method") == "session/new":
+            line["message"]["params"]["mcpServers"] = [server] if line["way"] == "host->bridge" else "[any]"
+        if line["way"] == "bridge->agent" and line["message"].get("method") == "initialize":
+            line["message"]["params"] = "[any]"
+    path = tmp_path / "odd.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    played = run("replay", str(path), "--patience", "2")
+    assert (played.returncode, "the bridge has given it no server for them" in played.stdout) == (1, True), played.stdout
+    assert not launched.exists()
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ({"command": "no-such-program-anywhere", "args": [], "env": []}, "cannot be launched: there is no program 'no-such-program-anywhere'"),
+        ({"command": "true", "args": "x", "env": []}, "its args and env must be texts"),
+        ({"command": "true", "args": ["\0"]}, "its args and env must be texts"),
+        ({"command": "true", "env": [{"name": "X"}]}, "its args and env must be texts"),
+        ({"command": 7}, "the bridge has given it no server for them"),
+        ("x", "the bridge has given it no server for them"),
+    ],
+    ids=["no program", "odd args", "NUL", "odd env", "odd command", "no server"],
+)
+def test_a_server_that_cannot_be_launched_is_a_failure_that_says_why(server: Json, words: str, tmp_path: Path) -> None:
+    bridge = tmp_path / "bridge.py"
+    bridge.write_text(
+        "import json, subprocess, sys\n"
+        "agent = subprocess.Popen([sys.argv[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"said = {{'jsonrpc': '2.0', 'method': 'session/new', 'params': {{'mcpServers': [{server!r}]}}}}\n"
+        "agent.stdin.write(json.dumps(said).encode() + b'\\n')\n"
+        "agent.stdin.flush()\n"
+        "sys.stdin.read()\n"
+    )
+    path = tmp_path / "odd.jsonl"
+    given = {"way": "bridge->agent", "message": {"jsonrpc": "2.0", "method": "session/new", "params": "[any]"}}
+    used = {"way": "tools->bridge", "message": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1, "run": ["acp", "--", "{agent}"]}, given, used)))
+    played = run("replay", str(path), "--bridge", f"{sys.executable} {bridge}")
+    assert (played.returncode, words in played.stdout) == (1, True), played.stdout
+    assert "Traceback" not in played.stderr

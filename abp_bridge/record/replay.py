@@ -15,18 +15,19 @@ from itertools import groupby
 from typing import Any
 
 import anyio
-from anyio.abc import SocketStream, TaskGroup
+from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
 from abp_bridge.core.jsontext import deeper, parse
 from abp_bridge.record import goodbye
 from abp_bridge.record.fence import PORT, TERMINAL, connects_elsewhere, refusal
 from abp_bridge.record.flood import Lines, Meter
+from abp_bridge.record.launch import Launched, Servers
 from abp_bridge.record.pattern import shown
 from abp_bridge.record.person import Program, Terminal
 from abp_bridge.record.redact import placed
 from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.setting import Setting, told
-from abp_bridge.record.trace import AGENT, DEEPEST, HOST, PERSON, Entry, Recording
+from abp_bridge.record.trace import AGENT, DEEPEST, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.record.visitor import fill_in
 from abp_bridge.wire.process import Child, spawn
 
@@ -92,7 +93,8 @@ class _Stage:
         self._script = Script(fixture.entries, dict(setting.known))
         self._meter = Meter()
         self._say, self._hear = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))  # what goes in is metered
-        self._players: dict[str, SocketStream] = {}
+        self._players: dict[str, SocketStream | Launched] = {}
+        self._servers = Servers()
         self._speaking: set[str] = set()  # parties that a bridge may still say something to
         self._over = False
         self._left = False  # whether the host has ended what it says
@@ -112,7 +114,7 @@ class _Stage:
                     command, environment = self._setting.command(bridge), self._setting.environment()
                     self._child = await ends.enter_async_context(spawn(command, env=environment, cwd=self._setting.folder))
                 self._tasks.start_soon(listener.serve, self._welcome)
-                self._tasks.start_soon(self._read_host)
+                self._tasks.start_soon(self._read, HOST, self._child)
                 if self._terminal is not None:
                     self._tasks.start_soon(self._watch, self._terminal)
                 try:
@@ -250,16 +252,46 @@ class _Stage:
             self._left = True
             self._child.sink.close()
         elif entry.party == HOST:
-            await self._write(_line(entry, value))
-        elif (stream := self._players.get(entry.party)) is None:
-            raise Differs(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
+            await self._write(self._line(entry, value))
         else:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                if entry.kind == "closed":
-                    del self._players[entry.party]
-                    await stream.aclose()
-                else:
-                    await stream.send(_line(entry, value))
+            await self._say_as(entry, value)
+
+    async def _say_as(self, entry: Entry, value: Json) -> None:
+        """What an app or the agent says."""
+        if entry.party not in self._players and entry.party.startswith(TOOLS):
+            await self._tasks.start(self._launch, entry)
+        if (stream := self._players.get(entry.party)) is None:
+            raise Differs(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError), anyio.move_on_after(self._patience):
+            if entry.kind == "closed":
+                del self._players[entry.party]
+                await stream.aclose()
+            else:
+                await stream.send(self._line(entry, value))
+
+    async def _launch(self, entry: Entry, *, task_status: TaskStatus[None]) -> None:
+        """Stand for the agent that launches its server, until that ends."""
+        command, environment = self._servers.command(entry.line)
+        with told("the server that the bridge gives its agent cannot be launched"):
+            async with spawn(command, env=environment, cwd=self._setting.folder) as child:
+                self._players[entry.party] = Launched(child)
+                self._speaking.add(entry.party)
+                task_status.started()
+                await self._read(entry.party, child)
+
+    def _line(self, entry: Entry, value: Json) -> bytes:
+        """What is said for an entry. Raises Differs for what would reach out of the replay."""
+        if entry.kind == "lines":
+            data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
+        else:
+            data = value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
+        for line in data.split(b"\n"):
+            with suppress(ValueError):
+                message = parse(line)
+                self._servers.sent(message)
+                if connects_elsewhere(message):
+                    raise Differs("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
+        return data
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -328,16 +360,16 @@ class _Stage:
                 self._script.heard(PERSON, "screen", lines)
                 return
 
-    async def _read_host(self) -> None:
+    async def _read(self, party: str, child: Child) -> None:
         lines = Lines(self._meter)
         try:
-            while data := await self._child.source.receive():
+            while data := await child.source.receive():
                 for line in lines.take(data):
-                    self._said(HOST, line)
+                    self._said(party, line)
         except Differs as problem:
             self._fails(problem)
             return
-        self._say.send_nowait((HOST, "closed", True))
+        self._say.send_nowait((party, "closed", True))
 
     async def _welcome(self, stream: SocketStream) -> None:
         """A stand-in was started: its first line says which."""
@@ -372,17 +404,6 @@ class _Stage:
     def _tell(self, party: str, message: Json) -> None:
         if deeper(message, DEEPER):
             raise Differs(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
+        if party == AGENT:
+            self._servers.heard(message)
         self._say.send_nowait((party, "message", placed(message, self._setting.places)))
-
-
-def _line(entry: Entry, value: Json) -> bytes:
-    """What is said for an entry. Raises Differs for what would reach out of the replay."""
-    if entry.kind == "lines":
-        data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
-    else:
-        data = value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
-    for line in data.split(b"\n"):
-        with suppress(ValueError):
-            if connects_elsewhere(parse(line)):
-                raise Differs("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
-    return data

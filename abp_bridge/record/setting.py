@@ -68,7 +68,7 @@ class Setting:
 
     @property
     def known(self) -> dict[str, str]:
-        return {"[folder]": self.folder, "[tmp]": tempfile.gettempdir()}
+        return {"[folder]": self.folder, "[tmp]": tempfile.gettempdir(), "[python]": sys.prefix}
 
     def _placed(self, word: str, quoted: Callable[[str], str]) -> str:
         """A word with what stands for its words in braces; inside of a command it is quoted."""

@@ -14,7 +14,7 @@ Steps:
 
 A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name": name} the session has that name.
 
-What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers.
+What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers; not so with the argument `--plain`.
 """
 
 from __future__ import annotations
@@ -107,15 +107,8 @@ class Agent(Connection):
                 continue
             match message.get("method") if isinstance(message, dict) else "":
                 case "initialize":
-                    meta = {"line": line.decode()}
-                    self.send(
-                        id=message["id"],
-                        result={
-                            "protocolVersion": message["params"]["protocolVersion"],
-                            "agentInfo": {"name": "fake", "version": "1"},
-                            "_meta": meta,
-                        },
-                    )
+                    result = {"protocolVersion": message["params"]["protocolVersion"], "agentInfo": {"name": "fake", "version": "1"}}
+                    self.send(id=message["id"], result=result | self.meta(line=line.decode()))
                 case "session/load" | "session/resume":
                     self.servers[message["params"]["sessionId"]] = message["params"]["mcpServers"]
                     self.send(id=message["id"], result={})
@@ -143,7 +136,11 @@ class Agent(Connection):
         name = meta.get("name", f"s{len(self.servers) + 1}")
         self.servers[name] = message["params"].get("mcpServers", [])
         early = self.request("elicitation/create", {"sessionId": name, **meta["ask"]}) if "ask" in meta else None
-        self.send(id=message["id"], result={"sessionId": name, "_meta": {"line": line, "early": early}})
+        self.send(id=message["id"], result={"sessionId": name, **self.meta(line=line, early=early)})
+
+    @staticmethod
+    def meta(**said: Json) -> Json:
+        return {} if "--plain" in sys.argv else {"_meta": said}
 
     def prompt(self, id: Json, params: Json) -> None:
         session = params["sessionId"]
