@@ -205,6 +205,17 @@ def own_question_approved(stage: Stage) -> None:
     acpx.run(stage, "--approve-all", agent, COLOUR, env)
 
 
+def app_in_a_form(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    with acpx.runtime(stage, agent, env, forms=True) as host:
+        host.talk(PLAN, lambda question: question.answer(accept(selected="Lisbon")))
+
+
+def app_approved(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    acpx.run(stage, "--approve-all", agent, PLAN, env)
+
+
 def permission_denied(stage: Stage) -> None:
     """Goose asks before it calls anything, also a tool of the bridge's."""
     env = {**goose.environment(stage), **BRIDGE_ENV}
@@ -323,8 +334,8 @@ def _ask(*shapes: Shape) -> Json:
     return [{"ask": ASKED[shape].request} for shape in shapes]
 
 
-CITY, SEATS, EXTRAS, BOOK, PASSWORD, SEAT = (
-    _ask(shape) for shape in (Shape.SELECT_MANY, Shape.RANGE, Shape.MULTI_SELECT, Shape.CONFIRM, Shape.SECRET, Shape.FIELDS)
+CITY, SEATS, EXTRAS, BOOK, DELETE, PASSWORD, SEAT = map(
+    _ask, (Shape.SELECT_MANY, Shape.RANGE, Shape.MULTI_SELECT, Shape.CONFIRM, Shape.CONFIRM_DESTRUCTIVE, Shape.SECRET, Shape.FIELDS)
 )
 BOTH = [{"ask": [ASKED[Shape.SELECT_FEW].request, ASKED[Shape.CONFIRM].request]}]
 CLASS = [{"ask": PREFERENCE}]
@@ -558,6 +569,22 @@ RECORDINGS: tuple[Recorded, ...] = (
         APPROVE + BEFORE_CLAUDE,
         [],
         own_question_approved,
+    ),
+    Recorded(
+        "claude-behind/app-in-a-form",
+        "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does not see",
+        "acpx",
+        RUNTIME + BEFORE_CLAUDE,
+        CITY,
+        app_in_a_form,
+    ),
+    Recorded(
+        "claude-behind/app-approved",
+        "Claude uses an app behind the proxy, and the editor approves everything: what cannot be undone is not confirmed by that",
+        "acpx",
+        APPROVE + BEFORE_CLAUDE,
+        DELETE,
+        app_approved,
     ),
     Recorded(
         "goose-behind/permission",
