@@ -17,10 +17,10 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
-from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.jsontext import parse
 from abp_bridge.record import goodbye
 from abp_bridge.record.fence import PORT, TERMINAL, connects_elsewhere, refusal
-from abp_bridge.record.flood import Lines, Meter
+from abp_bridge.record.inbox import Inbox
 from abp_bridge.record.launch import Launched, Servers
 from abp_bridge.record.pattern import shown
 from abp_bridge.record.person import Program, Terminal
@@ -91,15 +91,13 @@ class _Stage:
         self._program = program
         self._patience = patience
         self._script = Script(fixture.entries, dict(setting.known))
-        self._meter = Meter()
-        self._say, self._hear = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))  # what goes in is metered
         self._players: dict[str, SocketStream | Launched] = {}
         self._servers = Servers()
+        self._inbox = Inbox(setting.places, {AGENT: self._servers.heard})
         self._speaking: set[str] = set()  # parties that a bridge may still say something to
         self._over = False
         self._left = False  # whether the host has ended what it says
         self._heard = False
-        self._changed = False  # whether the terminal shows something that has not been looked at
         self._child: Child
         self._tasks: TaskGroup
 
@@ -114,9 +112,9 @@ class _Stage:
                     command, environment = self._setting.command(bridge), self._setting.environment()
                     self._child = await ends.enter_async_context(spawn(command, env=environment, cwd=self._setting.folder))
                 self._tasks.start_soon(listener.serve, self._welcome)
-                self._tasks.start_soon(self._read, HOST, self._child)
+                self._tasks.start_soon(self._inbox.read, HOST, self._child.source.receive)
                 if self._terminal is not None:
-                    self._tasks.start_soon(self._watch, self._terminal)
+                    self._tasks.start_soon(self._inbox.watch, self._terminal.watch())
                 try:
                     await self._follow()
                     await self._leave()
@@ -151,12 +149,11 @@ class _Stage:
         """The next that the bridge says."""
         try:
             with anyio.fail_after(limit):
-                party, kind, value = await self._hear.receive()
+                party, kind, value = await self._inbox.next()
         except TimeoutError:
             self._look(late=True)
             raise self._script.overdue(how) from None
         if kind == "screen":
-            self._changed = False
             return
         if kind == "closed":
             self._speaking.discard(party)
@@ -200,7 +197,7 @@ class _Stage:
     async def _part(self, awaited: set[tuple[str, str]]) -> None:
         """Hear what is said while they part, until all of these have come."""
         while awaited:
-            party, kind, value = await self._hear.receive()
+            party, kind, value = await self._inbox.next()
             awaited.discard((party, kind))
             if kind == "closed":
                 self._speaking.discard(party)
@@ -226,7 +223,7 @@ class _Stage:
 
     async def _wait_for_end(self) -> None:
         await self._child.process.wait()
-        self._say.send_nowait((HOST, "ended", None))
+        self._inbox.say(HOST, "ended", None)
 
     def _look_back(self) -> None:
         """What was said and shown, and no line of the fixture has."""
@@ -277,7 +274,7 @@ class _Stage:
                 self._players[entry.party] = Launched(child)
                 self._speaking.add(entry.party)
                 task_status.started()
-                await self._read(entry.party, child)
+                await self._inbox.read(entry.party, child.source.receive)
 
     def _line(self, entry: Entry, value: Json) -> bytes:
         """What is said for an entry. Raises Differs for what would reach out of the replay."""
@@ -317,37 +314,17 @@ class _Stage:
 
     async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
         if self._program is None:
-            self._fails(Differs('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
+            self._inbox.failed(Differs('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
             return
         try:
-            await self._program.send(said, self._patience, self._offered)
+            await self._program.send(said, self._patience, self._inbox.offered)
         except Differs as problem:
-            self._fails(problem)
+            self._inbox.failed(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
             if not self._over:
-                self._fails(Differs(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
-
-    def _offered(self, message: Json, size: int) -> None:
-        """What a program of the person's is sent."""
-        self._meter.count(size, 1)
-        self._tell(PERSON, message)
-
-    def _fails(self, problem: Differs) -> None:
-        """Something that was done beside the conversation went wrong."""
-        self._say.send_nowait((PERSON, "failed", problem))
+                self._inbox.failed(Differs(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
 
     # --- what is heard ---
-
-    async def _watch(self, terminal: Terminal) -> None:
-        async for size in terminal.watch():
-            try:
-                self._meter.count(size)
-            except Differs as problem:
-                self._fails(problem)
-                return
-            if not self._changed:
-                self._changed = True
-                self._say.send_nowait((PERSON, "screen", None))
 
     def _look(self, *, late: bool = False) -> None:
         """What the person is shown counts when all of it is there, or when it is too late."""
@@ -360,50 +337,20 @@ class _Stage:
                 self._script.heard(PERSON, "screen", lines)
                 return
 
-    async def _read(self, party: str, child: Child) -> None:
-        lines = Lines(self._meter)
-        try:
-            while data := await child.source.receive():
-                for line in lines.take(data):
-                    self._said(party, line)
-        except Differs as problem:
-            self._fails(problem)
-            return
-        self._say.send_nowait((party, "closed", True))
-
     async def _welcome(self, stream: SocketStream) -> None:
         """A stand-in was started: its first line says which."""
-        party, lines = "", Lines(self._meter)
+        party = ""
         try:
-            with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                while True:
-                    for line in lines.take(await stream.receive()):
-                        if party:
-                            self._said(party, line)
-                        elif (party := line.decode(errors="replace")) in self._setting.parties:
-                            self._players[party] = stream
-                            self._speaking.add(party)
-                        else:
-                            return
+            async for line in self._inbox.lines(stream.receive):
+                if party:
+                    self._inbox.line(party, line)
+                elif (party := line.decode(errors="replace")) in self._setting.parties:
+                    self._players[party] = stream
+                    self._speaking.add(party)
+                else:
+                    return
         except Differs as problem:
-            self._fails(problem)
+            self._inbox.failed(problem)
             return
         if party:
-            self._say.send_nowait((party, "closed", True))
-
-    def _said(self, party: str, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            message = parse(line)
-        except ValueError:
-            self._say.send_nowait((party, "raw", placed(line.decode(errors="replace"), self._setting.places)))
-        else:
-            self._tell(party, message)
-
-    def _tell(self, party: str, message: Json) -> None:
-        if deeper(message, DEEPER):
-            raise Differs(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
-        if party == AGENT:
-            self._servers.heard(message)
-        self._say.send_nowait((party, "message", placed(message, self._setting.places)))
+            self._inbox.say(party, "closed", True)

@@ -1,0 +1,99 @@
+"""What a bridge says while a fixture is played, to whomever: read line by line, metered, and put in one queue in the order in which it comes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.record.flood import Lines, Meter
+from abp_bridge.record.redact import placed
+from abp_bridge.record.script import Differs
+from abp_bridge.record.trace import DEEPEST, PERSON
+
+Json = Any
+
+DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
+
+
+class Inbox:
+    """One replay's. What comes out is (party, kind, value), where the kind is one of a fixture's lines, or
+
+    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the value is the Differs that says how).
+    """
+
+    def __init__(self, places: Mapping[str, str], heard: Mapping[str, Callable[[Json], None]]) -> None:
+        """`places` are paths of this machine, and what is said for them. `heard` has who is told of each message to a party as it comes."""
+        self._places = places
+        self._heard = heard
+        self._meter = Meter()
+        self._put, self._taken = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))  # what goes in is metered
+        self._changed = False  # whether the terminal shows something that has not been looked at
+
+    async def next(self) -> tuple[str, str, Json]:
+        party, kind, value = await self._taken.receive()
+        if kind == "screen":
+            self._changed = False
+        return party, kind, value
+
+    async def read(self, party: str, receive: Callable[[], Awaitable[bytes]]) -> None:
+        """All that is said to `party`, to the end of it."""
+        try:
+            async for line in self.lines(receive):
+                self.line(party, line)
+        except Differs as problem:
+            self.failed(problem)
+        else:
+            self.say(party, "closed", True)
+
+    async def lines(self, receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+        """The lines of a stream that ends with nothing, or with an error. Raises Differs for a flood."""
+        lines = Lines(self._meter)
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while data := await receive():
+                for line in lines.take(data):
+                    yield line
+
+    def line(self, party: str, line: bytes) -> None:
+        """A line to `party`. Raises Differs for one that nothing can take."""
+        if not line.strip():
+            return
+        try:
+            message = parse(line)
+        except ValueError:
+            self.say(party, "raw", placed(line.decode(errors="replace"), self._places))
+        else:
+            if party in self._heard:
+                self._heard[party](message)
+            self._message(party, message)
+
+    def offered(self, message: Json, size: int) -> None:
+        """What a program of the person's is sent. Raises Differs."""
+        self._meter.count(size, 1)
+        self._message(PERSON, message)
+
+    def _message(self, party: str, message: Json) -> None:
+        if deeper(message, DEEPER):
+            raise Differs(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
+        self.say(party, "message", placed(message, self._places))
+
+    async def watch(self, sizes: AsyncIterator[int]) -> None:
+        """A terminal, which shows so many bytes each time."""
+        try:
+            async for size in sizes:
+                self._meter.count(size)
+                if not self._changed:
+                    self._changed = True
+                    self.say(PERSON, "screen", None)
+        except Differs as problem:
+            self.failed(problem)
+
+    def failed(self, problem: Differs) -> None:
+        """Something that is done beside the conversation went wrong."""
+        self.say(PERSON, "failed", problem)
+
+    def say(self, party: str, kind: str, value: Json) -> None:
+        self._put.send_nowait((party, kind, value))
