@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -282,10 +282,11 @@ class Client:
         except Exception as problem:
             self._end(problem)  # whoever waits for the agent next gets to know
             return
-        if isinstance(given, Failed):
-            await self.send({"id": message["id"], "error": {"code": given.code, "message": given.message}})
-        elif given is not None:
-            await self.send({"id": message["id"], "result": given})
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # an agent that has gone needs no answer
+            if isinstance(given, Failed):
+                await self.send({"id": message["id"], "error": {"code": given.code, "message": given.message}})
+            elif given is not None:
+                await self.send({"id": message["id"], "result": given})
 
     async def leave(self) -> int:
         """Close the agent's stdin and wait: its exit code."""
