@@ -1079,13 +1079,27 @@ def make(case: Case) -> str:
         recording = read(Path(trace).read_text())[-1]
         fixture = reduce(replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))), case.shows)
         read_there = iter([each.reads for each in case.asked])
-        entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in fixture.entries)
+        named = (_as_named(entry) if entry.party == PERSON else entry for entry in fixture.entries)
+        entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in named)
         proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
         env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
         head = replace(fixture.head, proves=proves, files=case.files, run=_with(case.arguments, fixture.head.run), env=env)
         return "".join(lines(replace(fixture, head=head, entries=entries)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _as_named(entry: Entry) -> Entry:
+    """What a program saw and said has its words in brackets already, and they are meant."""
+    return replace(entry, value=_meant(entry.value)) if entry.kind in ("message", "http") else entry
+
+
+def _meant(value: Json) -> Json:
+    if isinstance(value, str):
+        return value.replace("[[", "[")
+    if isinstance(value, dict):
+        return {name: _meant(each) for name, each in value.items()}
+    return [_meant(each) for each in value] if isinstance(value, list) else value
 
 
 def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:

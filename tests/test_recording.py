@@ -380,3 +380,29 @@ def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> Non
     assert [entry.value.get("method") for entry in called if not entry.ours] == ["initialize", "notifications/initialized", "tools/call"]
     assert "ABP_RELAY_TOKEN" in (tmp_path / "trace.jsonl").read_text()
     assert re.search(r'"ABP_RELAY_TOKEN", "value": "\[secret\]"', (tmp_path / "trace.jsonl").read_text())
+
+
+def state(value: Json) -> Json:
+    return {"tell": STATE, "params": {"field": "x", "newValue": value}}
+
+
+CONFIRM: Json = {"ask": ASKED[Shape.CONFIRM].request}
+ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
+    "a number under a telling name": ([CONFIRM, state({"token": 812})], {}),
+    "an object under a telling name": ([CONFIRM, state({"credentials": {"user": "ann", "kind": "basic"}})], {}),
+    "a word of the protocol under a telling name": ([state({"password": "boolean"}), CONFIRM], {}),
+    "required under a telling name": ([state({"credentials": "required"}), CONFIRM], {}),
+    "accept under a telling name": ([state({"authorization": "accept"}), CONFIRM], {}),
+    "TOKENIZERS_PARALLELISM=false": ([CONFIRM, state({"ok": False})], {"TOKENIZERS_PARALLELISM": "false"}),
+    "SSL_MODE=required": ([CONFIRM], {"SSL_MODE": "required"}),
+    "MCP_PROTOCOL_VERSION=2025-11-25": ([CONFIRM], {"MCP_PROTOCOL_VERSION": "2025-11-25"}),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_what_only_looks_like_a_secret_spoils_no_fixture(name: str, tmp_path: Path) -> None:
+    steps, env = ORDINARY[name]
+    recorded(tmp_path, case(steps, _person(ASKED[Shape.CONFIRM]), env=env))
+    saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    played = run("replay", str(tmp_path / "fixture.jsonl"))
+    assert "1 passed, 0 failed" in played.stdout, saved.stderr + played.stdout + played.stderr

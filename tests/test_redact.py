@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_recording import written
 
 from abp_bridge.record.answers import Answers
+from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.redact import MAX_SECRETS, Full, Redactor
 from abp_bridge.record.trace import Entry
+from abp_bridge.settings import Settings
 
 Json = Any
 Spell = Callable[[str], str]
@@ -105,7 +110,7 @@ def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> 
     for part in (spelled, secret):
         assert part not in found
     if spelling in SPELLINGS:
-        assert found == "before ([secret]) after"
+        assert found.replace("\\[", "[") == "before ([secret]) after"
 
 
 @given(
@@ -118,7 +123,8 @@ def test_no_mixture_of_spellings_hides_a_secret(secret: str, one: str, other: st
         secret = secret.encode(errors="replace").decode()
     words = redactor()
     words.learn(secret)
-    assert words.text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})") == "([secret])([secret])"
+    found = words.text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})")
+    assert re.sub(r"\\+\[", "[", found) == "([secret])([secret])"
 
 
 @given(st.binary(min_size=6, max_size=60), st.binary(max_size=5), st.binary(max_size=5))
@@ -193,6 +199,7 @@ def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
     words = redactor()
     for number in range(MAX_SECRETS):
         words.learn(f"secret {number:05}")
+    assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, "what only says so is blanked where it stands"
     with pytest.raises(Full):
         words.learn("one more")
 
@@ -286,9 +293,9 @@ def test_what_is_clean_stays_as_it_is(value: Json) -> None:
 
 def test_the_environment_is_found_in_other_words_too() -> None:
     key = 'key "0815"/x'
-    words = redactor(SOME_API_KEY=key, PLACE_OF_WORK="Atlantis Lab", GITHUB_TOKEN="abcd", EDITOR_PATH="/usr/bin/vi")
+    words = redactor(SOME_API_KEY=key, PLACE_OF_WORK="Atlantis Lab", GITHUB_TOKEN="ab4d", EDITOR_PATH="/usr/bin/vi")
     assert words.text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
-    assert words.text("at=Atlantis%20Lab&t=abcd, abcde, /usr/bin/vi") == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], abcde, /usr/bin/vi"
+    assert words.text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi") == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"
 
 
 def test_paths_of_this_machine_are_whole_names() -> None:
@@ -300,6 +307,12 @@ def test_paths_of_this_machine_are_whole_names() -> None:
 
 PASSWORD: Json = {"method": "elicitation/input", "params": {"prompt": "Your password?", "schema": {"type": "string"}}}
 NAME: Json = {"method": "elicitation/input", "params": {"prompt": "Your name?", "schema": {"type": "string"}}}
+
+
+FORM: Json = {
+    "method": "elicitation/create",
+    "params": {"message": "Log in", "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}},
+}
 
 
 class Heard:
@@ -343,6 +356,39 @@ def test_one_party_is_not_taken_for_another() -> None:
     assert "hunter2" not in heard.answered(1, "hunter2")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"jsonrpc": "2.0", "id": "1", "result": {"success": True, "data": {"value": "hunter2"}}},
+        {"jsonrpc": "2.0", "id": 99, "result": {"success": True, "data": {"value": "hunter2"}}},
+        {"type": "elicitation/response", "payload": {"success": True, "data": {"value": "hunter2"}}},
+        {"jsonrpc": "2.0", "method": "notifications/x", "params": {"inputResponses": {"q9": {"action": "accept", "content": {"x": "hunter2"}}}}},
+    ],
+    ids=["an id of another type", "an id that nobody asked with", "no id", "no request"],
+)
+def test_an_answer_to_nothing_may_be_one_to_a_question_for_a_secret(answer: Json) -> None:
+    heard = Heard()
+    heard.asked(1, PASSWORD)
+    assert "hunter2" not in heard.hear("bridge->app", answer)
+    assert "hunter2" not in heard.hear("bridge->host", {"jsonrpc": "2.0", "method": "x", "params": {"said": "hunter2"}})
+
+
+def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
+    recorder.message("bridge", "host", MCP)
+    recorder._heard("host", "bridge", b'{"jsonrpc": "2.0", "id": 1, "result": {"content": {"value": "hunter2"}}, "at": NaN}', 88)
+    text = (tmp_path / "trace").read_text()
+    assert "hunter2" not in text
+    assert "[cut 88 characters]" in text
+
+
+def test_a_file_that_an_app_calls_sensitive_is_not_written_down() -> None:
+    heard = Heard()
+    heard.asked(1, {"method": "elicitation/resource", "params": {"prompt": "Your policy", "sensitive": True}})
+    result = {"success": True, "data": {"content": "hunter2", "mimeType": "text/plain"}}
+    assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": 1, "result": result})
+
+
 def test_messages_in_a_batch_are_messages() -> None:
     heard = Heard()
     heard.hear("app->bridge", [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}])
@@ -350,6 +396,21 @@ def test_messages_in_a_batch_are_messages() -> None:
     said = heard.hear("bridge->app", results)
     assert "hunter2" not in said
     assert "annabel" in said
+
+
+def test_what_somebody_else_says_was_wrong_with_a_secret_is_kept_back() -> None:
+    heard = Heard()
+    heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, **FORM})
+    assert "hunter2" not in heard.hear("host->bridge", {"jsonrpc": "2.0", "id": 1, "result": {"error": {"code": "X", "message": "hunter2 is short"}}})
+
+
+def test_why_the_bridge_refuses_a_question_for_a_secret_is_said() -> None:
+    heard = Heard()
+    heard.asked("q1", PASSWORD)
+    refusal = {"code": "NOT_SUPPORTED", "message": "Nobody could be asked", "details": {"reason": "secrets never do"}}
+    said = heard.hear("bridge->app", {"jsonrpc": "2.0", "id": "q1", "result": {"success": False, "error": refusal}})
+    assert "Nobody could be asked" in said
+    assert "secrets never do" in said
 
 
 # what answers a question for a password
@@ -361,6 +422,8 @@ ANSWERS: dict[str, Json] = {
     "a member of its own": {"result": {"success": True, "value": "hunter2"}},
     "an error": {"error": {"code": -32602, "message": "hunter2 is too short", "data": {"value": "hunter2"}}},
     "an error of its own": {"error": "hunter2"},
+    "an error's code": {"error": {"code": "hunter2", "message": "no"}},
+    "an action of its own": {"result": {"action": "hunter2"}},
 }
 
 
@@ -371,10 +434,6 @@ def test_whatever_answers_a_question_for_a_secret_is_kept_back(case: str) -> Non
     assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": "q1", **ANSWERS[case]})
 
 
-FORM: Json = {
-    "method": "elicitation/create",
-    "params": {"message": "Log in", "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}},
-}
 PLAIN: Json = {
     "method": "elicitation/create",
     "params": {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}},
@@ -391,3 +450,81 @@ def test_answers_that_come_with_the_next_request_are_answers() -> None:
     assert "hunter2" not in said
     assert "annabel" in said
     assert "hunter2" not in heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 2, "result": {"content": "they said hunter2hunter2"}})
+
+
+# --- what an adversary would try ---------------------------------------------------------------------------------------------------------------
+
+S = "Zq7hunterX9"
+RPC: dict[str, Json] = {"jsonrpc": "2.0"}
+ASK: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/input", "params": {"prompt": "Your password?", "schema": {"type": "string"}}}
+PASSWORD_FORM: dict[str, Json] = {"message": "Password?", "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}}}
+MCP: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/create", "params": PASSWORD_FORM}
+
+
+def said(value: Json) -> tuple[tuple[str, str, Json], ...]:
+    return (("app", "bridge", {**RPC, "method": "notifications/x", "params": {"x": value}}),)
+
+
+def suggesting(more: dict[str, Json]) -> tuple[tuple[str, str, Json], ...]:
+    return (("app", "bridge", {**ASK, "params": {**ASK["params"], "schema": {"type": "string", **more}}}),)
+
+
+PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
+    "null error beside the result": (
+        ("bridge", "host", MCP),
+        ("host", "bridge", {**RPC, "id": 1, "error": None, "result": {"action": "accept", "content": {"value": S}}}),
+    ),
+    "the question's own default": suggesting({"default": S}),
+    "the question's own examples": suggesting({"examples": [S]}),
+    "a member's name in the answer": (("app", "bridge", ASK), ("bridge", "app", {**RPC, "id": 1, "result": {"data": {"value": {S: 1}}}})),
+    "a field that was not asked": (
+        ("bridge", "host", MCP),
+        ("host", "bridge", {**RPC, "id": 1, "result": {"action": "accept", "content": {"value": "x", "password": S}}}),
+        *said(S),
+    ),
+    "a member beside the result": (("app", "bridge", ASK), ("bridge", "app", {**RPC, "id": 1, "result": {}, "extra": S})),
+    "an environment of an MCP server in ACP": said({"env": [{"name": "API_KEY", "value": S}]}),
+    "a header of an MCP server in ACP": said({"headers": [{"name": "X-Api-Key", "value": S}]}),
+    "an argument after its option": said({"args": ["--api-key", S]}),
+    "GITHUB_TOKEN": said({"GITHUB_TOKEN": S}),
+    "PGPASSWORD": said({"PGPASSWORD": S}),
+    "card_number": said({"card_number": S}),
+    "pin_code": said({"pin_code": S}),
+    "X-Vault-Token in text": said(f"X-Vault-Token: {S}"),
+    "a value that looks like a schema": said({"credentials": {"type": "object", "user": S}}),
+    "an object in JSON in text": said(f'log: {{"credentials": {{"user": "{S}"}}}}'),
+    "a list in text": said(f'["x", {{"api_keys": ["{S}"]}}, '),
+    "Digest": said(f'Authorization: Digest username="ann", response="{S}"'),
+    "a setting with a comma": said(f"DB_PASSWORD=ab,{S}"),
+    "a setting that begins with <": said(f"DB_PASSWORD=<{S}"),
+    "YAML with spaces": said(f"password: correct horse {S}"),
+    "YAML in a block": said(f"password: |\n  {S}"),
+    "a presigned address": said(f"https://b.example/f?X-Amz-Signature={S}"),
+    "HTML": said(f'<input type="password" value="{S}">'),
+    "an escaped link": said(f"?to=http%3A%2F%2F127.0.0.1%3A1%2Fopen%2F{S}{S}"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_secret_is_not_written_down(name: str, tmp_path: Path) -> None:
+    assert S not in written(tmp_path, *PLANTS[name])
+
+
+CODES = "Recovery codes:\n" + "\n".join(f"a{n:02}c{n:02}" for n in range(45))
+ECHOES: dict[str, tuple[Json, Json, str]] = {
+    "short lines of a long secret": (CODES, CODES, "a07c07"),
+    "trimmed": ("hunter2 ", "it was hunter2", "hunter2"),
+    "trimmed, long": ("  hunter2hunter2", "it was hunter2hunter2", "hunter2"),
+    "a number beyond 2**53": ("6212345678901234567", {"card": 6212345678901234567}, "6212345"),
+    "overlapping": (["abcdefgh", "efghijkl"], "abcdefghijkl", "ijkl"),
+    "longer than is looked for": ("x" * 9000, "x" * 9000, "xxxx"),
+    "another normal form": ("p\u00e4sswort", "pa\u0308sswort", "sswort"),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_a_secret_is_not_told_by_its_echo(name: str) -> None:
+    secret, said, left = ECHOES[name]
+    words = Redactor(env={}, places={})
+    words.learn(secret)
+    assert left not in json.dumps(words.clean(said))

@@ -23,7 +23,7 @@ from abp_bridge.hosts.page.controls import confirms
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.record.recorder import Recorder
-from abp_bridge.record.redact import blank
+from abp_bridge.record.telltale import blank
 from abp_bridge.record.trace import BRIDGE, PERSON, Entry
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces import Place

@@ -27,7 +27,7 @@ from abp_bridge.core.jsontext import deeper, parse
 from abp_bridge.core.notice import describe
 from abp_bridge.record.answers import Answers, secrets_of
 from abp_bridge.record.redact import Full, Redactor
-from abp_bridge.record.telltale import SECRET
+from abp_bridge.record.telltale import MAX_TEXT, SECRET
 from abp_bridge.record.trace import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
 from abp_bridge.settings import Settings, spelled
 from abp_bridge.wire.stdio import whisper
@@ -80,7 +80,7 @@ class Recorder:
         """See `core.event.Observer`."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
-        self._guarded(lambda: self._write(Entry("event", self._redactor.clean(_TOLD[type(event)](event)), ms=self._now())))
+        self._guarded(lambda: self._write(Entry("event", self._redactor.values(_TOLD[type(event)](event)), ms=self._now())))
 
     def message(self, sender: str, to: str, message: Json) -> None:
         """A message that passed, wherever it was heard."""
@@ -93,10 +93,7 @@ class Recorder:
 
     def secret(self, value: Json) -> None:
         """`value` must not stand in the trace, from now on."""
-        try:
-            self._redactor.learn(value)
-        except Full:
-            self._end(TOO_MANY)
+        self._guarded(lambda: self._redactor.learn(value))
 
     def filled(self, entry: Entry) -> None:
         """A person sent a page."""
@@ -105,21 +102,26 @@ class Recorder:
     def _heard(self, sender: str, to: str, line: bytes | None, size: int) -> None:
         if line is None:
             self.closed(sender, to)
-        elif self._over or not line.strip():
-            return
-        elif size > len(line):  # the last word may be half of a secret
-            self._note(Entry("raw", f"{self._raw(line.rpartition(b' ')[0])} [cut {size} characters]", sender, to, self._now()))
-        else:
-            try:
-                message = parse(line)
-            except ValueError:
-                self._note(Entry("raw", self._raw(line), sender, to, self._now()))
-            else:
-                deep = deeper(message, DEEPEST)
-                self._note(Entry("raw", f"[cut {len(line)} characters]", sender, to, self._now())) if deep else self.message(sender, to, message)
+        elif not self._over and line.strip():
+            self._line(Entry("raw", "", sender, to, self._now()), line, size)
 
-    def _raw(self, line: bytes) -> str:
-        """A line that is no message: first without its secrets, then as far as it is kept."""
+    def _line(self, entry: Entry, line: bytes, size: int) -> None:
+        """A line that passed: a message, or what can be said of it."""
+        try:
+            message = parse(line) if size == len(line) else None
+        except ValueError:
+            message = None
+        if message is None:
+            self._note(replace(entry, value=self._raw(entry, line, size)))
+        elif deeper(message, DEEPEST):
+            self._note(replace(entry, value=f"[cut {size} characters]"))
+        else:
+            self.message(entry.sender, entry.to, message)
+
+    def _raw(self, entry: Entry, line: bytes, size: int) -> str:
+        """A line that is no message: first without its secrets, then as far as it is kept. What may answer a question for one is not kept at all."""
+        if size > MAX_TEXT or self._answers.answers_secret(entry):
+            return f"[cut {size} characters]"
         words = self._redactor.text(line.decode(errors="replace"))
         return words[:MAX_RAW] + (f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else "")
 
@@ -143,7 +145,10 @@ class Recorder:
         if self._file is None:
             self._begin(entry)
         if entry.kind == "message":
+            self._redactor.told(entry.value)
             self._write(replace(entry, value=self._redactor.message(self._answers.withheld(entry))))
+        elif entry.kind == "fill":
+            self._write(replace(entry, value=self._redactor.values(entry.value)))
         else:
             self._write(replace(entry, value=self._redactor.clean(entry.value)))
 
@@ -214,6 +219,7 @@ def _create(path: str) -> int:
         except OSError:
             os.close(file)
             continue
+        os.fchmod(file, 0o600)  # it may have been there before
         return file
     raise OSError(f"{MAX_SESSIONS} other bridges write to {path}")
 

@@ -6,35 +6,70 @@ wherever it turns up, however it is spelled (`spelling`). Pure.
 
 from __future__ import annotations
 
+import json
 import re
-from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from abp_bridge.record.spelling import encoded, pieces, written
-from abp_bridge.record.telltale import MAX_TEXT, SECRET, given, hide, is_schema, is_told_of, leaves, telling, told
+from abp_bridge.core.secrecy import holds_secret
+from abp_bridge.record.spelling import Spelling, spellings
+from abp_bridge.record.telltale import MAX_TEXT, NESTED, SECRET, blank, blanked, hide, json_in, leaves, looks_secret, names_next, without_told
 
 Json = Any
 
 MAX_SECRETS = 500
-LONGEST = 8_192  # characters of a secret that is looked for elsewhere
+LONGEST = MAX_TEXT  # characters of a secret that are looked for elsewhere
 LONG_SETTING = 8  # an environment value of fewer characters is anybody's
 SHORT_SETTING = 4  # one whose name speaks of a key is not
+LONGEST_SETTING = 512  # a longer one is a list of many things
 DIGITS = 3  # of a number: with fewer it is anybody's
 
-_NAMED = re.compile(r"(?i)(?:key|token|secret|passw|pass$|pwd|credential|auth|cookie|private)")
-_AGAIN = re.compile(rf"{re.escape(SECRET)}(?:{re.escape(SECRET)})+")
-_LINK = re.compile(r"(/open/)([A-Za-z0-9_-]{16,})")
-# What a message must keep to be one.
-_KEPT = ("jsonrpc", "id", "method", "params", "result", "error", "type", "timestamp", "payload", "event")
-_METHOD = re.compile(
-    r"(?:initialize|ping|authenticate|shutdown|(?:tools|resources|prompts|completion|logging|elicitation|sampling|roots|session|fs|terminal|capabilities"
-    r"|subscriptions|server|notifications|\$)/[a-zA-Z_/]{1,60})\Z"
+_ORDINARY_SETTING = re.compile(
+    r"[A-Za-z]+|[\d.,:/ -]+|[a-z]+(?:[_./-][a-z]+)+|https?://(?:localhost|127\.0\.0\.1|\[::1\])\S*|[a-z]{2}_[A-Z]{2}[.\w-]*|/.*"
 )
+_LINK = re.compile(r"((?:/|%(?:25)*2[Ff])open\\*+(?:/|%(?:25)*2[Ff]))([A-Za-z0-9_-]{16,})")
+_STATE = re.compile(r"(?<!\\)(requestState(\\*+\")\s{0,8}:\s{0,8}\2)([^\"\\]{8,})")
+_VERSION = re.compile(r"\d{4}-\d\d-\d\d\Z")
+# What a message must keep to be one: names of its members, and words that stand alone.
+_KEPT = frozenset(
+    (
+        *("jsonrpc", "id", "method", "params", "result", "error", "type", "timestamp", "payload", "event", "data", "code", "message", "reason"),
+        *("accept", "accepted", "decline", "declined", "cancel", "cancelled", "selected", "action", "outcome", "content", "success", "metadata"),
+        *("string", "number", "integer", "boolean", "object", "array", "null", "text", "form", "url", "mode", "schema", "prompt", "options"),
+        *("required", "properties", "enum", "oneOf", "anyOf", "items", "title", "description", "default", "const", "format", "value", "confirmed"),
+        *("optionId", "sessionId", "toolCallId", "requestedSchema", "protocolVersion", "capabilities", "name", "arguments", "kind", "status", "2.0"),
+    )
+)
+_METHODS = frozenset(
+    f"{area}/{each}"
+    for area, all_of_it in {
+        "tools": "list call",
+        "resources": "list read subscribe unsubscribe templates/list",
+        "elicitation": "create complete input preference confirm select resource request response",
+        "sampling": "create createMessage",
+        "session": "new load resume prompt update cancel request_permission set_mode close delete list",
+        "capabilities": "list call cancel",
+        "notifications": "initialized cancelled progress message error tools/list_changed resources/list_changed resources/updated state/changed"
+        " operation/started operation/completed capabilities/list_changed elicitation/complete subscriptions/acknowledged",
+        "subscriptions": "listen",
+        "server": "discover",
+        "$": "cancel_request",
+    }.items()
+    for each in all_of_it.split()
+) | {"initialize", "ping", "shutdown", "authenticate"}
 
 
 class Full(Exception):
     """There are more secrets than can be kept in mind: nothing more can be written down safely."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Something that is looked for, and what is written in its place."""
+
+    spelling: Spelling
+    instead: str
 
 
 class Redactor:
@@ -42,106 +77,179 @@ class Redactor:
 
     def __init__(self, *, env: Mapping[str, str], places: Mapping[str, str]) -> None:
         self._secrets: set[str] = set()
-        self._patterns: list[tuple[int, str, tuple[re.Pattern[str], ...]]] = []  # the longest first: one may be a part of another
-        self._numbers: set[float] = set()
-        self._links: dict[str, int] = {}
-        self._states: dict[str, int] = {}
-        self._settings, self._names = _settings(env)
+        self._known: list[_Known] = []
+        self._settings = list(_settings(env))
+        self._numbers: set[int | float] = set()
+        self._links: dict[str, str] = {}
+        self._states: dict[str, str] = {}
         self._places = _places(places)
+        self._looked_for: list[_Known] = []  # what stands in the value that is being cleaned
 
     def learn(self, value: Json) -> None:
         """`value`, and each value in it, is a secret from now on. Raises Full."""
         for leaf in leaves(value):
-            self._learn_number(leaf)
-            text = str(leaf)
-            if len(text) <= LONGEST:  # of what is longer, where it stands is blanked all the same
-                for piece in pieces(text):
-                    self._learn_text(piece)
+            text = str(leaf)[:LONGEST]
+            if text in self._secrets:
+                continue
+            if len(self._secrets) >= MAX_SECRETS:
+                raise Full
+            self._secrets.add(text)
+            self._numbers |= set(_numbers(text))
+            self._known += [_Known(spelling, SECRET) for spelling in spellings(text)]
 
-    def _learn_text(self, text: str) -> None:
-        if text in self._secrets:
-            return
-        if len(self._secrets) >= MAX_SECRETS:
-            raise Full
-        self._secrets.add(text)
-        spelled = (written(text), encoded(text))
-        insort(self._patterns, (-len(text), text, tuple(re.compile(each) for each in spelled if each is not None)))
-
-    def _learn_number(self, value: str | int | float) -> None:
-        if sum(char.isdigit() for char in str(value)) < DIGITS:
-            return
-        try:
-            self._numbers.add(abs(float(value)))
-        except (ValueError, OverflowError):
-            return
+    def told(self, value: Json) -> None:
+        """Learn what says of itself in `value` that it is a secret, if it is nobody's word. Where it stands, it is blanked in any case."""
+        for leaf in _told(value, NESTED):
+            if looks_secret(str(leaf)) and len(self._secrets) < MAX_SECRETS:
+                self.learn(leaf)
 
     def clean(self, value: Json) -> Json:
-        """`value` as it may be written down. Raises Full."""
-        self.learn(list(told(value)))
-        return self._cleaned(value)
+        """`value` as it may be written down."""
+        self.told(value)
+        return self._looked_into(value)
 
     def message(self, message: Json) -> Json:
-        """The same for a message: what it needs to be one stays what it is."""
-        self.learn(list(told(message)))
+        """The same for a message, whose id stays: nothing can be told apart without it."""
+        cleaned = self.clean(message)
         if isinstance(message, (list, tuple)):
-            return [self._message(each) for each in message]
-        return self._message(message)
+            return [_identified(one, other) for one, other in zip(message, cleaned, strict=True)]
+        return _identified(message, cleaned)
 
-    def _message(self, message: Json) -> Json:
-        if not isinstance(message, Mapping):
-            return self._cleaned(message)
-        return {name if name in _KEPT else self.text(str(name)): self._part(str(name), each) for name, each in message.items()}
-
-    def _part(self, name: str, value: Json) -> Json:
-        number = isinstance(value, (int, float))
-        if name == "jsonrpc" or (name in ("id", "timestamp") and number) or (name == "method" and isinstance(value, str) and _METHOD.match(value)):
-            return value
-        return self._member(name, value)
-
-    def _cleaned(self, value: Json) -> Json:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {self.text(str(name)): blank(each) if is_told_of(value, name) else self._member(str(name), each) for name, each in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self._cleaned(each) for each in value]
-        return SECRET if self._is_secret(value) else value
-
-    def _is_secret(self, value: Json) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) in self._numbers
-
-    def _member(self, name: str, value: Json) -> Json:
-        if name == "requestState" and isinstance(value, str):
-            return f"[state {self._states.setdefault(value, len(self._states) + 1)}]"
-        if telling(name):
-            if not is_schema(value):
-                return blank(value)
-            value = {**value, **blank(given(value))}
-        return self._cleaned(value)
+    def values(self, line: Mapping[str, Json]) -> dict[str, Json]:
+        """A line of the recording's own, whose members keep their names."""
+        return {name: each if name in ("event", "press") else self.clean(each) for name, each in line.items()}
 
     def text(self, words: str) -> str:
         """Text as it may be written down. What is long is left out, and that is said."""
+        return str(self._looked_into(words))
+
+    def _looked_into(self, value: Json) -> Json:
+        everything = "\0".join(_texts(value))
+        self._looked_for = [known for known in (*self._known, *self._settings) if known.spelling.stands_in(everything)]
+        return self._cleaned(without_told(value), NESTED)
+
+    def _cleaned(self, value: Json, depth: int) -> Json:
+        if isinstance(value, str):
+            return self._text(value, depth)
+        if isinstance(value, Mapping):
+            return {self._name(str(name)): self._member(str(name), each, depth) for name, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._cleaned(each, depth) for each in value]
+        return SECRET if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) in self._numbers else value
+
+    def _name(self, name: str) -> str:
+        return name if name in _KEPT else self._without_known(name, settings=False)
+
+    def _member(self, name: str, value: Json, depth: int) -> Json:
+        if name == "requestState" and isinstance(value, str):
+            return self._stated(value)
+        if name == "protocolVersion" and isinstance(value, str) and _VERSION.match(value):
+            return value
+        return self._cleaned(value, depth)
+
+    def _text(self, words: str, depth: int) -> str:
         if len(words) > MAX_TEXT:
             return f"[cut {len(words)} characters]"
-        for _, _, patterns in self._patterns:
-            for pattern in patterns:
-                words = pattern.sub(SECRET, words)
-        words = _AGAIN.sub(SECRET, hide(words))
-        words = _LINK.sub(lambda found: f"{found[1]}[link {self._links.setdefault(found[2], len(self._links) + 1)}]", words)
-        if self._settings is not None:
-            words = self._settings.sub(lambda found: f"[env {self._names[found.lastgroup or '']}]", words)
+        if words in _KEPT or words in _METHODS:
+            return words
+        kept: list[str] = []
+        done = 0
+        for start, end, value in json_in(words) if depth else ():
+            before = words[done:start]
+            told = without_told(value)
+            cleaned = blank(value) if names_next(before) else self._cleaned(told, depth - 1)
+            kept += [self._plain(before), words[start:end] if cleaned == value else _spelled(cleaned, words[start:end])]
+            done = end
+        return "".join([*kept, self._plain(words[done:])])
+
+    def _plain(self, words: str) -> str:
+        """Text that is no JSON."""
+        words = hide(self._without_known(words))
+        words = _LINK.sub(lambda found: f"{found[1]}{self._linked(found[2])}", words)
+        words = _STATE.sub(lambda found: f"{found[1]}{self._stated(found[3])}", words)
         for place, name in self._places:
             words = place.sub(name, words)
         return words
 
+    def _linked(self, token: str) -> str:
+        if token not in self._links:
+            self._links[token] = f"[link {len(self._links) + 1}]"
+            self._known.append(_Known(Spelling(token), self._links[token]))
+        return self._links[token]
 
-def blank(value: Json) -> Json:
-    """The same shape, with no text and no number in it."""
-    if isinstance(value, Mapping):
-        return {name: blank(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [blank(each) for each in value]
-    return value if value is None or isinstance(value, bool) or value == "" else SECRET
+    def _stated(self, state: str) -> str:
+        return self._states.setdefault(state, f"[state {len(self._states) + 1}]")
+
+    def _without_known(self, words: str, *, settings: bool = True) -> str:
+        """All that is looked for is found before anything is replaced: one may be a part of another, or overlap it."""
+        found = [(*span, known.instead) for known in self._looked_for if settings or known.instead == SECRET for span in known.spelling.spans(words)]
+        if not found:
+            return words
+        kept: list[str] = []
+        done = 0
+        for start, end, instead in _merged(found):
+            kept += [words[done:start], instead]
+            done = end
+        return "".join([*kept, words[done:]])
+
+
+def _merged(found: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """What overlaps or touches is one; a secret is one whatever else it is."""
+    start, end, instead = -1, -1, ""
+    for each in sorted(found, key=lambda each: (each[0], -each[1])):
+        if each[0] < end or (each[0] == end and each[2] == instead):
+            end, instead = max(end, each[1]), SECRET if SECRET in (instead, each[2]) else instead
+        else:
+            if instead:
+                yield start, end, instead
+            start, end, instead = each
+    if instead:
+        yield start, end, instead
+
+
+def _told(value: Json, depth: int) -> Iterator[str | int | float]:
+    """What is blanked in a value, and in the JSON inside of its texts."""
+    yield from blanked(value, without_told(value))
+    if depth:
+        for text in _texts(value):
+            if len(text) <= MAX_TEXT:
+                for _, _, inside in json_in(text):
+                    yield from _told(inside, depth - 1)
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """The texts in a value, and the names of its members."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield str(name)
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)
+
+
+def _identified(message: Json, cleaned: Json) -> Json:
+    number = isinstance(message, Mapping) and isinstance(message.get("id"), (int, float))
+    return {**cleaned, "id": message["id"]} if number else cleaned
+
+
+def _spelled(value: Json, as_before: str) -> str:
+    """JSON as it stood in its text: with blanks or without."""
+    separators = (", ", ": ") if re.search(r"[\"\]}\w][:,] ", as_before) else (",", ":")
+    return json.dumps(value, ensure_ascii=False, separators=separators)
+
+
+def _numbers(text: str) -> Iterator[int | float]:
+    """The numbers that a text can stand for."""
+    if sum(char.isdigit() for char in text) < DIGITS:
+        return
+    for read in (int, float):
+        try:
+            yield abs(read(text))
+        except (ValueError, OverflowError):
+            continue
 
 
 def placed(value: Json, places: Mapping[str, str]) -> Json:
@@ -159,27 +267,20 @@ def _placed(value: Json, places: Sequence[tuple[re.Pattern[str], str]]) -> Json:
     return [_placed(each, places) for each in value] if isinstance(value, list) else value
 
 
-def _settings(env: Mapping[str, str]) -> tuple[re.Pattern[str] | None, dict[str, str]]:
-    """What of the environment must not be read in a trace, as a pattern, and the name of each of its groups."""
-    wanted: dict[str, str] = {}
+def _settings(env: Mapping[str, str]) -> Iterator[_Known]:
+    """What of the environment must not be read in a trace: a long key wherever it stands, the rest, if it is nobody's word, where it stands alone."""
     for name, value in env.items():
-        telltale = _NAMED.search(name) is not None
-        if len(value) >= (SHORT_SETTING if telltale else LONG_SETTING) and len(value) <= LONGEST and (telltale or not value.startswith("/")):
-            wanted.setdefault(value, name)
-    names = {f"e{place}": wanted[value] for place, value in enumerate(sorted(wanted, key=len, reverse=True))}
-    found = [
-        f"(?P<{group}>{_setting(name, value)})" for (group, name), value in zip(names.items(), sorted(wanted, key=len, reverse=True), strict=True)
-    ]
-    return (re.compile("|".join(found)), names) if found else (None, {})
-
-
-def _setting(name: str, value: str) -> str:
-    """A key is found wherever it stands; what is anybody's word, and short, where it stands alone."""
-    whole = len(value) >= LONG_SETTING and _NAMED.search(name) is not None
-    return written(value) if whole else rf"(?<!\w){written(value)}(?!\w)"
+        if not holds_secret(name):
+            if LONG_SETTING <= len(value) <= LONGEST_SETTING and not _ORDINARY_SETTING.fullmatch(value):
+                yield _Known(Spelling(value, alone=True), f"[env {name}]")
+        elif len(value) >= LONG_SETTING:
+            yield from (_Known(spelling, f"[env {name}]") for spelling in spellings(value))
+        elif len(value) >= SHORT_SETTING and not value.isalpha():
+            yield _Known(Spelling(value, alone=True), f"[env {name}]")
 
 
 def _places(places: Mapping[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Paths, the deepest first, each as a whole name: /home/ann, and not the beginning of /home/anna."""
+    """Paths, the deepest first, each as a whole name: /home/ann, and not the beginning of /home/anna, nor a part of an address."""
     whole = {path.rstrip("/"): name for path, name in places.items() if len(path.rstrip("/")) > 1}
-    return [(re.compile(rf"{re.escape(path)}(?![\w.-])"), whole[path].replace("\\", r"\\")) for path in sorted(whole, key=len, reverse=True)]
+    longest_first = sorted(whole, key=len, reverse=True)
+    return [(re.compile(rf"(?<![\w.]){re.escape(path)}(?![\w-]|\.\w)"), whole[path].replace("\\", r"\\")) for path in longest_first]

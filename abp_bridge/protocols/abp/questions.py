@@ -7,7 +7,6 @@ RemoteProtocolError, whatever a page sends.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from abp_bridge.core import file, text
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.core.schema import Json, Schema, parts
+from abp_bridge.core.secrecy import asks_for_secret
 from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, fitting, kind_of
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
@@ -202,14 +202,6 @@ def _option(option: Json) -> tuple[Json, Json, Json]:
 
 # --- secrets ----------------------------------------------------------------------------------------------------------------------------
 
-_SECRET_WORDS = re.compile(
-    r"\b(passwords?|passwd|pwd|passphrases?|passcodes?|api[ _-]?keys?|secrets?|private[ _-]?keys?"
-    r"|(access|auth|bearer|refresh|api|personal access)[ _-]?tokens?|client[ _-]?secrets?|credentials?|credit[ _-]?cards?|card[ _-]?numbers?"
-    r"|cvv|cvc|one[ _-]?time[ _-]?(code|password)s?|otp|pins?|pin[ _-]?codes?|social[ _-]?security|ssn|iban|(?<!design )tokens?"
-    r"|(seed|recovery|backup)[ _-]?(phrase|word|code|key)s?|(verification|security|access|2fa|mfa|totp)[ _-]?(code|key|pin)s?|ssh[ _-]?keys?)\b",
-    re.IGNORECASE,
-)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
 
 
@@ -231,4 +223,4 @@ def _is_secret(field: Field, around: Sequence[Schema], wording: str) -> bool:
         return False
     titles = [str(schema.get(word, "")) for _, schema in inside for word in ("title", "description")]
     words = " ".join((field.name, wording, *(name for name, _ in inside), *titles))
-    return _SECRET_WORDS.search(_CAMEL.sub(" ", words).replace("_", " ")) is not None
+    return asks_for_secret(words)
