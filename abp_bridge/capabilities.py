@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,28 +68,45 @@ class Matrix:
     questions: Sequence[Cell]
     hints: Sequence[Cell]
     told: Sequence[Cell]
+    host: str = ""  # whose it is, and what is to be known of it
 
 
 def run(*, style: str, host: str | None, fixtures: str | None) -> int:
     """Returns the exit code."""
-    profile = None if host is None else PROFILES.get(host.lower())
-    if host is not None and profile is None:
-        sys.stderr.write(f"abp-bridge matrix: no profile is known of {host!r}; there are {', '.join(PROFILES)}. Others go by the whole matrix\n")
+    names = [""] if host is None else _hosts(host, one=style != "table")
+    if not names:
+        known = ", ".join(f"{name} ({profile.name})" for name, profile in PROFILES.items())
+        sys.stderr.write(f"abp-bridge matrix: no profile is known of {host!r}; there are {known}. Others go by the whole matrix\n")
         return 2
-    try:
-        proofs = {} if fixtures is None else _proofs(fixtures)
-    except OSError as problem:
-        sys.stderr.write(f"abp-bridge matrix: {fixtures} cannot be read: {problem.strerror}\n")
-        return 2
-    if profile is not None and style == "table":
-        sys.stdout.write(f"{profile.name}: {', '.join(_about(profile))}\n\n")
-    tables = [
-        [replace(cell, fixture=proofs.get((cell.column, cell.version, cell.row), "")) for cell in cells]
-        for cells in (_questions(profile), _hints(profile), _told())
-    ]
-    for line in _STYLES[style](Matrix(*tables)):
-        sys.stdout.write(line + "\n")
+    for name in names:
+        try:
+            proofs = {} if fixtures is None else _proofs(fixtures, name)
+        except OSError as problem:
+            sys.stderr.write(f"abp-bridge matrix: {fixtures} cannot be read: {problem.strerror}. Name their folder: --fixture FOLDER\n")
+            return 2
+        if fixtures is not None and not proofs:
+            sys.stderr.write(f"abp-bridge matrix: there is no fixture in {fixtures} that proves a cell\n")
+            return 2
+        for line in _STYLES[style](_matrix(name, proofs)):
+            sys.stdout.write(line + "\n")
     return 0
+
+
+def _matrix(name: str, proofs: Mapping[Key, str]) -> Matrix:
+    profile = PROFILES.get(name)
+    questions, hints, told = (
+        [replace(cell, fixture=_proof(cell, proofs)) for cell in cells] for cells in (_questions(profile), _hints(profile), _told(profile))
+    )
+    return Matrix(questions, hints, told, "" if profile is None else f"{profile.name}: {', '.join(_about(profile))}")
+
+
+def _hosts(name: str, *, one: bool) -> list[str]:
+    """The profiles that somebody means: by name, by title, or by how they begin; `one` alone where there is room for no more."""
+    wanted = re.sub(r"[^a-z0-9]+", "-", name.strip().lower())
+    titled = [each for each, profile in PROFILES.items() if wanted == profile.name.lower().replace(" ", "-")]
+    begun = [each for each in PROFILES if each == wanted or each.startswith(f"{wanted}-")]
+    found = titled or begun
+    return [wanted] if one and wanted in found else found[:1] if one else found
 
 
 def _questions(profile: Profile | None) -> Iterator[Cell]:
@@ -109,8 +127,12 @@ def _hints(profile: Profile | None) -> Iterator[Cell]:
             yield Cell(surface.value, version, hint.value, way, SINCE.get(surface, ""))
 
 
-def _told() -> Iterator[Cell]:
-    for protocol in PROTOCOLS:
+def _told(profile: Profile | None) -> Iterator[Cell]:
+    """What is told in each protocol; with a profile, in those that such a host speaks."""
+    families = {"ACP" if name.startswith("acp") else "MCP" for name in (("acp", "mcp") if profile is None else profile.shows)}
+    for protocol in PROTOCOLS if families else ():
+        if protocol.partition(" ")[0] not in families:
+            continue
         for event, way in TOLD[protocol].items():
             yield Cell(protocol, "", event.value, way, protocol)
 
@@ -138,8 +160,22 @@ def _about(profile: Profile) -> Iterator[str]:
         yield "opens no address of this machine"
 
 
-def _proofs(folder: str) -> dict[Key, str]:
-    """What the heads of the fixtures in a folder say that they prove. What is no fixture is passed over. Raises OSError."""
+def _proof(cell: Cell, proofs: Mapping[Key, str]) -> str:
+    """A cell that a host's profile changes is proven by a conversation with that host only."""
+    try:
+        usual = route(Shape(cell.row), Column(Surface(cell.column), cell.version)) == cell.route
+    except ValueError:
+        usual = True
+    own = proofs.get((_HOST, "", cell.row), "") if cell.column in _SHOWN_BY_HOSTS else ""
+    return proofs.get((cell.column, cell.version, cell.row), "") if usual else own
+
+
+_HOST = "host"
+_SHOWN_BY_HOSTS = tuple(surface.value for surface in SINCE)
+
+
+def _proofs(folder: str, host: str) -> dict[Key, str]:
+    """What the heads of the fixtures in a folder say that they prove, also of one `host`. What is no fixture is passed over. Raises OSError."""
     found: dict[Key, str] = {}
     os.listdir(folder)
     for path in sorted(Path(folder).rglob("*.jsonl")):
@@ -149,13 +185,16 @@ def _proofs(folder: str) -> dict[Key, str]:
             except (ValueError, AttributeError):
                 continue
         for each in proves if isinstance(proves, list) else [proves]:
-            if isinstance(each, dict) and (key := _proven(each)) is not None:
+            if isinstance(each, dict) and (key := _proven(each, host)) is not None:
                 found.setdefault(key, str(path))
     return found
 
 
-def _proven(proof: Mapping[str, Json]) -> Key | None:
+def _proven(proof: Mapping[str, Json], host: str) -> Key | None:
     """The cell that a fixture says it proves."""
+    if host and "host" in proof and "surface" not in proof and "shape" in proof:
+        said = str(proof["host"]).partition(" ")[0]
+        return (_HOST, "", str(proof["shape"])) if host == said or host.startswith(f"{said}-") else None
     if "event" in proof:
         return str(proof.get("protocol", "")), "", str(proof["event"])
     row = proof.get("shape", proof.get("hint"))
@@ -164,6 +203,9 @@ def _proven(proof: Mapping[str, Json]) -> Key | None:
 
 def _table(matrix: Matrix) -> Iterator[str]:
     """For a terminal: each row with its columns, those together that do the same."""
+    if matrix.host:
+        yield from textwrap.wrap(matrix.host, 100, subsequent_indent="  ")
+        yield f"({', '.join(sorted(surface.value for surface in _OWN))}: where the person has set them up)\n"
     for title, cells in (("", matrix.questions), ("With a question", matrix.hints), ("Beside questions, by the host's protocol", matrix.told)):
         if title:
             yield f"{title}:\n"
@@ -190,6 +232,8 @@ def _together(way: Route, cells: Sequence[Cell]) -> Iterator[str]:
 def _markdown(matrix: Matrix) -> Iterator[str]:
     """For docs: a table for each family of surfaces, and why what is refused is refused."""
     yield from HEAD.splitlines()
+    if matrix.host:
+        yield f"\nThis is the matrix as one host has it. {matrix.host}."
     for title, columns in _FAMILIES.items():
         cells = [cell for cell in (*matrix.questions, *matrix.hints) if cell.column in columns]
         if cells:
@@ -233,7 +277,8 @@ _FAMILIES = {
 
 
 def _json(matrix: Matrix) -> Iterator[str]:
-    members = {
+    members: dict[str, Json] = {"host": matrix.host} if matrix.host else {}
+    members |= {
         "questions": [_spelled(cell, "shape") for cell in matrix.questions],
         "hints": [_spelled(cell, "hint") for cell in matrix.hints],
         "told": [{"protocol": cell.column, "event": cell.row, **_way(cell)} for cell in matrix.told],

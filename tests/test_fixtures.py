@@ -291,6 +291,16 @@ def test_what_a_real_host_did_names_the_host_as_it_is_recorded_today(recorded: R
     assert {proof["host"] for proof in fixture.head.proves} == {recorded.proof}
 
 
+def test_what_a_host_does_in_its_own_way_is_proven_by_that_host_or_not_at_all(tmp_path: Path) -> None:
+    cells = json.loads(run("matrix", "--format", "json", "--host", "acpx", "--fixture", cwd=FIXTURES.parent).stdout)["questions"]
+    proof = {cell["shape"]: cell.get("fixture") for cell in cells if cell["surface"] == "acp-permission"}
+    assert proof["select, more than 4"] == "fixtures/hosts/acpx/select-many.jsonl"
+    assert proof["confirm"] == "fixtures/acp-permission/confirm.jsonl"
+    assert proof["select, up to 4"] is None
+    nothing = run("matrix", "--fixture", str(tmp_path))
+    assert (nothing.returncode, "there is no fixture" in nothing.stderr) == (2, True)
+
+
 # host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
 TWELVE = {
     "codex": ("elicitation/create", 1),
@@ -321,5 +331,10 @@ def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
     assert "options are asked one by one" in run("matrix", "--host", "acpx").stdout
     cells = json.loads(run("matrix", "--format", "json", "--host", "codex-mcp-client").stdout)["questions"]
     assert {cell["how"] for cell in cells if (cell["surface"], cell["shape"]) == ("mcp-form", "number")} == {"as text"}
+    both = run("matrix", "--host", "Goose").stdout
+    assert "Goose as an MCP host: " in both
+    assert "Goose as an ACP client: " in both
+    assert run("matrix", "--host", "Claude Code").stdout.startswith("Claude Code: shows mcp-form, mcp-url")
+    assert json.loads(run("matrix", "--format", "json", "--host", "codex").stdout)["host"].startswith("Codex: ")
     unknown = run("matrix", "--host", "nobody")
     assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)

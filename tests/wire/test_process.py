@@ -43,6 +43,7 @@ async def ends(watched: int) -> None:
     os.close(watched)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_child_hears_and_answers_and_ends_with_its_stdin() -> None:
     async with spawn(python("import sys\nfor line in sys.stdin: print(line.strip().upper(), flush=True)\nsys.exit(3)")) as child:
         assert child.farewell == "still running"
@@ -67,6 +68,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "GRACE", 0.05)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that ends by itself has the time for it, also on a busy machine."""
+    monkeypatch.setattr(process_module, "GRACE", 2.0)
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_a_child_that_hears_nothing_is_killed() -> None:
     async with spawn(python(DEAF)) as child:
@@ -75,7 +82,7 @@ async def test_a_child_that_hears_nothing_is_killed() -> None:
     assert child.farewell == "signal 9"
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("patient")
 async def test_a_child_that_only_ignores_the_end_of_its_stdin_is_told_to_end() -> None:
     code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
     async with spawn(python(code)) as child:
@@ -93,7 +100,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("patient")
 async def test_what_a_child_started_ends_with_it_however_well_it_ends_itself() -> None:
     async with spawn(python(FAMILY)) as child:
         grandchild = os.pidfd_open(int(await line(child)))
