@@ -235,8 +235,9 @@ def refuse(action: str) -> Callable[[Any], types.ElicitResult]:
 class RawHost:
     """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-        self.process = subprocess.Popen([*SERVE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(**(env or {})))
+    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, command: Sequence[str] = SERVE, cwd: Path | None = None) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([*command, *arguments], **pipes, env=environment(**(env or {})), cwd=cwd)
         self._id = 0
 
     def __enter__(self) -> RawHost:

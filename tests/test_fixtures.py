@@ -296,7 +296,8 @@ def test_what_a_host_does_in_its_own_way_is_proven_by_that_host_or_not_at_all(tm
     proof = {cell["shape"]: cell.get("fixture") for cell in cells if cell["surface"] == "acp-permission"}
     assert proof["select, more than 4"] == "fixtures/hosts/acpx/select-many.jsonl"
     assert proof["confirm"] == "fixtures/acp-permission/confirm.jsonl"
-    assert proof["select, up to 4"] is None
+    codex = json.loads(run("matrix", "--format", "json", "--host", "codex", "--fixture", cwd=FIXTURES.parent).stdout)["questions"]
+    assert {cell["shape"]: cell.get("fixture") for cell in codex if cell["surface"] == "mcp-url"}["text"] is None
     nothing = run("matrix", "--fixture", str(tmp_path))
     assert (nothing.returncode, "there is no fixture" in nothing.stderr) == (2, True)
 
@@ -306,7 +307,9 @@ TWELVE = {
     "codex": ("elicitation/create", 1),
     "zed": ("elicitation/create", 1),
     "zed-before-forms": ("session/request_permission", 4),
+    "goose": ("elicitation/create", 1),
     "goose-legacy": ("elicitation/create", 1),
+    "claude-code": ("elicitation/create", 1),
     "claude-code-legacy": ("elicitation/create", 1),
     "acpx": ("session/request_permission", 11),
 }
@@ -315,11 +318,16 @@ TWELVE = {
 @pytest.mark.parametrize("host", TWELVE)
 def test_twelve_options_are_all_there_in_every_host(host: str) -> None:
     method, steps = TWELVE[host]
-    (fixture,) = read((FIXTURES / "hosts" / host / "select-many.jsonl").read_text())
-    asked = [entry.value for entry in fixture.entries if entry.to == "host" and entry.value.get("method") == method]
+    (shown,) = questions(_fixture(FIXTURES / "hosts" / host / "select-many.jsonl"))
+    asked = {"elicitation/create": shown.forms, "session/request_permission": shown.cards}[method]
     assert len(asked) == steps
     assert all(city in json.dumps(asked[0], ensure_ascii=False) for city in CITIES)
-    assert any(entry.value.get("result", {}).get("data") == {"selected": "Lisbon"} for entry in fixture.entries if entry.to == "app")
+    assert shown.answer["data"] == {"selected": "Lisbon"}
+
+
+def test_each_host_is_asked_about_twelve_cities() -> None:
+    asked = {path.parent.name for path in (FIXTURES / "hosts").glob("*/select-many.jsonl")}
+    assert asked == set(TWELVE)
 
 
 def test_the_matrix_in_the_docs_is_the_one_that_is_routed_by() -> None:

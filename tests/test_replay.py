@@ -30,6 +30,8 @@ Json = Any
 BROKEN = Path(__file__).parent / "apps" / "broken.py"
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
 TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
+CONFIRM = FIXTURES / "mcp-form" / "2025-11-25" / "confirm-destructive.jsonl"
+BEHIND = FIXTURES / "acp-proxy" / "app-in-a-form.jsonl"
 PROGRESS = FIXTURES / "mcp" / "2025-11-25" / "progress.jsonl"
 
 
@@ -52,8 +54,18 @@ FAULTS = {
     "mumble": (SELECT, "no goodbye when its host had left: a line to the app that is no JSON"),
     "same-id": (SELECT, 'id: one of its own expected, "1" given, which is [id 1] already'),
     "more": (TERMINAL, "the terminal shows something that the fixture does not show"),
+    "eager": (SELECT, "something that the fixture does not show: the response to the host's request 2"),
+    "invent": (CONFIRM, "something that the fixture does not show: the response to the app's request 'q1'"),
+    "orphan": (SELECT, "the bridge has ended, and left the app running"),
+    "killed": (SELECT, "the bridge ended what it says to the app, in the middle of the conversation"),
+    "spare": (SELECT, "the bridge started the app again, while it was still running"),
+    "tail": (SELECT, "the bridge answered twice: a second response to the host's request 2"),
+    "crash": (BEHIND, "the bridge ended with exit code 70"),
     "flood": (SELECT, "the bridge said 1000 things and more before the fixture came to them"),
 }
+
+
+AT_THE_END = ("orphan", "crash", "spare", "killed")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -62,7 +74,7 @@ def test_a_broken_bridge_fails_with_words_that_name_the_fault(fault: str) -> Non
     played = run("replay", str(fixture), "--bridge", broken(fault), "--patience", "2")
     assert played.returncode == 1
     assert words in played.stdout
-    assert re.search(r"line \d+: ", played.stdout)
+    assert re.search(r"line \d+: ", played.stdout) or fault in AT_THE_END
     assert played.stdout.splitlines()[-1] == "0 passed, 1 failed"
 
 
@@ -702,9 +714,24 @@ def test_a_bridge_that_ends_badly_does_not_pass(tmp_path: Path) -> None:
     assert "the bridge ended with exit code 70" in played.stdout
 
 
-# --- an agent's tools -------------------------------------------------------------------------------------------------------------------------
+INTRUDER = "import os, pathlib; pathlib.Path(os.environ['HOME'], 'intruder').write_text('here')"
 
-BEHIND = FIXTURES / "acp-proxy" / "app-in-a-form.jsonl"
+
+@pytest.mark.parametrize("name", ["abp_bridge.py", "json.py", "sitecustomize.py"])
+def test_a_fixtures_files_are_no_modules(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bridge runs in the folder that they are laid out in, and so does the demo app that it starts."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lines = [json.loads(line) for line in SELECT.read_text().splitlines()]
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "abp_connect", "arguments": {}}}
+    lines[0] |= {"run": ["serve", "--app", "demo"], "files": {name: INTRUDER}}
+    odd = [lines[0], lines[1], {"way": "host->bridge", "message": call}, {"way": "bridge->host", "message": {"id": 7, "...": "[any]"}}]
+    path = tmp_path / "odd.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in odd))
+    assert run("replay", str(path), "--patience", "3").returncode == 1
+    assert not (tmp_path / "intruder").exists()
+
+
+# --- an agent's tools -------------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_agents_tools_are_launched_as_the_bridge_says() -> None:

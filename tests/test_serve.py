@@ -639,3 +639,12 @@ def test_without_a_stdout_it_says_so(arguments: str) -> None:
 def test_a_stream_that_is_missing_is_an_end(words: str, code: int) -> None:
     ended = started(words, "serve --app demo")
     assert (ended.returncode, ended.stderr) == (code, "")
+
+
+def test_a_project_in_whose_folder_it_runs_gives_it_no_modules(tmp_path: Path) -> None:
+    """Hosts start their servers where they work: in folders of whoever wrote what lies there."""
+    (tmp_path / "abp_bridge.py").write_text("raise SystemExit('an intruder')")
+    with RawHost("--app", "demo", command=(str(Path(sys.executable).parent / "abp-bridge"), "serve"), cwd=tmp_path) as host:
+        host.initialize()
+        assert not host.request("tools/call", {"name": "abp_connect", "arguments": {}})["result"]["isError"]
+        assert host.end() == 0

@@ -60,7 +60,7 @@ def _demo(target: str, settings: Settings, tap: Tap) -> App:
     if target == "demo":
         from abp_bridge.apps.stdio import StdioApp
 
-        return StdioApp([sys.executable, "-m", "abp_bridge.apps.demo"], origin="demo", tap=tap)
+        return StdioApp([sys.executable, "-P", "-m", "abp_bridge.apps.demo"], origin="demo", tap=tap)
     with _needs_playwright():
         from abp_bridge.apps.demo.site import DemoPage
 

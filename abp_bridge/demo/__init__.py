@@ -152,7 +152,9 @@ class Demo:
 
         self._introduce()
         began = anyio.current_time()
-        bridge = StdioServerParameters(command=sys.executable, args=["-m", "abp_bridge", "serve", "--app", self._target], env=self._environment())
+        bridge = StdioServerParameters(
+            command=sys.executable, args=["-P", "-m", "abp_bridge", "serve", "--app", self._target], env=self._environment()
+        )
         client = Client(
             stdio_client(bridge, errlog=words),  # type: ignore[arg-type]
             mode="legacy",

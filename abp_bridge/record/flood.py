@@ -31,6 +31,10 @@ class Lines:
         self._meter = meter
         self._rest = bytearray()
 
+    def rest(self) -> bytes:
+        """What was begun and never ended."""
+        return bytes(self._rest)
+
     def take(self, data: bytes) -> list[bytes]:
         """The lines that `data` ends. Raises Differs."""
         self._meter.count(len(data), data.count(b"\n"))

@@ -28,6 +28,10 @@ class OpenQuestions:
         if is_request(message):
             self._methods[key(party, message["id"])] = message["method"]
 
+    def forget(self, party: str) -> None:
+        """It has ended, with whatever it asked."""
+        self._methods = {each: method for each, method in self._methods.items() if each[0] != party}
+
     def answered(self, party: str, message: Json) -> Json:
         """The method of the question that this answers; None if there is none."""
         return self._methods.pop(key(party, message.get("id")), None) if is_answer(message) else None

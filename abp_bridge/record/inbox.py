@@ -56,6 +56,8 @@ class Inbox:
             while data := await receive():
                 for line in lines.take(data):
                     yield line
+        if rest := lines.rest():
+            yield rest
 
     def line(self, party: str, line: bytes) -> None:
         """A line to `party`. Raises Differs for one that nothing can take."""

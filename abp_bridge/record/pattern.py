@@ -20,6 +20,7 @@ MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MOST = 8  # differences of one message that are shown
 LONGEST = 160
+HELD_AGAINST = 400  # pairs of items of two lists, each with its words in brackets
 COMPARED = 20_000  # pairs of items that are held against each other to tell what a list lacks
 
 
@@ -170,8 +171,13 @@ def _compare_lists(expected: Sequence[Json], got: Sequence[Json], path: str, kno
     if len(expected) * len(got) > COMPARED:
         found.differences.append(Difference(path, words))
         return
-    missing = [each for each in expected if not any(match(each, other, known) for other in got)]
-    extra = [each for each in got if not any(match(other, each, known) for other in expected)]
+    few = len(expected) * len(got) <= HELD_AGAINST
+
+    def same(one: Json, other: Json) -> bool:
+        return bool(match(one, other, known)) if few else _same(one, other)
+
+    missing = [each for each in expected if not any(same(each, other) for other in got)]
+    extra = [each for each in got if not any(same(other, each) for other in expected)]
     for what, which in (("missing", missing), ("not expected", extra)):
         if which:
             more = f" and {len(which) - 3} more" if len(which) > 3 else ""

@@ -27,21 +27,21 @@ from abp_bridge.record.person import Program, Terminal
 from abp_bridge.record.redact import placed
 from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.setting import Setting, told
-from abp_bridge.record.trace import AGENT, DEEPEST, HOST, PERSON, TOOLS, Entry, Recording
+from abp_bridge.record.trace import AGENT, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.record.visitor import fill_in
 from abp_bridge.wire.process import Child, spawn
 
 Json = Any
 
-OURS = (sys.executable, "-m", "abp_bridge")
+OURS = (sys.executable, "-P", "-m", "abp_bridge")  # never what lies in the folder that a fixture has laid out
 PATIENCE = 10.0  # seconds for the next line of a bridge
 WHOLE = 60.0  # seconds for a fixture
 START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
 SETTLE = 0.05  # seconds for what a bridge says too much
 END = 5.0  # seconds for a bridge to end
-LAST = 1.0  # seconds for the last words of a bridge that has ended to come through its stand-ins
+LAST = 3.0  # seconds for the last words of a bridge that has ended to come through its stand-ins
+_ENDINGS = (0, 137, 143)  # behind a proxy it is the agent's: it ended by itself, or was made to
 PAGE = 15.0  # seconds for what a person does on a page
-DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
 
 
 async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE) -> None:
@@ -163,8 +163,15 @@ class _Stage:
         if kind == "closed" and party == HOST and not self._left:
             raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
         if kind == "closed" and not self._expects_end(party):
+            if party in self._players:
+                raise Differs(f"the bridge ended what it says to the {party}, in the middle of the conversation", self._line_now)
             return
         self._script.heard(party, kind, value)
+
+    @property
+    def _line_now(self) -> int:
+        waiting = self._script.waiting
+        return 0 if waiting is None else waiting.line
 
     def _expects_end(self, party: str) -> bool:
         return any(entry.ours and entry.kind == "closed" and entry.party == party for entry in self._script.entries)
@@ -190,9 +197,11 @@ class _Stage:
         with anyio.move_on_after(LAST):
             await self._part({(party, "closed") for party in self._speaking})
         self._look_back()
+        if left := sorted(self._speaking):
+            raise Differs(f"the bridge has ended, and left the {left[0]} running")
         code = self._child.process.returncode
-        if code and AGENT not in self._setting.parties:  # behind a proxy it is the agent's
-            raise Differs(f"the bridge ended with exit code {code}")
+        if code is not None and code not in (_ENDINGS if AGENT in self._setting.parties else (0,)):
+            raise Differs(f"the bridge ended with exit code {code}" if code > 0 else f"the bridge was ended by signal {-code}")
 
     async def _part(self, awaited: set[tuple[str, str]]) -> None:
         """Hear what is said while they part, until all of these have come."""
@@ -302,7 +311,7 @@ class _Stage:
             with anyio.fail_after(PAGE):
                 await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], value.get("reads", ()), abandon_on_cancel=True)
         except (OSError, ValueError) as problem:
-            raise Differs(f"the page could not be filled in: {problem or 'it took too long'}", entry.line) from None
+            raise Differs(f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line) from None
 
     async def _type(self, entry: Entry, keys: str) -> None:
         if self._terminal is None:
@@ -344,7 +353,9 @@ class _Stage:
             async for line in self._inbox.lines(stream.receive):
                 if party:
                     self._inbox.line(party, line)
-                elif (party := line.decode(errors="replace")) in self._setting.parties:
+                elif (named := line.decode(errors="replace")) in self._players:
+                    raise Differs(f"the bridge started the {named} again, while it was still running")
+                elif (party := named) in self._setting.parties:
                     self._players[party] = stream
                     self._speaking.add(party)
                 else:

@@ -6,14 +6,15 @@ update after the other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.record.goodbye import OpenQuestions
+from abp_bridge.record.goodbye import OpenQuestions, is_answer
 from abp_bridge.record.pattern import MOST, Match, match, shown
-from abp_bridge.record.trace import PERSON, Entry, is_request, is_response, unreadable
-from abp_bridge.record.words import ID, OPTION, Unknown, fill, kind
+from abp_bridge.record.trace import AGENT, HOST, PERSON, TOOLS, Entry, is_request, is_response, unreadable
+from abp_bridge.record.words import ANY, ID, OPTION, Unknown, fill, kind
 
 Json = Any
 
@@ -51,8 +52,10 @@ class Script:
     _at: int = 0
     _done: set[int] = field(default_factory=set)
     _held: list[_Said] = field(default_factory=list)
+    _looked: tuple[int, int] = (-1, -1)  # where the window began, and how much was known, when what is held was last looked through
     _answered: dict[tuple[str, str, Json], int] = field(default_factory=dict)  # (party, type, id) of a request of ours -> the line that answered it
     _chosen: dict[tuple[str, str, Json], str] = field(default_factory=dict)  # (kind, party, value) -> the name that stands for it
+    _loose: dict[int, int] = field(default_factory=dict)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
 
     @property
@@ -140,6 +143,10 @@ class Script:
         return list(range(self._at, end))
 
     def _take_held(self) -> None:
+        now = (self._at, len(self.known))
+        if now == self._looked:
+            return
+        self._looked = now
         for said in list(self._held):
             if self._fits(said):
                 self._held.remove(said)
@@ -147,7 +154,8 @@ class Script:
                 self._explain(said)
 
     def _fits(self, said: _Said) -> bool:
-        for place in self._window():
+        # What says exactly what it is goes before what has words in brackets.
+        for place in sorted(self._window(), key=self._looseness):
             entry = self.entries[place]
             if place in self._done or (entry.party, entry.kind) != (said.party, said.kind):
                 continue
@@ -157,6 +165,11 @@ class Script:
                 self._note(said, found.learned, entry.line)
                 return True
         return False
+
+    def _looseness(self, place: int) -> int:
+        if place not in self._loose:
+            self._loose[place] = json.dumps(self.entries[place].value, default=str).count(ANY)
+        return self._loose[place]
 
     def _held_against(self, entry: Entry, said: _Said) -> Match:
         return match(entry.value, said.value, self.known, lambda name, value: self._chosen.get(_choice(name, said.party, value)))
@@ -173,6 +186,8 @@ class Script:
     def _forget(self, party: str) -> None:
         """It has ended: the next that is called so is spoken to from the beginning, and ids may be what they were."""
         self._chosen = {choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)}
+        self._answered = {answered: line for answered, line in self._answered.items() if answered[0] != party}
+        self.questions.forget(party)
 
     def _keep_order(self, place: int, said: _Said) -> None:
         for before in self._window():
@@ -211,10 +226,19 @@ class Script:
         """Whether a later line is about the same: then it is only early."""
         start = max(self._window(), default=self._at - 1) + 1
         about = _about(said.value)
-        return any(
-            entry.ours and (entry.party, entry.kind) == (said.party, said.kind) and _about(entry.value) == about and _early(entry.value, said.value)
-            for entry in self.entries[start:]
-        )
+        for place, entry in enumerate(self.entries[start:], start):
+            same = entry.ours and (entry.party, entry.kind) == (said.party, said.kind) and _about(entry.value) == about
+            if same and _early(entry.value, said.value):
+                return not is_answer(said.value) or not self._decided_before(place, said)
+        return False
+
+    def _decided_before(self, place: int, said: _Said) -> bool:
+        """Whether what this answers, or somebody who may have a say in it, comes before its line and has not yet spoken: then it was made up."""
+        for entry in self.entries[self._at : place]:
+            asked = entry.party == said.party and is_request(entry.value) and not entry.ours and _id(entry.value) == _id(said.value)
+            if asked or (not entry.ours and (entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS))):
+                return True
+        return False
 
     def _differs(self, entry: Entry, got: Json, found: Match) -> Differs:
         more = len(found.differences) - MOST

@@ -59,6 +59,7 @@ class Setting:
 
     def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if not name.startswith("ABP_") or name in _KEPT}
+        kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._placed(value, str) for name, value in self._head.env.items()}
 
     @property

@@ -2,10 +2,12 @@
 
 Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
 hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
-does not end), more (something more at the terminal, at the end).
+does not end), more (something more at the terminal, at the end), eager (the answer to a call before the call), tail (a second answer at the very
+end, on a line that does not end), crash (exit code 70).
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
-the goodbye), mumble (something that is no JSON does), same-id (all requests have one id).
+the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes before anybody was asked), orphan (it is left
+running), killed (it is ended in the middle), spare (it is started twice).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Json = Any
-TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id")
+TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id", "invent", "orphan", "killed", "spare")
+YES = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person", "route": "mcp-form", "latencyMs": 0, "outcome": "accepted"}}
+RESULT = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "answered"}], "isError": False}}
 LISTS = ("enum", "oneOf", "anyOf", "options")
 
 
@@ -45,6 +49,8 @@ class Fault:
             message = cut(message, lambda options: options[:3])
         if self.name == "mute" and asks:
             return
+        if self.name == "eager" and message.get("id") == 2 and not asks:
+            return
         if self.name == "early" and message.get("method") == "notifications/progress":
             self.kept.append(line)
             return
@@ -52,6 +58,8 @@ class Fault:
         if "method" not in message:
             yield from self.kept
             self.kept.clear()
+        if self.name == "eager" and "protocolVersion" in message.get("result", {}):
+            yield json.dumps(RESULT).encode() + b"\n"
         if self.name == "twice" and "content" in message.get("result", {}):
             yield line
         if self.name == "hoarse" and asks:
@@ -63,7 +71,9 @@ class Between:
 
     def __init__(self, name: str, command: list[str]) -> None:
         self._name = name
-        self._app = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if name == "spare":
+            self._spare = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._app = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=name == "orphan")
         self._id: Json = None
         self._answer = b""
 
@@ -74,12 +84,17 @@ class Between:
             for each in self._down(line):
                 self._app.stdin.write(each)
             self._app.stdin.flush()
+        if self._name == "orphan":  # somebody holds its stdin open
+            subprocess.Popen(["sleep", "6"], pass_fds=[self._app.stdin.fileno()], start_new_session=True, stdout=subprocess.DEVNULL)
+            os._exit(0)
         self._app.stdin.close()
         self._app.wait()
 
     def _down(self, line: bytes) -> Iterator[bytes]:
         message = json.loads(line)
         if "method" not in message:
+            if self._name == "invent":
+                return
             self._answer = line
         if message.get("method") == "shutdown":
             said = {"double": self._answer, "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n', "mumble": b"Goodbye!\n"}
@@ -97,6 +112,12 @@ class Between:
                 line = json.dumps({**message, "id": self._id}).encode() + b"\n"  # noqa: PLW2901
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
+            if self._name == "invent" and message.get("method") == "elicitation/confirm":
+                assert self._app.stdin is not None
+                self._app.stdin.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": YES}).encode() + b"\n")
+                self._app.stdin.flush()
+            if self._name == "killed" and "capabilities" in message.get("result", {}):
+                self._app.kill()
 
 
 def stood_between(fault: str, word: str, folder: str) -> str:
@@ -136,6 +157,10 @@ def main() -> None:
     if fault.name == "more":
         with open(arguments[arguments.index("--tty") + 1], "w") as terminal:
             terminal.write("One thing more\n")
+    if fault.name == "tail":
+        sys.stdout.buffer.write(json.dumps(RESULT).encode())
+    if fault.name == "crash":
+        code = 70
     sys.exit(code)
 
 
