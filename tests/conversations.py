@@ -28,6 +28,7 @@ from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
 from abp_bridge.core.telling import Event
+from abp_bridge.protocols.abp import decode_question
 from abp_bridge.record.person import Terminal, free_port
 from abp_bridge.record.redact import placed
 from abp_bridge.record.reduce import reduce
@@ -340,6 +341,7 @@ def _pointers() -> Iterator[Case]:
             steps=[{"ask": secret.request}],
             person=_person(secret),
             arguments=("--page",),
+            asked=(secret,),
         )
 
 
@@ -1078,9 +1080,9 @@ def make(case: Case) -> str:
             bridge.close()
         recording = read(Path(trace).read_text())[-1]
         fixture = reduce(replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))), case.shows)
-        read_there = iter([each.reads for each in case.asked])
+        asked_there = iter(case.asked)
         named = (_as_named(entry) if entry.party == PERSON else entry for entry in fixture.entries)
-        entries = tuple(_only_read(entry, next(read_there, ())) if entry.kind == "fill" else entry for entry in named)
+        entries = tuple(_reading(entry, next(asked_there, None)) if entry.kind == "fill" else entry for entry in named)
         proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
         env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
         head = replace(fixture.head, proves=proves, files=case.files, run=_with(case.arguments, fixture.head.run), env=env)
@@ -1108,9 +1110,17 @@ def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:
     return (*run[:own], *arguments, *run[own:])
 
 
-def _only_read(entry: Entry, reads: Sequence[str]) -> Entry:
-    """What a person sent as it stood."""
-    return replace(entry, value={"open": entry.value["open"], "reads": list(reads), "fill": [], "press": "send"}) if reads else entry
+def _reading(entry: Entry, asked: Asked | None) -> Entry:
+    """What a person sent on the page, and what must stand there: what is asked, and all that there is to choose from."""
+    if asked is None:
+        return entry
+    value, said = entry.value, asked.request["params"]
+    if asked.reads:
+        return replace(entry, value={"open": value["open"], "reads": list(asked.reads), "fill": [], "press": "send"})
+    question = decode_question(asked.request, id="", origin="")
+    labels = [choice.label for field in question.fields for choice in field.choices]
+    reads = [said.get("prompt") or said.get("message"), *labels]
+    return replace(entry, value={"open": value["open"], "reads": reads, **{name: each for name, each in value.items() if name != "open"}})
 
 
 def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[Entry]:

@@ -186,9 +186,13 @@ def field_by_field(shown: Shown) -> bool:
 
 
 def page(shown: Shown) -> bool:
-    """Filled in on the page; the host was shown nothing that can be filled in."""
+    """Filled in on the page, where the question stands and all that there is to choose from; the host was shown nothing that can be filled in."""
+    (filled,) = shown.filled
+    asked = [shown.question.message, *shown.labels]
+    if not all(words in filled["reads"] for words in asked):
+        return False
     fields = [part for form in shown.forms for part in form.get("requestedSchema", {}).get("properties", {})]
-    return len(shown.filled) == 1 and not fields and not shown.offered and not shown.screens
+    return not fields and not shown.offered and not shown.screens
 
 
 def terminal(shown: Shown) -> bool:

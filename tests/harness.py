@@ -236,8 +236,9 @@ class RawHost:
     """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
 
     def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, command: Sequence[str] = SERVE, cwd: Path | None = None) -> None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([*command, *arguments], **pipes, env=environment(**(env or {})), cwd=cwd)
+        self.process = subprocess.Popen(
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(**(env or {})), cwd=cwd
+        )
         self._id = 0
 
     def __enter__(self) -> RawHost:

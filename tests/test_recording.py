@@ -263,6 +263,14 @@ def reduced(*entries: Json) -> list[Json]:
     return [each.value for each in reduce(made).entries]
 
 
+def test_a_persons_own_words_are_held_against_a_bridge() -> None:
+    """Though they stand under names such as a bridge has for its own."""
+    data = {"value": {"agent": "Smith", "seconds": 12, "instructions": "Ring twice", "timestamp": 5, "latencyMs": 7}}
+    said = {"way": "bridge->app", "message": {"id": "q1", "result": {"success": True, "data": data, "metadata": {"latencyMs": 3.5}}}}
+    (made,) = reduced(said)
+    assert made["result"] == {"success": True, "data": data, "metadata": {"latencyMs": "[number]"}}
+
+
 def test_what_a_host_only_looks_at_is_left_out() -> None:
     looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
     shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import FIXTURES, Asked, Bridge, Case, _legacy, _person
+from conversations import CITIES, FIXTURES, Asked, Bridge, Case, _legacy, _person
 from harness import PATIENCE, run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +30,7 @@ Json = Any
 BROKEN = Path(__file__).parent / "apps" / "broken.py"
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
 TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
+CHOSEN = FIXTURES / "page" / "chosen.jsonl"
 CONFIRM = FIXTURES / "mcp-form" / "2025-11-25" / "confirm-destructive.jsonl"
 BEHIND = FIXTURES / "acp-proxy" / "app-in-a-form.jsonl"
 PROGRESS = FIXTURES / "mcp" / "2025-11-25" / "progress.jsonl"
@@ -61,6 +62,7 @@ FAULTS = {
     "spare": (SELECT, "the bridge started the app again, while it was still running"),
     "tail": (SELECT, "the bridge answered twice: a second response to the host's request 2"),
     "crash": (BEHIND, "the bridge ended with exit code 70"),
+    "page": (CHOSEN, "the page could not be filled in: there is nothing of 'first' on it"),
     "flood": (SELECT, "the bridge said 1000 things and more before the fixture came to them"),
 }
 
@@ -392,11 +394,11 @@ def test_what_a_person_is_shown_is_compared_too(fixture: Path, before: str, afte
 # --- drawing ----------------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [60, 97, 200])
+@pytest.mark.parametrize("width", [60, 97, 160])
 def test_a_drawing_fits_and_says_what_it_leaves_out(width: int) -> None:
-    drawn = run("trace", str(SELECT), "--width", str(width)).stdout
+    drawn = run("trace", str(FIXTURES / "acp-proxy" / "app-by-buttons.jsonl"), "--width", str(width)).stdout
     assert max(map(len, drawn.splitlines())) <= width
-    assert "elicitation/create" in drawn
+    assert "session/request_permission" in drawn
     assert "more characters]" in drawn
     assert "\x1b" not in drawn
 
@@ -408,6 +410,13 @@ def test_a_drawing_names_what_messages_are_about() -> None:
     acp = run("trace", str(FIXTURES / "hosts" / "zed-before-forms" / "select-many.jsonl"), "--width", "120").stdout
     assert "session/update: agent_message_chunk" in acp
     assert "presses [Lisbon]" in acp
+
+
+@pytest.mark.parametrize("host", ["zed", "goose", "codex", "claude-code-legacy", "zed-before-forms"])
+def test_a_drawing_shows_all_that_there_is_to_choose_from(host: str) -> None:
+    drawn = run("trace", str(FIXTURES / "hosts" / host / "select-many.jsonl"), "--width", "80").stdout
+    left = " ".join(line.partition("│")[0].strip() for line in drawn.splitlines())
+    assert all(city in left for city in CITIES)
 
 
 def test_a_drawing_can_be_whole() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.record.reduce import reduce
+from abp_bridge.record.reduce import doubtful, reduce
 from abp_bridge.record.replay import OURS, play
 from abp_bridge.record.script import Differs
 from abp_bridge.record.trace import Head, Recording, TraceError, dump, lines, read
@@ -67,6 +67,8 @@ def save(trace: str, out: str, shows: str) -> int:
     except Unusable as problem:
         return _complain("replay", str(problem))
     more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
+    if doubt := doubtful(found[-1]):
+        sys.stderr.write(f"abp-bridge replay: {trace}: {doubt}\n")
     _print(f"{out}: {len(fixture.entries)} lines{more}. Read it before you share it, then: abp-bridge replay {shlex.quote(out)}\n")
     return 0
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.text import label
@@ -17,7 +17,8 @@ Json = Any
 
 NARROWEST = 60
 DETAIL_LINES = 3
-PERMISSION, UPDATE = "session/request_permission", "session/update"
+PERMISSION, UPDATE, FORM = "session/request_permission", "session/update", "elicitation/create"
+QUESTION_LINES = 12  # of what is asked, and of what comes of it
 # The member of a request's params that says what it is about.
 _ABOUT = {"tools/call": "name", "capabilities/call": "capability", "resources/read": "uri"}
 # What is asked and answered is worth the first lines, what goes with every message the last ones.
@@ -63,38 +64,55 @@ def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json
     title, *more = _cut(who + name, half - 6)
     line = "─" * max(2, half - _columns(title) - 3)
     drawn = f"{title} {line}▶" if to_the_right else f"◀{line} {title}"
+    if most is not None and _is_about_a_question(name):
+        most = QUESTION_LINES
     for words in [drawn, *(f"  {each}" for each in more), *(f"  {each}" for each in _detail(detail, half - 3, most))]:
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
-def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]]) -> tuple[str, str]:
-    """(what it is, what it says)."""
+Asked = Mapping[tuple[str, bool, str], Mapping[str, Json]]
+Named = tuple[str, str]  # what it is, and what it says
+
+# What is no message, by its kind.
+_KINDS: Mapping[str, Callable[[Json], Named]] = {
+    "closed": lambda value: ("(ends)", ""),
+    "raw": lambda value: ("(no JSON)", label(value, 4_000)),
+    "fill": lambda value: (f"fills in the page, {value['press']}", _spelled(value["fill"])),
+    "screen": lambda value: ("sees", label(" ⏎ ".join(value), 1_000_000)),
+    "keys": lambda value: (f"types {_spelled(value)}", ""),
+    "http": lambda value: (label(value["http"], 200), _spelled(value["body"]) if "body" in value else ""),
+}
+
+
+def _name(entry: Entry, asked: Asked) -> Named:
     value = entry.value
-    if entry.kind == "closed":
-        return "(ends)", ""
-    if entry.kind == "raw":
-        return "(no JSON)", label(value, 4_000)
-    if entry.kind == "fill":
-        return f"fills in the page, {value['press']}", _spelled(value["fill"])
-    if entry.kind == "screen":
-        return "sees", label(" ⏎ ".join(value), 1_000_000)
-    if entry.kind == "keys":
-        return f"types {_spelled(value)}", ""
-    if entry.kind == "http":
-        return label(value["http"], 200), _spelled(value["body"]) if "body" in value else ""
+    if entry.kind in _KINDS:
+        return _KINDS[entry.kind](value)
+    if not isinstance(value, Mapping):
+        return "?", _spelled(value)
     if entry.party == PERSON:
         return (f"event {label(value['type'], 80)}", _spelled(value["properties"])) if "type" in value else ("answered", _spelled(value))
     if is_response(value):
-        failed = "error" in value
-        request = asked.get((entry.party, not entry.ours, str(value.get("id"))), {})
-        method = request.get("method", "")
-        if method == PERMISSION and (pressed := _pressed(request, value)):
-            return f"presses [{pressed}]", ""
-        words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
-        return f"{'error' if failed else 'result'} of {words}", _spelled(value["error" if failed else "result"])
-    method = label(value.get("method", value.get("type", "?")) if isinstance(value, Mapping) else "?", 80)
-    if not isinstance(value, Mapping):
-        return method, _spelled(value)
+        return _response(value, asked.get((entry.party, not entry.ours, str(value.get("id"))), {}))
+    return _said(value)
+
+
+def _response(value: Mapping[str, Json], request: Mapping[str, Json]) -> Named:
+    method, result = request.get("method", ""), value.get("result")
+    if method == PERMISSION and (pressed := _pressed(request, value)):
+        return f"presses [{pressed}]", ""
+    words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
+    if "error" in value:
+        return f"error of {words}", _spelled(value["error"])
+    asks = result.get("inputRequests") if isinstance(result, Mapping) else None
+    if isinstance(asks, Mapping) and all(isinstance(each, Mapping) and isinstance(each.get("params"), Mapping) for each in asks.values()):
+        return f"result of {words} asks", "; ".join(f"{label(name, 40)}: {_asks(each['params'])}" for name, each in asks.items())
+    return f"result of {words}", _spelled(result)
+
+
+def _said(value: Mapping[str, Json]) -> Named:
+    """A request or a notification."""
+    method = label(value.get("method", value.get("type", "?")), 80)
     said = value.get("params", value.get("payload"))
     if method == PERMISSION and (buttons := _buttons(value)):
         title = label(value["params"]["toolCall"].get("title"), 1_000)
@@ -104,7 +122,35 @@ def _name(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]
         return f"{method}: {label(update.pop('sessionUpdate', '?'), 80)}", _spelled(update)
     about = said.get(_ABOUT.get(method, "")) if isinstance(said, Mapping) else None
     named = f"{method} {label(about, 80)}" if isinstance(about, str) else method
-    return (f"{named} {label(value['id'], 40)}" if is_request(value) else named), "" if said in (None, {}) else _spelled(said)
+    words = f"{named} {label(value['id'], 40)}" if is_request(value) else named
+    if method == FORM and isinstance(said, Mapping) and "requestedSchema" in said:
+        return words, _asks(said)
+    return words, "" if said in (None, {}) else _spelled(said)
+
+
+def _is_about_a_question(name: str) -> bool:
+    return PERMISSION in name or "elicitation/" in name or name.endswith(" asks")
+
+
+def _asks(params: Mapping[str, Json]) -> str:
+    """A form: what it asks, and each field with all that there is to choose from, as far as it can be read; else as it is."""
+    schema = params.get("requestedSchema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or not all(isinstance(each, Mapping) for each in properties.values()):
+        return _spelled(params)
+    fields = [
+        f"[{label(part.get('title', name), 200)}: {' | '.join(_choices(part)) or label(part.get('type'), 40)}]" for name, part in properties.items()
+    ]
+    return " ".join([label(params.get("message"), 4_000), *fields])
+
+
+def _choices(part: Mapping[str, Json]) -> list[str]:
+    inside = part["items"] if isinstance(part.get("items"), Mapping) else part
+    titled = inside.get("oneOf", inside.get("anyOf"))
+    if isinstance(titled, list) and all(isinstance(each, Mapping) for each in titled):
+        return [label(each.get("title", each.get("const")), 200) for each in titled]
+    listed = part.get("enumNames", inside.get("enum"))
+    return [label(each, 200) for each in listed] if isinstance(listed, list) else ["Yes", "No"] if part.get("type") == "boolean" else []
 
 
 def _buttons(request: Mapping[str, Json]) -> dict[str, str]:

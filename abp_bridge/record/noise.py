@@ -5,10 +5,13 @@ What stays can still be played: where the bridge passes something on, both are l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from abp_bridge.record.goodbye import Key, key
 from abp_bridge.record.trace import AGENT, BRIDGE, HOST, TOOLS, Entry, is_request, is_response
 from abp_bridge.record.words import ANY
 
@@ -51,27 +54,29 @@ def _without_echoes(entries: list[Entry]) -> list[Entry]:
 def _without_goodbye(entries: list[Entry]) -> list[Entry]:
     """Not the end of it all: whoever replays says goodbye himself."""
     last = max((place for place, each in enumerate(entries) if each.kind != "closed" and each.party == HOST), default=-1)
-    after = [each for each in entries[last + 1 :] if each.kind != "closed"]
+    after = [(place, each) for place, each in enumerate(entries[last + 1 :], last + 1) if each.kind != "closed"]
+    asked = {key(each.party, each.value["id"]) for _, each in after if is_request(each.value) and each.value["method"] == "shutdown"}
     ended = next((place for place, each in enumerate(entries) if each.kind == "closed" and each.sender == HOST), len(entries))
     if ended < last:
         return [each for each in entries if not (each.kind == "closed" and each.sender == BRIDGE)]
-    kept = entries[: last + 1] + [each for each in after if not _is_goodbye(each, after) and entries.index(each) < ended]
+    kept = entries[: last + 1] + [each for place, each in after if not _is_goodbye(each, asked) and place < ended]
     return [each for each in kept if not (each.kind == "closed" and each.party == HOST)]
 
 
-def _is_goodbye(entry: Entry, after: Sequence[Entry]) -> bool:
-    ids = [each.value.get("id") for each in after if is_request(each.value) and each.value["method"] == "shutdown"]
+def _is_goodbye(entry: Entry, asked: Collection[Key]) -> bool:
     message = entry.value
-    return isinstance(message, Mapping) and (message.get("method") == "shutdown" or (is_response(message) and message.get("id") in ids))
+    if not isinstance(message, Mapping):
+        return False
+    return message.get("method") == "shutdown" or (is_response(message) and key(entry.party, message.get("id")) in asked)
 
 
 def _without_looking(entries: list[Entry]) -> list[Entry]:
     asked = [each for each in entries if _calls(each.sender) and is_request(each.value)]
-    looking = [(each.party, each.value["id"]) for each in asked if each.value["method"] in _LOOKING]
+    looking = {key(each.party, each.value["id"]) for each in asked if each.value["method"] in _LOOKING}
 
     def looks(entry: Entry) -> bool:
         said = (_calls(entry.sender) and is_request(entry.value)) or (_calls(entry.to) and is_response(entry.value))
-        return said and (entry.party, entry.value["id"]) in looking
+        return said and key(entry.party, entry.value.get("id")) in looking
 
     return [each for each in entries if not looks(each)]
 
@@ -84,12 +89,17 @@ def _calls(party: str) -> bool:
 def _without_asides(entries: list[Entry]) -> list[Entry]:
     """Not what an agent tells of itself, where a proxy passes it on as it is."""
     out: set[int] = set()
+    waiting: dict[str, deque[int]] = {}  # asides that have not been passed on yet, by what they say
     for place, each in enumerate(entries):
         if each.sender == AGENT and _is_aside(each.value):
-            later = range(place + 1, len(entries))
-            passed = next((other for other in later if other not in out and entries[other].to == HOST and entries[other].value == each.value), None)
-            out |= set() if passed is None else {place, passed}
+            waiting.setdefault(_spelled(each.value), deque()).append(place)
+        elif each.to == HOST and _is_aside(each.value) and (said := waiting.get(_spelled(each.value))):
+            out |= {said.popleft(), place}
     return [each for place, each in enumerate(entries) if place not in out]
+
+
+def _spelled(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _is_aside(message: Json) -> bool:

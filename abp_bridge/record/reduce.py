@@ -19,9 +19,16 @@ from abp_bridge.record.words import ANY, NUMBER, reworded
 
 Json = Any
 
-_TIMES = {"latencyMs", "timestamp", "seconds"}
-_OWN_WORDS = {"serverInfo", "agentInfo", "instructions", "io.modelcontextprotocol/serverInfo", "agent", "clientInfo"}
-_TIME_IN_TEXT = re.compile(r'(\\*"(?:latencyMs|seconds|timestamp)\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+# Where in a message a bridge says what it is called and how long it took: there, and nowhere else, a fixture leaves it free.
+_TIMES = {("timestamp",), ("result", "metadata", "latencyMs"), ("payload", "metadata", "latencyMs")}
+_OWN_WORDS = {
+    *(("result", name) for name in ("serverInfo", "agentInfo", "instructions")),
+    ("result", "_meta", "io.modelcontextprotocol/serverInfo"),
+    *(("params", name) for name in ("agent", "clientInfo")),
+    ("payload", "agent"),
+}
+_TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+_ONE_WORD = re.compile(r"[\w-]+")
 _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
 _NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')  # what a model is to bring back
@@ -49,9 +56,7 @@ def reduce(recording: Recording, shows: str = "") -> Recording:
 
 def _head(recording: Recording, shows: str) -> Head:
     head, events = recording.head, [each.value for each in recording.entries if each.kind == "event" and _is_told(each.value)]
-    answered = {each.get("answeredBy") for each in events if each["event"] == "InputResolvedEvent"}
-    # A replay answers faster than any person.
-    floor = "60000" if "host-policy" in answered and "person" not in answered else "0"
+    floor = "60000" if _answerers(events) == {"host-policy"} else "0"
     asked = [str(each.get("message", "")) for each in events if each["event"] == "InputRequestEvent"]
     return replace(
         head,
@@ -63,6 +68,24 @@ def _head(recording: Recording, shows: str) -> Head:
         bridge="",
         when="",
     )
+
+
+# Whatever is answered there, a person answered it, however fast.
+_NO_HOSTS = ("mcp-url", "acp-url", "page", "terminal")
+
+
+def _answerers(events: Sequence[Mapping[str, Json]]) -> set[str]:
+    """Who answered on the host's surfaces: a person, or a policy of the host's. A replay answers faster than any person."""
+    resolved = [each for each in events if each["event"] == "InputResolvedEvent" and str(each.get("route")).partition(" ")[0] not in _NO_HOSTS]
+    return {str(each.get("answeredBy")) for each in resolved} & {"person", "host-policy"}
+
+
+def doubtful(recording: Recording) -> str:
+    """Why the fixture of a recording will not pass as it is; empty where nothing is known of that."""
+    events = [each.value for each in recording.entries if each.kind == "event" and _is_told(each.value)]
+    if len(_answerers(events)) < 2:
+        return ""
+    return "some answers there were a person's and some a policy's, told apart by how fast they came: a replay cannot do both. Keep either in it"
 
 
 def _is_told(event: Mapping[str, Json]) -> bool:
@@ -96,7 +119,8 @@ class _Named:
         self._counts: Counter[str] = Counter()
         self._ids: dict[Key, str] = {}  # of a request of the bridge's
         self._values: dict[tuple[str, Json], str] = {}
-        self._words: list[tuple[re.Pattern[str], str]] = []
+        self._words: dict[str, str] = {}  # names that also stand in text
+        self._phrases: list[tuple[re.Pattern[str], str]] = []  # those that are no single word
         self._heard: set[tuple[str, Json]] = set()  # what somebody else chose, and a proxy only passes on
         self._origins = [_origin(party, target) for party, target in apps.items() if target]
 
@@ -105,7 +129,7 @@ class _Named:
         if entry.kind == "message" and isinstance(value, Mapping):
             value = self._message(value, entry)
         elif entry.kind == "screen":
-            value = self._value(value, "", entry)
+            value = self._value(value, (), entry)
         elif entry.kind in ("fill", "keys", "http", "raw"):
             value = self._plain(value)
         return replace(entry, value=value, ms=None, line=0)
@@ -117,7 +141,7 @@ class _Named:
             self._choose(message, fresh=message.get("method") == "session/request_permission")
         else:
             self._heard |= {(member, each) for member, each, _ in _chosen(message) if (member, each) not in self._values}
-        made = self._value(message, "", entry)
+        made = self._value(message, (), entry)
         given = self._ids.get(key(entry.party, message.get("id")))
         if given is not None and (entry.ours == is_request(message)):
             made["id"] = given
@@ -141,19 +165,22 @@ class _Named:
             return
         name = self._values[(member, value)] = self._new(word)
         if word in _ANYWHERE and len(value) > 3:
-            self._words.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
+            if _ONE_WORD.fullmatch(value):
+                self._words[value] = name
+            else:
+                self._phrases.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
 
-    def _value(self, value: Json, member: str, entry: Entry) -> Json:
-        if entry.ours and member in _TIMES and isinstance(value, (int, float)) and not isinstance(value, bool):
+    def _value(self, value: Json, path: tuple[str, ...], entry: Entry) -> Json:
+        if entry.ours and path in _TIMES and isinstance(value, (int, float)) and not isinstance(value, bool):
             return NUMBER
-        if entry.ours and member in _OWN_WORDS and isinstance(value, (str, Mapping)):
+        if entry.ours and path in _OWN_WORDS and isinstance(value, (str, Mapping)):
             return ANY
         if isinstance(value, Mapping):
-            return {self._text(name, entry): self._value(each, name, entry) for name, each in value.items()}
+            return {self._text(name, entry): self._value(each, (*path, name), entry) for name, each in value.items()}
         if isinstance(value, list):
-            return [self._value(each, "", entry) for each in value]
+            return [self._value(each, (*path, ""), entry) for each in value]
         if isinstance(value, str):
-            return self._values.get((member, value)) or self._text(value, entry)
+            return self._values.get((path[-1] if path else "", value)) or self._text(value, entry)
         return value
 
     def _text(self, words: str, entry: Entry) -> str:
@@ -172,7 +199,8 @@ class _Named:
 
     def _named(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
-        for pattern, name in self._words:
+        words = _ONE_WORD.sub(lambda found: self._words.get(found[0], found[0]), words) if self._words else words
+        for pattern, name in self._phrases:
             words = pattern.sub(name, words)
         return words
 

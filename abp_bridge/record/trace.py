@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.matrix import Shape
 
 Json = Any
 
 FORMAT = 1
+_SHAPES = tuple(shape.value for shape in Shape)
 TRACE, FIXTURE = "abp-trace", "abp-fixture"
 BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
 TOOLS = "tools"  # an agent's connection to the MCP server that the bridge gives it; the second launch of it is `tools 2`
@@ -133,6 +135,8 @@ def _head(value: Mapping[str, Json], line: int) -> Head:
     fixture = FIXTURE in value
     if value[FIXTURE if fixture else TRACE] != FORMAT:
         raise TraceError(f"this is of another version of the format: {FORMAT} is known here", line)
+    if unknown := [name for name in value if name not in _HEAD]:
+        raise TraceError(f"{unknown[0]!r} is nothing that a head can have; it has {', '.join(_HEAD)}", line)
     proves = value.get("proves", [])
     wanted: dict[str, Json] = {
         "shows": _text(value.get("shows", "")),
@@ -149,6 +153,11 @@ def _head(value: Mapping[str, Json], line: int) -> Head:
     for name, found in wanted.items():
         if found is ... or (isinstance(found, tuple) and ... in found):
             raise TraceError(f"{name} in the head cannot be read: {_MUST[name]}", line)
+    for cell in wanted["proves"]:
+        if odd := [member for member in cell if member not in _PROVES]:
+            raise TraceError(f"proves in the head: {odd[0]!r} is nothing that a cell can have; it has {', '.join(_PROVES)}", line)
+        if "shape" in cell and cell["shape"] not in _SHAPES:
+            raise TraceError(f"proves in the head: {cell['shape']!r} is no shape; there are {', '.join(_SHAPES)}", line)
     for name in ("run", "env", "files"):
         if not all(map(_is_plain, _leaves(wanted[name]))):
             raise TraceError(f"{name} in the head: no command and no file can have a NUL, or half of a character, in it", line)
@@ -158,6 +167,8 @@ def _head(value: Mapping[str, Json], line: int) -> Head:
     return Head(fixture=fixture, **wanted)
 
 
+_HEAD = (TRACE, FIXTURE, "shows", "proves", "host", "run", "env", "files", "patience", "apps", "bridge", "when")
+_PROVES = ("surface", "version", "shape", "hint", "protocol", "event", "host", "by")
 _MUST = {
     "shows": "it must be text",
     "proves": 'it must be an object such as {"surface": "mcp-form", "version": "2025-11-25", "shape": "text"}, or a list of such',

@@ -61,7 +61,7 @@ def escape(text: str) -> str:
 
 def reworded(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
     """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there, and those of its own that are `meant`."""
-    mark = next(each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text)
+    mark = next((each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text), "\U000f0000")
     masked = _WORD.sub(lambda found: found[0] if meant(f"[{found[2]}]") else f"{found[1][:-1]}{mark}{found[2]}]", text)
     pieces = _ONE.split(change(masked))
     return spell([piece if place % 2 else piece.replace(mark, "[") for place, piece in enumerate(pieces)])

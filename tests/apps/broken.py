@@ -3,7 +3,7 @@
 Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
 hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
 does not end), more (something more at the terminal, at the end), eager (the answer to a call before the call), tail (a second answer at the very
-end, on a line that does not end), crash (exit code 70).
+end, on a line that does not end), crash (exit code 70), page (of lists only what was chosen last, on the bridge's own page).
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
 the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes before anybody was asked), orphan (it is left
@@ -26,6 +26,14 @@ Json = Any
 TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id", "invent", "orphan", "killed", "spare")
 YES = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person", "route": "mcp-form", "latencyMs": 0, "outcome": "accepted"}}
 RESULT = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "answered"}], "isError": False}}
+CUT_PAGE = """
+import sys
+import abp_bridge.hosts.page.controls as controls
+whole = controls._option
+controls._option = lambda kind, slot, value, choice, *, checked: "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
+from abp_bridge.cli import entry
+sys.exit(entry())
+"""
 LISTS = ("enum", "oneOf", "anyOf", "options")
 
 
@@ -147,7 +155,8 @@ def main() -> None:
         said_without_end(fault.name)
     with tempfile.TemporaryDirectory() as folder:
         words = [stood_between(fault.name, word, folder) for word in arguments]
-        bridge = subprocess.Popen([sys.executable, "-m", "abp_bridge", *words], stdout=subprocess.PIPE)
+        start = ["-c", CUT_PAGE] if fault.name == "page" else ["-m", "abp_bridge"]
+        bridge = subprocess.Popen([sys.executable, *start, *words], stdout=subprocess.PIPE)
         assert bridge.stdout is not None
         for line in bridge.stdout:
             for each in fault.passed(line):
