@@ -394,13 +394,16 @@ def test_what_a_person_is_shown_is_compared_too(fixture: Path, before: str, afte
 # --- drawing ----------------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [60, 97, 160])
-def test_a_drawing_fits_and_says_what_it_leaves_out(width: int) -> None:
-    drawn = run("trace", str(FIXTURES / "acp-proxy" / "app-by-buttons.jsonl"), "--width", str(width)).stdout
+@pytest.mark.parametrize("width", [60, 97, 200])
+def test_a_drawing_fits(width: int) -> None:
+    drawn = run("trace", str(SELECT), "--width", str(width)).stdout
     assert max(map(len, drawn.splitlines())) <= width
-    assert "session/request_permission" in drawn
-    assert "more characters]" in drawn
+    assert "elicitation/create" in drawn
     assert "\x1b" not in drawn
+
+
+def test_a_drawing_says_what_it_leaves_out() -> None:
+    assert "more characters]" in run("trace", str(BEHIND), "--width", "97").stdout
 
 
 def test_a_drawing_names_what_messages_are_about() -> None:
