@@ -198,6 +198,7 @@ class Case:
     cancel: str = ""  # the host gives up when it has seen this method
     asked: tuple[Asked, ...] = ()  # in order: for a person at a terminal, or a program of theirs
     beside: str = ""  # who answers beside the host: a terminal, a program
+    lists: bool = False  # the host looks at tools and resources, before and afterwards
     agent: Json = ()  # what the agent behind the bridge does when it is prompted
     listens: bool = False  # a modern host, to a stream of what changes
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
@@ -596,6 +597,18 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
             person=_person(ASKED[Shape.CONFIRM]),
             listens=protocol == "modern" and name in ("capabilities-changed", "state-changed"),
         )
+    if not acp:
+        yield Case(
+            path=f"mcp/{version}/tools-and-resources.jsonl",
+            shows=f"What there is to call and to read, before an app is connected and afterwards (mcp {version})",
+            proves=[],
+            protocol=protocol,
+            version=version,
+            capabilities=capabilities,
+            steps=TELLS["state-changed"][1],
+            person=_never,
+            lists=True,
+        )
 
 
 USES: Json = [{"call": "abp_call", "arguments": {"capability": "plan"}}]
@@ -972,6 +985,7 @@ def _legacy(bridge: Bridge, case: Case) -> None:
         bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": dict(case.client)}), case, _pass
     )
     bridge.send(method="notifications/initialized")
+    _look(bridge, case, {}, "tools/list", "resources/list")
     if case.beside == "program":  # it listens before anything is asked
         bridge.answer_all(bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}}), case, _pass)
     bridge.beside.begin()
@@ -983,8 +997,17 @@ def _legacy(bridge: Bridge, case: Case) -> None:
     message = bridge.answer_all(call, case, give_up)
     if message is None:
         time.sleep(TOLD)
+    _look(bridge, case, {}, "tools/list", "resources/list")
     while message is not None and (more := _told_to_model(case, message)) is not None:
         message = bridge.answer_all(bridge.ask("tools/call", more), case, give_up)
+
+
+def _look(bridge: Bridge, case: Case, params: Json, *methods: str) -> None:
+    """A host that looks what there is: and reads the first resource, if there is one."""
+    for method in methods if case.lists else ():
+        found = bridge.answer_all(bridge.ask(method, params), case, _pass)["result"]
+        for resource in found.get("resources", [])[:1]:
+            bridge.answer_all(bridge.ask("resources/read", {**params, "uri": resource["uri"]}), case, _pass)
 
 
 def _told_to_model(case: Case, message: Json) -> Json:
@@ -1010,11 +1033,13 @@ def _modern(bridge: Bridge, case: Case) -> None:
         wanted = {"toolsListChanged": True, "resourcesListChanged": True}
         bridge.send(id="changes", method="subscriptions/listen", params={"_meta": meta, "notifications": wanted})
         bridge.next()
+    _look(bridge, case, {"_meta": meta}, "tools/list", "resources/list")
     while True:
         call = bridge.ask("tools/call", {**params, **more})
         message = bridge.answer_all(call, case, _pass)
         result = message.get("result", {})
         if result.get("resultType") != "input_required":
+            _look(bridge, case, {"_meta": meta}, "tools/list", "resources/list")
             return
         answers: Json = {}
         filled: Filled | None = None
@@ -1079,7 +1104,8 @@ def make(case: Case) -> str:
         finally:
             bridge.close()
         recording = read(Path(trace).read_text())[-1]
-        fixture = reduce(replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))), case.shows)
+        whole = replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside)))
+        fixture = reduce(whole, case.shows, looking=case.lists)
         asked_there = iter(case.asked)
         named = (_as_named(entry) if entry.party == PERSON else entry for entry in fixture.entries)
         entries = tuple(_reading(entry, next(asked_there, None)) if entry.kind == "fill" else entry for entry in named)

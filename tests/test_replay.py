@@ -30,6 +30,7 @@ Json = Any
 BROKEN = Path(__file__).parent / "apps" / "broken.py"
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
 TERMINAL = FIXTURES / "terminal" / "chosen.jsonl"
+TOOLS = FIXTURES / "mcp" / "2025-11-25" / "tools-and-resources.jsonl"
 CHOSEN = FIXTURES / "page" / "chosen.jsonl"
 CONFIRM = FIXTURES / "mcp-form" / "2025-11-25" / "confirm-destructive.jsonl"
 BEHIND = FIXTURES / "acp-proxy" / "app-in-a-form.jsonl"
@@ -62,6 +63,7 @@ FAULTS = {
     "spare": (SELECT, "the bridge started the app again, while it was still running"),
     "tail": (SELECT, "the bridge answered twice: a second response to the host's request 2"),
     "crash": (BEHIND, "the bridge ended with exit code 70"),
+    "tools": (TOOLS, "result.tools: 5 items expected, 4 given; missing: "),
     "page": (CHOSEN, "the page could not be filled in: there is nothing of 'first' on it"),
     "flood": (SELECT, "the bridge said 1000 things and more before the fixture came to them"),
 }
@@ -429,8 +431,14 @@ def test_a_drawing_can_be_whole() -> None:
 
 
 def test_a_trace_can_be_read_by_a_program() -> None:
-    lines = [json.loads(line) for line in run("trace", str(SELECT), "--json").stdout.splitlines()]
-    assert lines[0] == {"line": 2, "from": "host", "to": "bridge", "message": lines[0]["message"]}
+    assert run("trace", str(SELECT), "--json").stdout == SELECT.read_text()
+
+
+def test_a_drawing_needs_no_letters_that_a_terminal_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    drawn = run("trace", str(FIXTURES / "hosts" / "acpx" / "confirm-destructive.jsonl"), "--width", "100").stdout
+    assert "<---" in drawn
+    assert "\\u25" not in drawn
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------------------------------

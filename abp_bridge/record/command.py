@@ -86,7 +86,7 @@ def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
     columns = width or shutil.get_terminal_size((110, 24)).columns
     for recording in found:
         if as_json:
-            _print("".join(dump({"line": entry.line, "from": entry.sender, "to": entry.to, entry.kind: entry.value}) for entry in recording.entries))
+            _print("".join(lines(recording)))
         else:
             _print("".join(f"{line}\n" for line in draw(recording, columns, full=full)))
     return 0
@@ -217,9 +217,13 @@ def _complain(command: str, words: str) -> int:
     return 2
 
 
+_PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")
+
+
 def _print(words: str) -> None:
     try:
         sys.stdout.write(words)
     except UnicodeEncodeError:  # not every terminal has every letter
+        words = words.translate(_PLAIN)
         sys.stdout.write(words.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
     sys.stdout.flush()

@@ -29,10 +29,10 @@ _ASIDES = {"available_commands_update", "config_option_update", "session_info_up
 _OF_ITSELF = {"configOptions", "models", "usage", "quota"}
 
 
-def without_noise(entries: Sequence[Entry]) -> list[Entry]:
-    """What matters, in the same order."""
+def without_noise(entries: Sequence[Entry], *, looking: bool = False) -> list[Entry]:
+    """What matters, in the same order; with `looking`, also what a host only lists."""
     kept = [each for each in entries if each.kind != "event"]
-    for leave_out in (_without_echoes, _without_goodbye, _without_looking, _without_asides):
+    for leave_out in (_without_echoes, _without_goodbye, _without_asides if looking else _without_looking, _without_asides):
         kept = leave_out(kept)
     return _shortened(kept)
 

@@ -45,12 +45,12 @@ _CHOSEN = {"callId": "call", "elicitationId": "elicitation", "toolCallId": "tool
 _ANYWHERE = {"call", "session", "elicitation", "question"}  # names that also stand in text
 
 
-def reduce(recording: Recording, shows: str = "") -> Recording:
-    """The fixture of a recording; one that is a fixture already stays what it is."""
+def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> Recording:
+    """The fixture of a recording; one that is a fixture already stays what it is. With `looking` it has what the host only lists, too."""
     if recording.head.fixture:
         return recording
     named = _Named(recording.head.apps)
-    kept = tuple(started_as_it_likes(named.entry(entry)) for entry in without_noise(recording.entries))
+    kept = tuple(started_as_it_likes(named.entry(entry)) for entry in without_noise(recording.entries, looking=looking))
     return Recording(_head(recording, shows), kept)
 
 

@@ -3,7 +3,7 @@
 Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
 hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
 does not end), more (something more at the terminal, at the end), eager (the answer to a call before the call), tail (a second answer at the very
-end, on a line that does not end), crash (exit code 70), page (of lists only what was chosen last, on the bridge's own page).
+end, on a line that does not end), crash (exit code 70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
 the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes before anybody was asked), orphan (it is left
@@ -55,6 +55,8 @@ class Fault:
             message = cut(message, lambda options: options[:-1])
         if self.name == "three":
             message = cut(message, lambda options: options[:3])
+        if self.name == "tools" and "tools" in message.get("result", {}):
+            del message["result"]["tools"][0]
         if self.name == "mute" and asks:
             return
         if self.name == "eager" and message.get("id") == 2 and not asks:
