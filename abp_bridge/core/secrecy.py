@@ -20,9 +20,9 @@ _CODES = (
 _PHRASES = rf"\b(?:{_PASSWORDS}|(?:seed|recovery|backup) (?:phrase|word|code|key)s?|{_KEYS}|{_TOKENS}|{_CODES})\b"
 _AFTER = r"(?: (?:confirmation|confirm|again|repeat(?:ed)?|hash|value|\d{1,3}))?"
 
-# What a model counts, and where the next page begins.
-_COUNTS = "max|min|prompt|completion|total|used|reasoning|cached?|thinking|continuation|cancellation|cursor"
-_COUNTED = re.compile(rf"(?:{_COUNTS})\b.*\btokens?\Z|\Atokens\Z")
+# What a model counts, but for `accessTokens` and their like; and where the next page begins.
+_HELD = "".join(rf"(?<!{word} )" for word in ("access", "auth", "bearer", "refresh", "api", "session", "id"))
+_COUNTED = re.compile(rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z")
 _WORDING = re.compile(_PHRASES, re.IGNORECASE)
 _HOLDS = re.compile(rf"(?:{_PHRASES}|\b(?:authorization|(?:set )?cookies?|pass)){_AFTER}\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")

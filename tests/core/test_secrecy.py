@@ -8,13 +8,26 @@ from abp_bridge.core.secrecy import asks_for_secret, holds_secret
 
 HOLDING = (
     *("password", "userPassword", "PGPASSWORD", "dbpassword", "pass", "passkey", "login[password]", "user:password", "password_confirmation"),
-    *("GITHUB_TOKEN", "oauth_token", "slackBotToken", "X-Vault-Token", "PRIVATE-TOKEN", "tokenValue", "accessToken", "token", "jwt"),
+    *("GITHUB_TOKEN", "oauth_token", "slackBotToken", "X-Vault-Token", "PRIVATE-TOKEN", "tokenValue", "accessToken", "accessTokens", "token", "jwt"),
     *("apiKey", "X-Api-Key", "API_KEY", "master_key", "consumerKey", "Ocp-Apim-Subscription-Key", "apiKeys", "OPENAI_KEY"),
     *("pin", "pin_code", "pinCode", "card_number", "recovery_code", "verificationCode", "seed_phrase", "iban", "otp"),
     *("credentials", "Authorization", "Set-Cookie", "cookie", "client_secret"),
 )
 OTHERS = (
-    *("progressToken", "nextPageToken", "max_tokens", "maxTokens", "input_tokens", "tokens", "tokenizer", "designToken", "totalTokens"),
+    *(
+        "progressToken",
+        "nextPageToken",
+        "max_tokens",
+        "maxTokens",
+        "input_tokens",
+        "tokens",
+        "tokenizer",
+        "designToken",
+        "totalTokens",
+        "thoughtTokens",
+        "maxToken",
+        "nextSyncToken",
+    ),
     *("compass", "passenger", "keyboard", "primaryKey", "key", "type", "password_hint", "pinned", "spin", "secretary", ""),
 )
 
