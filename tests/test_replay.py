@@ -61,6 +61,7 @@ FAULTS = {
     "orphan": (SELECT, "the bridge has ended, and left the app running"),
     "killed": (SELECT, "the bridge ended what it says to the app, in the middle of the conversation"),
     "spare": (SELECT, "the bridge started the app again, while it was still running"),
+    "again": (SELECT, "the bridge said shutdown to the app twice"),
     "tail": (SELECT, "the bridge answered twice: a second response to the host's request 2"),
     "crash": (BEHIND, "the bridge ended with exit code 70"),
     "tools": (TOOLS, "result.tools: 5 items expected, 4 given; missing: "),

@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.record.trace import is_request, is_response
+from abp_bridge.record.trace import AGENT, TOOLS, is_request, is_response
 
 Json = Any
 Key = tuple[str, str, Json]  # (party, the type of an id, the id)
 
-# What ends a session, a call or a question; each may be a request or a notification, and an envelope's type.
-GOODBYES = ("shutdown", "capabilities/cancel", "notifications/cancelled", "session/cancel", "$/cancel_request")
+# What ends a session, a call or a question, and to whom it is said; each may be a request or a notification, and an envelope's type.
+GOODBYES = {
+    "shutdown": ("app",),
+    "capabilities/cancel": ("app",),
+    "notifications/cancelled": ("app", TOOLS),
+    "session/cancel": (AGENT,),
+    "$/cancel_request": ("app", AGENT),
+}
+ONCE = ("shutdown",)
 RESPONSE = "elicitation/response"
 PREFERENCE = "elicitation/preference"  # its default is an answer that needs nobody
 
@@ -55,7 +62,9 @@ def fault(party: str, kind: str, value: Json, questions: OpenQuestions) -> str:
             return f"a response to the {party}, to a question that is not open: {value.get('id')!r}"
         return f"an answer to the {party}, when there was nobody to answer: {value.get('id')!r}" if _accepts(value) and method != PREFERENCE else ""
     said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
-    return "" if said in GOODBYES else f"{said} to the {party}" if isinstance(said, str) else f"something to the {party}"
+    if not isinstance(said, str):
+        return f"something to the {party}"
+    return "" if party.partition(" ")[0] in GOODBYES.get(said, ()) else f"{said} to the {party}"
 
 
 def reply(value: Json) -> Json:

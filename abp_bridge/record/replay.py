@@ -96,6 +96,7 @@ class _Stage:
         self._inbox = Inbox(setting.places, {AGENT: self._servers.heard})
         self._speaking: set[str] = set()  # parties that a bridge may still say something to
         self._over = False
+        self._goodbyes: set[tuple[str, str]] = set()
         self._left = False  # whether the host has ended what it says
         self._heard = False
         self._child: Child
@@ -169,6 +170,10 @@ class _Stage:
         self._script.heard(party, kind, value)
 
     @property
+    def _last_line(self) -> int:
+        return self._script.entries[-1].line if self._script.entries else 0
+
+    @property
     def _line_now(self) -> int:
         waiting = self._script.waiting
         return 0 if waiting is None else waiting.line
@@ -222,9 +227,14 @@ class _Stage:
                 await self._say_goodbye(party, kind, value)
 
     async def _say_goodbye(self, party: str, kind: str, value: Json) -> None:
+        said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
+        again = said in goodbye.ONCE and (party, said) in self._goodbyes
+        self._goodbyes.add((party, str(said)))
+        if again:
+            raise Differs(f"the bridge said {said} to the {party} twice", self._last_line, [shown(value, 400)], got=value)
         if words := goodbye.fault(party, kind, value, self._script.questions):
-            line = self._script.entries[-1].line if self._script.entries else 0
-            raise Differs(f"the bridge said something that is no goodbye when its host had left: {words}", line, [shown(value, 400)], got=value)
+            problem = f"the bridge said something that is no goodbye when its host had left: {words}"
+            raise Differs(problem, self._last_line, [shown(value, 400)], got=value)
         answer = goodbye.reply(value)
         if answer is not None and party in self._players:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -7,7 +7,7 @@ end, on a line that does not end), crash (exit code 70), tools (the first is not
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
 the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes before anybody was asked), orphan (it is left
-running), killed (it is ended in the middle), spare (it is started twice).
+running), killed (it is ended in the middle), spare (it is started twice), again (it is told to shut down twice).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Json = Any
-TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id", "invent", "orphan", "killed", "spare")
+TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id", "invent", "orphan", "killed", "spare", "again")
 YES = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person", "route": "mcp-form", "latencyMs": 0, "outcome": "accepted"}}
 RESULT = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "answered"}], "isError": False}}
 CUT_PAGE = """
@@ -107,7 +107,7 @@ class Between:
                 return
             self._answer = line
         if message.get("method") == "shutdown":
-            said = {"double": self._answer, "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n', "mumble": b"Goodbye!\n"}
+            said = {"double": self._answer, "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n', "mumble": b"Goodbye!\n", "again": line}
             yield said.get(self._name, b"")
         if self._name == "same-id" and "method" in message and "id" in message:
             self._id = message["id"]
