@@ -6,7 +6,7 @@ does not end), more (something more at the terminal, at the end), eager (the ans
 end, on a line that does not end), crash (exit code 70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
-the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes before anybody was asked), orphan (it is left
+the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is left
 running), killed (it is ended in the middle), spare (it is started twice), again (it is told to shut down twice).
 """
 
@@ -120,12 +120,13 @@ class Between:
             message = json.loads(line)
             if self._name == "same-id" and "method" not in message:
                 line = json.dumps({**message, "id": self._id}).encode() + b"\n"  # noqa: PLW2901
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
             if self._name == "invent" and message.get("method") == "elicitation/confirm":
                 assert self._app.stdin is not None
                 self._app.stdin.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": YES}).encode() + b"\n")
                 self._app.stdin.flush()
+                continue
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
             if self._name == "killed" and "capabilities" in message.get("result", {}):
                 self._app.kill()
 
