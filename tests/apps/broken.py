@@ -6,8 +6,8 @@ does not end), more (something more at the terminal, at the end), eager (the ans
 end, on a line that does not end), crash (exit code 70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
 
 Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
-the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is left
-running), killed (it is ended in the middle), spare (it is started twice), again (it is told to shut down twice).
+the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is
+left running), killed (it is ended in the middle), spare (it is started twice), again (it is told to shut down twice).
 """
 
 from __future__ import annotations
