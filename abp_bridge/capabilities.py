@@ -166,7 +166,7 @@ def _proof(cell: Cell, proofs: Mapping[Key, str]) -> str:
         usual = route(Shape(cell.row), Column(Surface(cell.column), cell.version)) == cell.route
     except ValueError:
         usual = True
-    own = proofs.get((_HOST, "", cell.row), "") if cell.column in _SHOWN_BY_HOSTS else ""
+    own = proofs.get((_HOST, cell.column.partition("-")[0], cell.row), "") if cell.column in _SHOWN_BY_HOSTS else ""
     return proofs.get((cell.column, cell.version, cell.row), "") if usual else own
 
 
@@ -181,20 +181,21 @@ def _proofs(folder: str, host: str) -> dict[Key, str]:
     for path in sorted(Path(folder).rglob("*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as file:
             try:
-                proves = json.loads(file.readline()).get("proves", [])
+                head = json.loads(file.readline())
+                proves, protocol = head.get("proves", []), str(head.get("host", "")).partition(" ")[0]
             except (ValueError, AttributeError):
                 continue
         for each in proves if isinstance(proves, list) else [proves]:
-            if isinstance(each, dict) and (key := _proven(each, host)) is not None:
+            if isinstance(each, dict) and (key := _proven(each, host, protocol)) is not None:
                 found.setdefault(key, str(path))
     return found
 
 
-def _proven(proof: Mapping[str, Json], host: str) -> Key | None:
-    """The cell that a fixture says it proves."""
+def _proven(proof: Mapping[str, Json], host: str, protocol: str) -> Key | None:
+    """The cell that a fixture says it proves; where it is about a host, which speaks this protocol in it, what that host does with a shape."""
     if host and "host" in proof and "surface" not in proof and "shape" in proof:
         said = str(proof["host"]).partition(" ")[0]
-        return (_HOST, "", str(proof["shape"])) if host == said or host.startswith(f"{said}-") else None
+        return (_HOST, protocol, str(proof["shape"])) if host == said or host.startswith(f"{said}-") else None
     if "event" in proof:
         return str(proof.get("protocol", "")), "", str(proof["event"])
     row = proof.get("shape", proof.get("hint"))

@@ -727,6 +727,13 @@ def _hosts() -> Iterator[Case]:
         lambda method, params: empty,
         Shape.NUMBER,
     )
+    yield _hosted(
+        "acpx/the-last-option.jsonl",
+        "The last of twelve options in acpx is reached by a no to all others",
+        *acpx,
+        _person(replace(ASKED[Shape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",))),
+        Shape.SELECT_MANY,
+    )
     yield replace(
         _hosted(
             "codex/declines-by-itself.jsonl",

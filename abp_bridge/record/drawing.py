@@ -18,7 +18,7 @@ Json = Any
 NARROWEST = 60
 DETAIL_LINES = 3
 PERMISSION, UPDATE, FORM = "session/request_permission", "session/update", "elicitation/create"
-QUESTION_LINES = 12  # of what is asked, and of what comes of it
+QUESTION_LINES = 40  # of what is asked, and of what comes of it
 # The member of a request's params that says what it is about.
 _ABOUT = {"tools/call": "name", "capabilities/call": "capability", "resources/read": "uri"}
 # What is asked and answered is worth the first lines, what goes with every message the last ones.

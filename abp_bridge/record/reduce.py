@@ -61,13 +61,25 @@ def _head(recording: Recording, shows: str) -> Head:
     return replace(
         head,
         fixture=True,
-        shows=shows or head.shows or "; ".join(asked)[:200] or "a conversation",
+        shows=shows or head.shows or _listed(asked) or "a conversation",
         proves=_proven(recording, events),
         env={**{name: _HERE.get(name, value.replace("[cwd]", "{folder}")) for name, value in head.env.items()}, "ABP_PERSON_FLOOR": floor},
         apps={},
         bridge="",
         when="",
     )
+
+
+def _listed(asked: Sequence[str]) -> str:
+    """What was asked, as far as it makes a heading, and how much more there was."""
+    kept: list[str] = []
+    while len(kept) < len(asked) and sum(map(len, kept)) + len(asked[len(kept)]) <= HEADING:
+        kept.append(asked[len(kept)])
+    more = len(asked) - len(kept)
+    return "; ".join(kept) + (f" and {more} more" if more and kept else f"{more} questions" if more else "")
+
+
+HEADING = 200  # characters
 
 
 # Whatever is answered there, a person answered it, however fast.

@@ -206,6 +206,9 @@ class Script:
             raise Differs(words, answered, [shown(said.value, 400)], got=said.value)
         if self._may_come_later(said):
             return
+        if (later := self._later(said)) is not None:
+            words = f"{_name(said)} came too early: it is line {later.line}, and before that somebody else has to speak"
+            raise Differs(words, self._line, [shown(said.value, 400)], expected=later.value, got=said.value)
         about = _about(said.value)
         alike = [
             self.entries[place]
@@ -219,22 +222,33 @@ class Script:
         words = f"the bridge said something that the fixture does not show: {_name(said)}"
         waiting = self.waiting
         more = [] if waiting is None else [f"expected was {_name(waiting)}"]
-        line = self.entries[min(self._at, len(self.entries) - 1)].line if waiting is None else waiting.line
-        raise Differs(words, line, [shown(said.value, 400), *more], got=said.value)
+        raise Differs(words, self._line, [shown(said.value, 400), *more], got=said.value)
+
+    @property
+    def _line(self) -> int:
+        """The line at which the conversation is."""
+        return self.entries[min(self._at, len(self.entries) - 1)].line if self.waiting is None else self.waiting.line
 
     def _may_come_later(self, said: _Said) -> bool:
         """Whether a later line is about the same: then it is only early."""
+        later = self._later(said)
+        return later is not None and not (is_answer(said.value) and self._decided_before(later, said))
+
+    def _later(self, said: _Said) -> Entry | None:
+        """The first line after what is awaited now that it fits."""
         start = max(self._window(), default=self._at - 1) + 1
         about = _about(said.value)
-        for place, entry in enumerate(self.entries[start:], start):
+        for entry in self.entries[start:]:
             same = entry.ours and (entry.party, entry.kind) == (said.party, said.kind) and _about(entry.value) == about
             if same and _early(entry.value, said.value):
-                return not is_answer(said.value) or not self._decided_before(place, said)
-        return False
+                return entry
+        return None
 
-    def _decided_before(self, place: int, said: _Said) -> bool:
+    def _decided_before(self, later: Entry, said: _Said) -> bool:
         """Whether what this answers, or somebody who may have a say in it, comes before its line and has not yet spoken: then it was made up."""
-        for entry in self.entries[self._at : place]:
+        for entry in self.entries[self._at :]:
+            if entry is later:
+                break
             asked = entry.party == said.party and is_request(entry.value) and not entry.ours and _id(entry.value) == _id(said.value)
             if asked or (not entry.ours and (entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS))):
                 return True

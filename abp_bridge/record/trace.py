@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.core.jsontext import deeper, parse
-from abp_bridge.core.matrix import Shape
+from abp_bridge.core.matrix import Shape, Surface
 
 Json = Any
 
 FORMAT = 1
+_SURFACES = (*(surface.value for surface in Surface), "no elicitation")
 _SHAPES = tuple(shape.value for shape in Shape)
 TRACE, FIXTURE = "abp-trace", "abp-fixture"
 BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
@@ -157,7 +158,9 @@ def _head(value: Mapping[str, Json], line: int) -> Head:
         if odd := [member for member in cell if member not in _PROVES]:
             raise TraceError(f"proves in the head: {odd[0]!r} is nothing that a cell can have; it has {', '.join(_PROVES)}", line)
         if "shape" in cell and cell["shape"] not in _SHAPES:
-            raise TraceError(f"proves in the head: {cell['shape']!r} is no shape; there are {', '.join(_SHAPES)}", line)
+            raise TraceError(f"proves in the head: {cell['shape']!r} is no shape; there are {', '.join(map(repr, _SHAPES))}", line)
+        if "surface" in cell and cell["surface"] not in _SURFACES:
+            raise TraceError(f"proves in the head: {cell['surface']!r} is no surface; there are {', '.join(_SURFACES)}", line)
     for name in ("run", "env", "files"):
         if not all(map(_is_plain, _leaves(wanted[name]))):
             raise TraceError(f"{name} in the head: no command and no file can have a NUL, or half of a character, in it", line)
@@ -226,7 +229,8 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
     way = value.get("way")
     found = _WAY.match(way) if isinstance(way, str) else None
     if found is None:
-        raise TraceError('this needs a "way", such as "host->bridge", "bridge->host", "bridge->app", "app->bridge" or "bridge->app NAME"', line)
+        odd = "" if way is None else f"{str(way)[:60]!r} is none: "
+        raise TraceError(f'{odd}this needs a "way", such as "host->bridge", "bridge->host", "bridge->app", "app->bridge" or "bridge->app NAME"', line)
     kinds = [kind for kind in KINDS if kind in value]
     if len(kinds) != 1:
         raise TraceError(f"this must have exactly one of {', '.join(KINDS)}", line)
