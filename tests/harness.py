@@ -44,6 +44,12 @@ def run(*arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd)
 
 
+async def leave(context: Any) -> None:
+    """Close a browser's context. Chromium does not always come back from that; whoever made the browser ends it in any case."""
+    with anyio.move_on_after(PATIENCE / 3):
+        await context.close()
+
+
 @dataclass
 class Wire:
     """Every message of one connection, as it stood on the wire: (who wrote it, the message)."""

@@ -14,7 +14,7 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from acp_harness import client, labels
-from harness import PATIENCE, Hosted, hosted, text
+from harness import PATIENCE, Hosted, hosted, leave, text
 from playwright.async_api import Browser, BrowserContext, expect
 from visitor import Browser as Browser_
 
@@ -46,7 +46,7 @@ async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
     context = await browser.new_context()
     context.set_default_timeout(PATIENCE * 1000)
     yield context
-    await context.close()
+    await leave(context)
 
 
 async def type_key(person: BrowserContext, words: str) -> None:

@@ -20,7 +20,7 @@ import mcp_types as types
 import pytest
 from acp_harness import client
 from anyio.abc import SocketAttribute, SocketStream
-from harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted
+from harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from abp_bridge.apps.chrome import chrome
@@ -58,7 +58,7 @@ async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
     context = await browser.new_context(viewport={"width": 400, "height": 800})
     context.set_default_timeout(PATIENCE * 1000)
     yield context
-    await context.close()
+    await leave(context)
 
 
 async def type_key(person: BrowserContext, url: str) -> None:
@@ -218,7 +218,7 @@ async def test_it_works_without_scripts(browser: Browser) -> None:
     plain = await browser.new_context(java_script_enabled=False)
     async with asked(lambda url: type_key(plain, url)) as host:
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
-    await plain.close()
+    await leave(plain)
 
 
 async def test_two_tabs_answer_and_the_first_counts(person: BrowserContext) -> None:
@@ -403,7 +403,7 @@ async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
         await expect(page.tab.get_by_text("Thank you")).to_be_visible()
         await page.tab.go_back()
         await expect(page.tab.get_by_text("Thank you")).to_be_visible()
-    await person.close()
+    await leave(person)
 
 
 async def test_a_secret_is_kept_while_something_else_is_mended(loopback: Loopback, browser: Browser) -> None:
@@ -419,7 +419,7 @@ async def test_a_secret_is_kept_while_something_else_is_mended(loopback: Loopbac
         await page.press("Check your answers")
         await page.press("Send")
         assert (await page.reply()).content == {"user": "ann", "key": KEY}
-    await person.close()
+    await leave(person)
 
 
 async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: Loopback, person: BrowserContext) -> None:
@@ -450,7 +450,7 @@ async def test_two_thousand_choices_are_searched_or_scrolled(loopback: Loopback,
             await page.tab.get_by_label("Station 1999").check()
             await page.press("Send")
             assert (await page.reply()).content == {"selected": "Station 1999"}
-        await person.close()
+        await leave(person)
 
 
 async def test_how_many_may_be_chosen_is_said_and_held(loopback: Loopback, person: BrowserContext) -> None:
@@ -520,7 +520,7 @@ async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: Loop
         response = await (await stranger.new_page()).goto(page.sheet.url)
         assert response is not None
         assert response.status == 403
-        await stranger.close()
+        await leave(stranger)
     await again.goto(page.sheet.url)
     await expect(again.get_by_text("withdrawn")).to_be_visible()
 
@@ -531,7 +531,7 @@ async def test_a_question_says_since_when_and_for_how_long_it_is_open(loopback: 
         async with shown(loopback, person, question("confirm", message="Go?")) as page:
             words = r"^Asked \d\d:\d\d, open until \d\d:\d\d" + (r" \((10:00|9:\d\d) left\)$" if scripts else "$")
             await expect(page.tab.locator(".when")).to_have_text(re.compile(words))
-        await person.close()
+        await leave(person)
 
 
 async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: Loopback, browser: Browser) -> None:
@@ -546,7 +546,7 @@ async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: Loopback, br
         async with shown(loopback, person, asked) as page:
             await page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
             assert await page.tab.evaluate("document.documentElement.scrollWidth") <= 360
-    await person.close()
+    await leave(person)
 
 
 UNNAMED = "[...document.querySelectorAll('input:not([type=hidden]), textarea')].filter(each => !each.labels?.length && !each.ariaLabel).length"
@@ -599,7 +599,7 @@ async def test_words_stand_out_from_their_ground(loopback: Loopback, browser: Br
         assert {name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5} == {}
     async with shown(loopback, person, question("confirm", message="Delete?", destructive=True)) as page:
         assert {name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5} == {}
-    await person.close()
+    await leave(person)
 
 
 # --- who is let in ----------------------------------------------------------------------------------------------------------------------------
