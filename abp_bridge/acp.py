@@ -21,7 +21,7 @@ from abp_bridge.wire.tap import untapped
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
     from abp_bridge.hosts.acp.injected import Injected
-    from abp_bridge.hosts.contract import Desk, Host
+    from abp_bridge.interfaces.host import Desk, Host
     from abp_bridge.record.recorder import Recorder
     from abp_bridge.surfaces import Place
 

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from abp_bridge.apps import put
+from abp_bridge.apps.elicitation import put
 from abp_bridge.apps.stdio import MAX_LINE, Binding
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.files import Files
@@ -27,9 +27,9 @@ from abp_bridge.core.matrix import ORDER, Column, Surface
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import InputProvider, Reply, SurfaceRefused
 from abp_bridge.hosts.terminal import Terminal
 from abp_bridge.hosts.terminal.device import CONTROLLING, controlling
+from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray

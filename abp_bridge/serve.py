@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.hosts.contract import Host
     from abp_bridge.hosts.mcp.session import McpSession
+    from abp_bridge.interfaces.host import Host
     from abp_bridge.record.recorder import Recorder
     from abp_bridge.surfaces import Place
 

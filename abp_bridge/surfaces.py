@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core.matrix import Surface, order_of
-from abp_bridge.hosts.contract import Page
+from abp_bridge.interfaces.surface import Page
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
-    from abp_bridge.hosts.contract import Host, InputProvider
     from abp_bridge.hosts.mock import Mock
     from abp_bridge.hosts.page.endpoints import QuestionsServer
     from abp_bridge.hosts.terminal import Terminal
+    from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.surface import InputProvider
 
 
 class Place(Page, Protocol):

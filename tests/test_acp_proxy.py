@@ -31,7 +31,7 @@ from abp_bridge.hosts.acp.aside import MAX_HELD, Aside, Outlet
 from abp_bridge.hosts.acp.editor import EditorSession
 from abp_bridge.hosts.acp.injected import LONGEST_TOKEN, MAX_STRANGERS
 from abp_bridge.hosts.acp.surfaces import Surfaces
-from abp_bridge.hosts.contract import Desk
+from abp_bridge.interfaces.host import Desk
 from abp_bridge.wire.jsonrpc import Peer
 
 Json = Any

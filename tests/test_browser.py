@@ -22,13 +22,14 @@ from harness import Hosted, RawHost, accept, hosted, text
 from pages.server import Web, web
 from playwright.async_api import Browser
 
-from abp_bridge.apps import AppError, demo
+from abp_bridge.apps import demo
 from abp_bridge.apps.browser import GONE, BrowserApp
 from abp_bridge.apps.chrome import chrome
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.capability import CallResult, Opened
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -771,7 +772,7 @@ def test_a_page_without_playwright_names_the_extra() -> None:
     code = """
 import sys
 sys.modules["playwright"] = None
-from abp_bridge.apps import AppError
+from abp_bridge.interfaces.app import AppError
 from abp_bridge.apps.targets import make_app
 from abp_bridge.settings import Settings
 for target in ("https://app.example", "demo:page"):

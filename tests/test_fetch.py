@@ -11,10 +11,10 @@ import httpcore2
 import pytest
 from pages.server import Web, manifest, web
 
-from abp_bridge.apps import AppError
 from abp_bridge.apps import fetch as fetching
 from abp_bridge.apps.discovery import Discovered, discover
 from abp_bridge.apps.fetch import Guard, is_public, site, split
+from abp_bridge.interfaces.app import AppError
 
 pytestmark = pytest.mark.anyio
 

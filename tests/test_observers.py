@@ -17,7 +17,7 @@ from abp_bridge.bridge import Bridge
 from abp_bridge.core.event import Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts.contract import Reply
+from abp_bridge.interfaces.surface import Reply
 from abp_bridge.settings import Settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "observers.md"

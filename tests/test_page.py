@@ -27,10 +27,10 @@ from abp_bridge.apps.chrome import chrome
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
-from abp_bridge.hosts.contract import Reply, Sheet
 from abp_bridge.hosts.page import Loopback, form, server
 from abp_bridge.hosts.page import page as server_page
 from abp_bridge.hosts.page.questions import QuestionsApi
+from abp_bridge.interfaces.surface import Reply, Sheet
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
 

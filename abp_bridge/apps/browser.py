@@ -17,7 +17,6 @@ from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge import VERSION
-from abp_bridge.apps import AppError, Listener, only_error
 from abp_bridge.apps.chrome import chrome
 from abp_bridge.apps.discovery import Discovered, discover
 from abp_bridge.apps.fetch import Guard, site, split
@@ -26,6 +25,7 @@ from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
+from abp_bridge.interfaces.app import AppError, Listener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-from abp_bridge.apps import AppError
 from abp_bridge.apps.fetch import Fetched, Guard, get
 from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
+from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 
 HEAD_LIMIT = 50_000  # characters

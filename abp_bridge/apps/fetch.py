@@ -16,8 +16,8 @@ import anyio
 import httpcore2
 
 from abp_bridge import VERSION
-from abp_bridge.apps import AppError
 from abp_bridge.core.text import label
+from abp_bridge.interfaces.app import AppError
 
 MAX_REDIRECTS = 5
 MAX_URL = 8_000

@@ -18,12 +18,13 @@ from playwright.async_api import BrowserContext, Frame, JSHandle, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.apps import AppError, Listener, put
+from abp_bridge.apps.elicitation import put
 from abp_bridge.apps.fetch import site
 from abp_bridge.core import jsontext
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label, message
+from abp_bridge.interfaces.app import AppError, Listener
 from abp_bridge.protocols import abp
 
 SCRIPT = Path(__file__).with_name("page.js")

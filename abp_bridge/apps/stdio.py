@@ -15,11 +15,12 @@ from typing import Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.apps import AppError, Listener, only_error, put
+from abp_bridge.apps.elicitation import put
 from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.schema import Json
+from abp_bridge.interfaces.app import AppError, Listener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray

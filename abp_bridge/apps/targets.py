@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from abp_bridge.apps import App, AppError
+from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.settings import Settings
 from abp_bridge.wire.tap import Tap, untapped
 

@@ -21,7 +21,7 @@ from abp_bridge.core.matrix import Column, Rung, Surface
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import HostAway, HostGone, InputProvider, Moved, Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import HostAway, HostGone, InputProvider, Moved, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0

@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.apps import App
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
-from abp_bridge.hosts.contract import Ended
+from abp_bridge.interfaces.app import App
+from abp_bridge.interfaces.host import Ended
 from abp_bridge.wire.stdio import whisper
 
 Json = Any

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskStatus
 
-from abp_bridge.apps import App
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import Capability, Opened
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.text import message
-from abp_bridge.hosts.contract import Host, state_uri
+from abp_bridge.interfaces.app import App
+from abp_bridge.interfaces.host import Host, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.wire.stdio import whisper
 

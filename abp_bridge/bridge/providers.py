@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import HOST, ORDER, Column, Surface
 from abp_bridge.core.question import Question
-from abp_bridge.hosts.contract import InputProvider, Reply, Served, SurfaceRefused
+from abp_bridge.interfaces.surface import InputProvider, Reply, Served, SurfaceRefused
 
 Own = Mapping[Surface, InputProvider]
 

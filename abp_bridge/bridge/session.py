@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.apps import App, AppError
 from abp_bridge.apps.targets import shown
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.call import Call
@@ -25,7 +24,8 @@ from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import DeskError, Ended, Host, Offer, Resource, state_uri
+from abp_bridge.interfaces.app import App, AppError
+from abp_bridge.interfaces.host import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.results import INLINE_LIMIT, SHOWN_LIMIT, Results, spelled
 from abp_bridge.settings import Settings

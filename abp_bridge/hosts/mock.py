@@ -22,7 +22,7 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import Reply, SurfaceRefused
 
 MAX_FILE = 1_000_000
 MAX_DELAY = 3_600_000  # milliseconds

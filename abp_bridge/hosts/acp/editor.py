@@ -11,7 +11,8 @@ from abp_bridge.core.notice import Notice
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.hosts.contract import Host, Reply
+from abp_bridge.interfaces.host import Host
+from abp_bridge.interfaces.surface import Reply
 from abp_bridge.wire.jsonrpc import Id
 
 _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}

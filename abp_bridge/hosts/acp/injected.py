@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.acp.editor import EditorSession
-    from abp_bridge.hosts.contract import Desk, Host, Page
     from abp_bridge.hosts.mcp.session import McpSession
+    from abp_bridge.interfaces.host import Desk, Host
+    from abp_bridge.interfaces.surface import Page
 
 Json = Any
 

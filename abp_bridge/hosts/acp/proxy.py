@@ -31,7 +31,8 @@ from abp_bridge.wire.stdio import whisper
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.contract import Host, Page
+    from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.surface import Page
     from abp_bridge.wire.link import ByteSink, ByteSource
     from abp_bridge.wire.stdio import Source
 

@@ -16,7 +16,8 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.hosts.contract import Call, Desk, DeskError, Ended, Host, Offer, Page, Reply
+from abp_bridge.interfaces.host import Call, Desk, DeskError, Ended, Host, Offer
+from abp_bridge.interfaces.surface import Page, Reply
 from abp_bridge.protocols import acp, mcp
 from abp_bridge.wire.link import Link
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.hosts.contract import HostGone, SurfaceRefused
+from abp_bridge.interfaces.surface import HostGone, SurfaceRefused
 from abp_bridge.wire.jsonrpc import Id
 
 T = TypeVar("T")

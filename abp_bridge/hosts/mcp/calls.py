@@ -15,10 +15,11 @@ import anyio
 
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.contract import Call, DeskError, Ended, HostAway
 from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.seal import Broken, Seal, State, digest
 from abp_bridge.hosts.mcp.server import Leg, Refusal
+from abp_bridge.interfaces.host import Call, DeskError, Ended
+from abp_bridge.interfaces.surface import HostAway
 from abp_bridge.protocols.mcp import encode_result, encode_text
 from abp_bridge.protocols.mcp_modern import INVALID_PARAMS, MAX_ROUNDS, MISSING_CAPABILITY, encode_round
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from abp_bridge.hosts.contract import Call, Ended, Moved
+from abp_bridge.interfaces.host import Call, Ended
+from abp_bridge.interfaces.surface import Moved
 from abp_bridge.protocols.mcp import decode_capabilities
 
 if TYPE_CHECKING:

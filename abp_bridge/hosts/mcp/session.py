@@ -18,7 +18,6 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.contract import Desk, DeskError, Host, HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused, state_uri
 from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
@@ -26,6 +25,8 @@ from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refu
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
 from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
+from abp_bridge.interfaces.host import Desk, DeskError, Host, state_uri
+from abp_bridge.interfaces.surface import HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp_modern import decode_retry
 from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND

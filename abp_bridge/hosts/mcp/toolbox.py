@@ -9,11 +9,11 @@ from typing import Any
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Progress
-from abp_bridge.hosts.contract import Call, Desk, DeskError, Offer
 from abp_bridge.hosts.mcp.calls import Calls
 from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import Leg
 from abp_bridge.hosts.mcp.tools import ANSWER, OWN_TOOLS, RENDER
+from abp_bridge.interfaces.host import Call, Desk, DeskError, Offer
 from abp_bridge.protocols.mcp import decode_answered, encode_result, encode_text, encode_tool, tool_name
 
 Json = Any

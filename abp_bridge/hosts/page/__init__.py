@@ -14,7 +14,7 @@ import anyio
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts.contract import Page, Reply, Sheet, SurfaceRefused
+from abp_bridge.interfaces.surface import Page, Reply, Sheet, SurfaceRefused
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

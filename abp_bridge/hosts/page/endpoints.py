@@ -22,8 +22,8 @@ from starlette.routing import Route, Router, request_response
 from abp_bridge.core import jsontext
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question, review
-from abp_bridge.hosts.contract import Reply, Sheet, SurfaceRefused
 from abp_bridge.hosts.page import form, server
+from abp_bridge.interfaces.surface import Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols.questions_api import decode_answers, encode_answers, encode_request
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core.question import FieldType, Outcome, Question
-from abp_bridge.hosts.contract import Reply
 from abp_bridge.hosts.page import form, server
 from abp_bridge.hosts.page.controls import Filled, carried, confirms, content, misfits, without
 from abp_bridge.hosts.page.sheet import View, inbox, notice, over, sheet, summary
+from abp_bridge.interfaces.surface import Reply
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -10,7 +10,7 @@ from abp_bridge.core import matrix
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import FieldType, Question
-from abp_bridge.hosts.contract import Page, Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import Page, Reply, SurfaceRefused
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.page.endpoints import QuestionsServer

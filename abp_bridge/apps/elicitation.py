@@ -1,0 +1,18 @@
+"""An app's ABP request for its person, whatever kind of app it is: decoded, asked, and answered in ABP."""
+
+from __future__ import annotations
+
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.schema import Json
+from abp_bridge.interfaces.app import Listener
+
+
+async def put(raw: Json, listener: Listener, origin: str) -> dict[str, Json]:
+    """An app's ABP elicitation request -> the ABP response to give it, whatever happens in between."""
+    from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
+
+    try:
+        question = decode_question(raw, id=listener.new_question_id(), origin=origin)
+    except RemoteProtocolError as problem:
+        return encode_problem(problem)
+    return encode_answer(question, await listener.ask(question))

@@ -1,0 +1,93 @@
+"""Where a person is asked: what each surface offers the bridge, what comes back, and how it can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.matrix import Column
+from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.schema import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet."""
+
+    outcome: Outcome
+    content: Mapping[str, Json] = field(default_factory=dict)
+
+
+class SurfaceRefused(Exception):
+    """A surface cannot ask this after all. `lasting`: it never will in this session."""
+
+    def __init__(self, reason: str, *, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+class HostGone(Exception):
+    """The host, or its turn that a question belongs to, ended before it was answered: why, and what that makes of the question."""
+
+    def __init__(self, reason: str = "the host ended before it answered", outcome: Outcome = Outcome.WITHDRAWN) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+class Moved(Exception):
+    """The host can no longer be asked where it was: another of its requests, or another call, has to take the question."""
+
+
+class HostAway(Exception):
+    """The host has what is asked, and did not come back with an answer in time."""
+
+
+class Sheet(Protocol):
+    """A question on the bridge's own page. `url` is a link to it."""
+
+    url: str
+
+    @property
+    def opened(self) -> bool:
+        """Whether somebody followed the link."""
+
+    async def answered(self) -> Reply:
+        """The person's reply, when it comes."""
+
+    def answer(self, reply: Reply, words: str = ...) -> bool:
+        """Answer it in the person's place, from wherever they did: the first answer counts, False for a later one.
+
+        `words` are said to whoever still has it open.
+        """
+
+
+class Page(Protocol):
+    """The bridge's own page, in the person's browser."""
+
+    def shown(self, question: Question) -> AbstractAsyncContextManager[Sheet]:
+        """The question is on the page for as long as the block lasts. Raises SurfaceRefused when there can be no page."""
+
+
+class InputProvider(Protocol):
+    """Asks on surfaces of its own: a host, or what the person set up beside it."""
+
+    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+        """The surfaces it offers now, best first; to a question that one of the calls `carriers` can take to it."""
+
+    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, Moved, HostAway, HostGone
+        or RemoteProtocolError.
+
+        `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
+        """
+
+
+@runtime_checkable
+class Served(Protocol):
+    """What has to be found by others before a question comes."""
+
+    async def begin(self) -> str:
+        """Be there: the address. Idempotent. Raises SurfaceRefused."""
