@@ -1,5 +1,5 @@
 """`python -m abp_bridge` is `abp-bridge`."""
 
-from abp_bridge.cli import entry
+from abp_bridge.cli.main import entry
 
 entry()

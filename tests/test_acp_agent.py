@@ -20,10 +20,10 @@ from anyio.from_thread import start_blocking_portal
 from harness import PATIENCE, SERVE, RawHost, environment
 from puppets import App, Puppets, puppets
 
+from abp_bridge.cli.serve import _Door
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.hosts.acp.aside import Aside, Outlet
 from abp_bridge.hosts.acp.session import AcpSession
-from abp_bridge.serve import _Door
 from abp_bridge.settings import read_settings
 from abp_bridge.wire.jsonrpc import Peer
 from abp_bridge.wire.link import Link

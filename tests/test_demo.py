@@ -451,7 +451,5 @@ def test_written_answers_are_used_at_a_terminal_too(env: dict[str, str]) -> None
 
 
 def test_the_command_line_loads_nothing_of_the_demo_until_it_is_wanted() -> None:
-    code = (
-        "import sys, abp_bridge.cli; print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'questionary', 'prompt_toolkit', 'anyio')])"
-    )
+    code = "import sys, abp_bridge.cli.main; print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'questionary', 'prompt_toolkit', 'anyio')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -14,6 +14,7 @@ from typing import Any
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
+from abp_bridge.cli.compose import Place
 from abp_bridge.core.capability import CallResult, Capability, Opened
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
@@ -26,7 +27,6 @@ from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.telltale import blank
 from abp_bridge.record.trace import BRIDGE, PERSON, Entry
 from abp_bridge.settings import Settings
-from abp_bridge.surfaces import Place
 
 Json = Any
 

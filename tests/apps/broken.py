@@ -31,7 +31,7 @@ import sys
 import abp_bridge.hosts.page.controls as controls
 whole = controls._option
 controls._option = lambda kind, slot, value, choice, *, checked: "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
-from abp_bridge.cli import entry
+from abp_bridge.cli.main import entry
 sys.exit(entry())
 """
 LISTS = ("enum", "oneOf", "anyOf", "options")

@@ -299,8 +299,8 @@ def _settings(options: argparse.Namespace, *names: str, ignored: Sequence[str] =
     except SettingsError as problem:
         _give_up(problem)
     if settings.answers is not None:
+        from abp_bridge.cli.compose import answers
         from abp_bridge.hosts.mock import AnswersError
-        from abp_bridge.surfaces import answers
 
         try:
             answers(settings.answers)
@@ -315,19 +315,19 @@ def _give_up(problem: object) -> NoReturn:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from abp_bridge.serve import run
+    from abp_bridge.cli.serve import run
 
     return run(_settings(options, *_APP_OPTIONS, *_ASK_OPTIONS))
 
 
 def _acp(options: argparse.Namespace) -> int:
-    from abp_bridge.acp import run
+    from abp_bridge.cli.proxy import run
 
     return run(_settings(options, *_APP_OPTIONS, *_ASK_OPTIONS), options.agent)
 
 
 def _ask(options: argparse.Namespace) -> int:
-    from abp_bridge.ask import STREAM, UsageError, Ways, read_request, run
+    from abp_bridge.cli.ask import STREAM, UsageError, Ways, read_request, run
 
     settings = _settings(options, *_HERE_OPTIONS, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))  # where it asks, --on says
     streams = options.what == STREAM
@@ -343,19 +343,19 @@ def _ask(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from abp_bridge.demo import run
+    from abp_bridge.cli.demo.run import run
 
     return run(browser=options.browser, answers=options.answers, as_json=options.json)
 
 
 def _matrix(options: argparse.Namespace) -> int:
-    from abp_bridge.capabilities import run
+    from abp_bridge.cli.matrix import run
 
     return run(style=options.style, host=options.host, fixtures=options.fixture)
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from abp_bridge.record.command import replay, save
+    from abp_bridge.cli.replay import replay, save
 
     if options.save:
         if len(options.paths) != 2:
@@ -367,6 +367,6 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    from abp_bridge.record.command import show
+    from abp_bridge.cli.replay import show
 
     return show(options.path, as_json=options.json, width=options.width, full=options.full)

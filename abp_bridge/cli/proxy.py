@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 import anyio
 from anyio.abc import TaskGroup
 
+from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
 from abp_bridge.core.event import unobserved
 from abp_bridge.core.text import label
-from abp_bridge.serve import make_bridge, own_page, recording, watch
 from abp_bridge.settings import Settings
 from abp_bridge.wire.process import Child, spawn
 from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
@@ -20,10 +20,10 @@ from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking
+    from abp_bridge.cli.compose import Place
     from abp_bridge.hosts.acp.injected import Injected
     from abp_bridge.interfaces.host import Desk, Host
     from abp_bridge.record.recorder import Recorder
-    from abp_bridge.surfaces import Place
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
@@ -116,7 +116,7 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 
 def _asking(settings: Settings, host: Host, page: Place, recorder: Recorder | None) -> Asking:
     from abp_bridge.bridge.asking import Asking
-    from abp_bridge.surfaces import resolve
+    from abp_bridge.cli.compose import resolve
 
     observe = unobserved if recorder is None else recorder.observe
     return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)

@@ -19,12 +19,12 @@ from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
+    from abp_bridge.cli.compose import Place
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
     from abp_bridge.record.recorder import Recorder
-    from abp_bridge.surfaces import Place
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -133,7 +133,7 @@ def make_bridge(settings: Settings, host: Host, page: Place, tasks: TaskGroup, r
     """A session of `host`, recorded where there is a recorder."""
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
-    from abp_bridge.surfaces import resolve
+    from abp_bridge.cli.compose import resolve
 
     providers = resolve(settings, host, page)
     if recorder is None:

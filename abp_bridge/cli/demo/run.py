@@ -20,12 +20,12 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge import VERSION
+from abp_bridge.cli.demo.answers import BUILT_IN, Script
+from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Words
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.text import label, message
-from abp_bridge.demo.answers import BUILT_IN, Script
-from abp_bridge.demo.view import PERSON, Account, JsonLines, Out, View, Words
 from abp_bridge.hosts.mock import AnswersError, decode_entries, read_answers
 from abp_bridge.hosts.terminal import MANY_INTERRUPTS, Terminal
 

@@ -157,7 +157,7 @@ class _Person:
         self._asking = Asking(providers, limit=settings.question_timeout, person_floor=settings.person_floor, files=files)
 
     def _own(self, ways: Ways, tasks: TaskGroup) -> dict[Surface, InputProvider]:
-        from abp_bridge.surfaces import answers, terminal
+        from abp_bridge.cli.compose import answers, terminal
 
         settings, own = ways.settings, dict[Surface, InputProvider]()
         if ways.on in (None, "mock") and settings.answers is not None:
