@@ -14,10 +14,10 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.core.question import Question
-from abp_bridge.hosts.terminal import Terminal
 from abp_bridge.interfaces.surface import SurfaceRefused
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
+from abp_bridge.surfaces.terminal.surface import Terminal
 
 
 async def ask() -> None:

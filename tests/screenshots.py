@@ -13,9 +13,9 @@ from playwright.async_api import BrowserContext, Page
 
 from abp_bridge.apps.chrome import chrome
 from abp_bridge.core.question import Field, FieldType, Kind, Question
-from abp_bridge.hosts.page import Loopback
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings
+from abp_bridge.surfaces.page.surface import Loopback
 
 Json = Any
 

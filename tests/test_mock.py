@@ -14,9 +14,9 @@ from acp_harness import client
 from harness import MODERN, PATIENCE, accept, environment, hosted
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.hosts.mock import Mock, decode_entries
 from abp_bridge.interfaces.surface import SurfaceRefused
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.surfaces.answers_file import Mock, decode_entries
 
 Json = Any
 

@@ -27,12 +27,13 @@ from abp_bridge.apps.chrome import chrome
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
-from abp_bridge.hosts.page import Loopback, form, server
-from abp_bridge.hosts.page import page as server_page
-from abp_bridge.hosts.page.questions import QuestionsApi
 from abp_bridge.interfaces.surface import Reply, Sheet
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
+from abp_bridge.surfaces.opencode.surface import QuestionsApi
+from abp_bridge.surfaces.page import app as server_page
+from abp_bridge.surfaces.page import form
+from abp_bridge.surfaces.page.surface import Loopback
 
 Json = Any
 
@@ -781,7 +782,7 @@ async def test_looking_ahead_does_not_use_up_a_link(loopback: Loopback, person: 
 
 
 async def test_slow_and_idle_clients_are_let_go(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "IDLE_LIMIT", 0.2)
+    monkeypatch.setattr(http, "IDLE_LIMIT", 0.2)
     monkeypatch.setattr(form, "BODY_LIMIT", 0.2)
     async with loopback.shown(question("confirm", message="Go?")) as sheet:
         port = urlsplit(sheet.url).port
@@ -804,7 +805,7 @@ async def test_headers_without_end_are_refused(loopback: Loopback) -> None:
 
 
 async def test_streams_are_bounded_in_number(loopback: Loopback, person: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_STREAMS", 2)
+    monkeypatch.setattr(http, "MAX_STREAMS", 2)
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
         statuses = await page.tab.evaluate("""async () => {
             const given = [];

@@ -20,8 +20,8 @@ from screen import BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, PATIENCE, SPA
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.hosts.terminal import Terminal
 from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.surfaces.terminal.surface import Terminal
 
 Json = Any
 

@@ -27,11 +27,11 @@ from abp_bridge.core.matrix import ORDER, Column, Surface
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.terminal import Terminal
-from abp_bridge.hosts.terminal.device import CONTROLLING, controlling
 from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
+from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
+from abp_bridge.surfaces.terminal.surface import Terminal
 from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
 from abp_bridge.wire.link import Link
 from abp_bridge.wire.stdio import Sink, Source, claim, whisper
@@ -167,14 +167,14 @@ class _Person:
             if device is not None:
                 self._terminal = own[Surface.TERMINAL] = terminal(device)
         if ways.on in (None, "page"):
-            from abp_bridge.hosts.page import Loopback, OwnPage
+            from abp_bridge.surfaces.page.surface import Loopback, OwnPage
 
             own[Surface.PAGE] = OwnPage(Loopback(tasks), self._point)
         return own
 
     async def _point(self, question: Question, url: str) -> Outcome:
         """Tell the person where the page is; that has the answer, sooner or later."""
-        from abp_bridge.hosts.page.opener import leading_to, open_browser
+        from abp_bridge.surfaces.page.browser import leading_to, open_browser
 
         self._on_page = True
         whisper(f"{question.origin} asks. Answer at {url}")

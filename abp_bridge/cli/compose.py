@@ -13,11 +13,11 @@ from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
-    from abp_bridge.hosts.mock import Mock
-    from abp_bridge.hosts.page.endpoints import QuestionsServer
-    from abp_bridge.hosts.terminal import Terminal
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import InputProvider
+    from abp_bridge.surfaces.answers_file import Mock
+    from abp_bridge.surfaces.opencode.server import QuestionsServer
+    from abp_bridge.surfaces.terminal.surface import Terminal
 
 
 class Place(Page, Protocol):
@@ -35,11 +35,11 @@ def resolve(settings: Settings, host: Host, page: Place) -> Providers:
     if settings.tty is not None:
         own[Surface.TERMINAL] = terminal(settings.tty)
     if settings.page != "off":
-        from abp_bridge.hosts.page import OwnPage
+        from abp_bridge.surfaces.page.surface import OwnPage
 
         own[Surface.PAGE] = OwnPage(page, host.point if settings.page == "link" else _opening(host))
     if settings.questions_api is not None and settings.questions_password:
-        from abp_bridge.hosts.page.questions import QuestionsApi
+        from abp_bridge.surfaces.opencode.surface import QuestionsApi
 
         own[Surface.QUESTIONS_API] = QuestionsApi(
             partial(page.questions, settings.questions_api, settings.questions_password), page, alone=settings.page == "off"
@@ -50,7 +50,7 @@ def resolve(settings: Settings, host: Host, page: Place) -> Providers:
 @cache
 def answers(path: str) -> Mock:
     """The answers that are written down there; each is used up wherever it is asked for. Raises AnswersError."""
-    from abp_bridge.hosts.mock import Mock, read_answers
+    from abp_bridge.surfaces.answers_file import Mock, read_answers
 
     return Mock(read_answers(path), "the answers file")
 
@@ -58,7 +58,7 @@ def answers(path: str) -> Mock:
 @cache
 def terminal(device: str) -> Terminal:
     """The person at that terminal, who is asked one thing at a time."""
-    from abp_bridge.hosts.terminal import Terminal
+    from abp_bridge.surfaces.terminal.surface import Terminal
 
     return Terminal(device)
 
@@ -69,7 +69,7 @@ def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
     async def point(question: Question, url: str) -> Outcome:
         import anyio
 
-        from abp_bridge.hosts.page.opener import leading_to, open_browser
+        from abp_bridge.surfaces.page.browser import leading_to, open_browser
 
         with leading_to(url) as address:
             if await open_browser(address):

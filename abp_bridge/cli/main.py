@@ -300,7 +300,7 @@ def _settings(options: argparse.Namespace, *names: str, ignored: Sequence[str] =
         _give_up(problem)
     if settings.answers is not None:
         from abp_bridge.cli.compose import answers
-        from abp_bridge.hosts.mock import AnswersError
+        from abp_bridge.surfaces.answers_file import AnswersError
 
         try:
             answers(settings.answers)

@@ -120,7 +120,7 @@ class _Door:
 
 def own_page(tasks: TaskGroup, recorder: Recorder | None) -> Place:
     """The bridge's own page, recorded where there is a recorder."""
-    from abp_bridge.hosts.page import Loopback
+    from abp_bridge.surfaces.page.surface import Loopback
 
     if recorder is None:
         return Loopback(tasks)

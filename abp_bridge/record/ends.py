@@ -18,7 +18,6 @@ from abp_bridge.cli.compose import Place
 from abp_bridge.core.capability import CallResult, Capability, Opened
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
-from abp_bridge.hosts.page.controls import confirms
 from abp_bridge.interfaces.app import App, Listener
 from abp_bridge.interfaces.surface import Reply, Sheet
 from abp_bridge.protocols import abp
@@ -27,6 +26,7 @@ from abp_bridge.record.recorder import Recorder
 from abp_bridge.record.telltale import blank
 from abp_bridge.record.trace import BRIDGE, PERSON, Entry
 from abp_bridge.settings import Settings
+from abp_bridge.surfaces.page.controls import confirms
 
 Json = Any
 

@@ -28,7 +28,7 @@ YES = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": 
 RESULT = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "answered"}], "isError": False}}
 CUT_PAGE = """
 import sys
-import abp_bridge.hosts.page.controls as controls
+import abp_bridge.surfaces.page.controls as controls
 whole = controls._option
 controls._option = lambda kind, slot, value, choice, *, checked: "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
 from abp_bridge.cli.main import entry

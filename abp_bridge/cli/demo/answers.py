@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label
-from abp_bridge.hosts.mock import Entry, Mock
 from abp_bridge.interfaces.surface import Reply, SurfaceRefused
+from abp_bridge.surfaces.answers_file import Entry, Mock
 
 
 class Script:

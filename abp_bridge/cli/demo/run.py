@@ -26,8 +26,8 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.text import label, message
-from abp_bridge.hosts.mock import AnswersError, decode_entries, read_answers
-from abp_bridge.hosts.terminal import MANY_INTERRUPTS, Terminal
+from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
+from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -16,8 +16,8 @@ from abp_bridge.core import jsontext
 from abp_bridge.core.question import MISSING, Outcome, Question
 from abp_bridge.core.schema import Json
 from abp_bridge.core.text import label, message
-from abp_bridge.hosts.terminal import Terminal
-from abp_bridge.hosts.terminal.words import answered, can_move, heading, ink, titled, width, wrapped
+from abp_bridge.surfaces.terminal.rendering import answered, can_move, heading, ink, titled, width, wrapped
+from abp_bridge.surfaces.terminal.surface import Terminal
 
 Row = Mapping[str, Json]
 

@@ -14,10 +14,10 @@ from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.text import label
-from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import HostGone, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import acp, mcp
+from abp_bridge.surfaces.page.surface import ask_on
 from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.wire.link import Link, LinkClosed, RemoteError
 

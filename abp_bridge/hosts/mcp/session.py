@@ -23,12 +23,12 @@ from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
 from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
-from abp_bridge.hosts.page import ask_on
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import Desk, DeskError, Host, state_uri
 from abp_bridge.interfaces.surface import HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp_modern import decode_retry
+from abp_bridge.surfaces.page.surface import ask_on
 from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.wire.link import LinkClosed, RemoteError
 

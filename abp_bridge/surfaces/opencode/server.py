@@ -22,9 +22,9 @@ from starlette.routing import Route, Router, request_response
 from abp_bridge.core import jsontext
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question, review
-from abp_bridge.hosts.page import form, server
 from abp_bridge.interfaces.surface import Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols.questions_api import decode_answers, encode_answers, encode_request
+from abp_bridge.surfaces.page import form, http
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -51,7 +51,7 @@ class QuestionsServer:
         self._starting = anyio.Lock()
         self._open: dict[str, _Asked] = {}
         self._listeners: set[MemoryObjectSendStream[Json]] = set()
-        self._streams = server.Streams()
+        self._streams = http.Streams()
         self._visited = -LATELY
 
     @property
@@ -62,7 +62,7 @@ class QuestionsServer:
     @property
     def url(self) -> str:
         """Where it is served; empty as long as it is not."""
-        return f"http://{server.ADDRESS}:{self._port}" if self._port else ""
+        return f"http://{http.ADDRESS}:{self._port}" if self._port else ""
 
     async def begin(self) -> None:
         """Serve, if that has not begun. Raises SurfaceRefused."""
@@ -70,14 +70,14 @@ class QuestionsServer:
             if self._port:
                 return
             try:
-                listener = server.listen(self._wanted)
+                listener = http.listen(self._wanted)
             except OSError as problem:
                 advice = "end what uses it, or give another port to --questions-api (0: any that is free)"
                 raise SurfaceRefused(f"port {self._wanted} cannot be used ({problem.strerror}): {advice}", lasting=False) from None
-            self._port = server.port_of(listener)
+            self._port = http.port_of(listener)
             try:
                 with anyio.fail_after(START_LIMIT):
-                    await self._tasks.start(server.serve, self._site(), listener)
+                    await self._tasks.start(http.serve, self._site(), listener)
             except BaseException as problem:
                 self._port = 0
                 if isinstance(problem, TimeoutError):
@@ -113,7 +113,7 @@ class QuestionsServer:
 
     # --- who may ask what ---
 
-    def _site(self) -> server.Site:
+    def _site(self) -> http.Site:
         routes = [
             Route("/question", self._list, methods=["GET"]),
             Route("/question/{id}/reply", self._reply, methods=["POST"]),
@@ -122,13 +122,13 @@ class QuestionsServer:
         ]
         router = Router(routes, redirect_slashes=False, default=request_response(_nothing))
         failed = _problem(500, "InternalServerError", "This failed. Try again.")
-        return server.Site(router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"})
+        return http.Site(router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"})
 
     def _refuse(self, request: Request) -> Response | None:
-        here = server.named(request, self._port)
+        here = http.named(request, self._port)
         if not here:
             return _problem(421, "ForbiddenError", "This address is not served here.")
-        if server.cross_site(request, here):
+        if http.cross_site(request, here):
             return _problem(403, "ForbiddenError", "This comes from another site's page, and is not taken.")
         if not hmac.compare_digest(_password(request.headers.get("authorization", "")), self._password):
             refused = _problem(401, "UnauthorizedError", "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.")

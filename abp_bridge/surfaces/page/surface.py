@@ -19,7 +19,7 @@ from abp_bridge.interfaces.surface import Page, Reply, Sheet, SurfaceRefused
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.page.endpoints import QuestionsServer
+    from abp_bridge.surfaces.opencode.server import QuestionsServer
 
 
 class Loopback:
@@ -34,7 +34,7 @@ class Loopback:
     async def shown(self, question: Question) -> AsyncIterator[Sheet]:
         """See `Page.shown`."""
         if self._page is None:
-            from abp_bridge.hosts.page.page import LoopbackPage
+            from abp_bridge.surfaces.page.app import LoopbackPage
 
             self._page = LoopbackPage(self._tasks)
         try:
@@ -46,7 +46,7 @@ class Loopback:
     def questions(self, port: int, password: str) -> QuestionsServer:
         """The questions API of this process, which nothing listens for yet."""
         if self._questions is None:
-            from abp_bridge.hosts.page.endpoints import QuestionsServer
+            from abp_bridge.surfaces.opencode.server import QuestionsServer
 
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from abp_bridge.core import file
 from abp_bridge.core.question import Choice, Outcome
-from abp_bridge.hosts.terminal.device import Device, forget_keys
-from abp_bridge.hosts.terminal.prompts import Check, Ended, hinted
-from abp_bridge.hosts.terminal.words import described
+from abp_bridge.surfaces.terminal.device import Device, forget_keys
+from abp_bridge.surfaces.terminal.prompts import Check, Ended, hinted
+from abp_bridge.surfaces.terminal.rendering import described
 
 if TYPE_CHECKING:
     import questionary

@@ -11,7 +11,7 @@ from html import escape
 
 from abp_bridge.core.downgrade import act
 from abp_bridge.core.question import FieldType, Question
-from abp_bridge.hosts.page.controls import Filled, Wrong, confirms, control, lines, name_of, spelled, title
+from abp_bridge.surfaces.page.controls import Filled, Wrong, confirms, control, lines, name_of, spelled, title
 
 SHORT = 90  # characters of a heading, from which on it is set smaller
 SHORTER = 60  # of a page's title
@@ -38,7 +38,7 @@ def document(heading: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(heading)}</title><link rel="icon" href="data:,">'
-        '<link rel="stylesheet" href="/page.css"><script src="/page.js" defer></script></head>'
+        '<link rel="stylesheet" href="/form.css"><script src="/form.js" defer></script></head>'
         f"<body><main>{body}</main></body></html>"
     )
 

@@ -16,13 +16,13 @@ from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.core.schema import Json, same
-from abp_bridge.hosts.terminal.device import Device, Own, Tty
-from abp_bridge.hosts.terminal.files import NotRead, load
-from abp_bridge.hosts.terminal.keys import Keys
-from abp_bridge.hosts.terminal.lines import Lines
-from abp_bridge.hosts.terminal.prompts import Check, Ended, Prompts
-from abp_bridge.hosts.terminal.words import answered, heading, ink, titled, wrapped
 from abp_bridge.interfaces.surface import Reply, SurfaceRefused
+from abp_bridge.surfaces.terminal.device import Device, Own, Tty
+from abp_bridge.surfaces.terminal.files import NotRead, load
+from abp_bridge.surfaces.terminal.interactive import Keys
+from abp_bridge.surfaces.terminal.plain import Lines
+from abp_bridge.surfaces.terminal.prompts import Check, Ended, Prompts
+from abp_bridge.surfaces.terminal.rendering import answered, heading, ink, titled, wrapped
 
 MANY_INTERRUPTS = 2
 COLUMN = Column(Surface.TERMINAL)

@@ -24,15 +24,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core.question import FieldType, Outcome, Question
-from abp_bridge.hosts.page import form, server
-from abp_bridge.hosts.page.controls import Filled, carried, confirms, content, misfits, without
-from abp_bridge.hosts.page.sheet import View, inbox, notice, over, sheet, summary
 from abp_bridge.interfaces.surface import Reply
+from abp_bridge.surfaces.page import form, http
+from abp_bridge.surfaces.page.controls import Filled, carried, confirms, content, misfits, without
+from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "static"
 MAX_ENDED = 200
 MAX_DRAFTS = 4  # filled-in forms that one question keeps
 LONGEST_TOKEN = 64
@@ -126,14 +126,14 @@ class LoopbackPage:
         self._ended: dict[str, tuple[str, str]] = {}  # of those that are over: what to say, and the link that led there
         self._version = 0
         self._changed = anyio.Event()
-        self._streams = server.Streams()
+        self._streams = http.Streams()
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[Sheet]:
         """The question is on the page for as long as the block lasts."""
         await self._start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        made = self._open[id] = Sheet(question, f"http://{server.ADDRESS}:{self._port}/open/{token}")
+        made = self._open[id] = Sheet(question, f"http://{http.ADDRESS}:{self._port}/open/{token}")
         self._links[token] = _Link(id)
         self._turn()
         try:
@@ -159,22 +159,22 @@ class LoopbackPage:
         async with self._starting:
             if self._port:
                 return
-            listener = server.listen()
-            self._port = server.port_of(listener)
+            listener = http.listen()
+            self._port = http.port_of(listener)
             try:
                 with anyio.fail_after(START_LIMIT):
-                    await self._tasks.start(server.serve, self._site(), listener)
+                    await self._tasks.start(http.serve, self._site(), listener)
             except BaseException:
                 self._port = 0
                 raise
 
-    def _site(self) -> server.Site:
+    def _site(self) -> http.Site:
         question = f"{self._home}q/{{id}}"
         own = self._own
         routes = [
             Route("/open/{token}", self._follow),
-            Route("/page.css", _file("page.css", "text/css")),
-            Route("/page.js", _file("page.js", "text/javascript")),
+            Route("/form.css", _file("form.css", "text/css")),
+            Route("/form.js", _file("form.js", "text/javascript")),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
             Route(question, own(self._show), methods=["GET"]),
@@ -185,14 +185,14 @@ class LoopbackPage:
         ]
         failed = _said("This went wrong", "The page failed. Go back, and try again.", 500)
         router = Router(routes, redirect_slashes=False, default=request_response(own(_nothing)))
-        return server.Site(router, self._refuse, failed, {"Content-Security-Policy": _CONTENT_POLICY})
+        return http.Site(router, self._refuse, failed, {"Content-Security-Policy": _CONTENT_POLICY})
 
     def _refuse(self, request: Request) -> Response | None:
         """What holds for every request: who it is meant for, and where it comes from."""
-        here = server.named(request, self._port)
+        here = http.named(request, self._port)
         if not here:
             return _said("Not here", "This address is not served here.", 421)
-        if server.cross_site(request, here):
+        if http.cross_site(request, here):
             return _said("Not from there", "This comes from another site, and is not taken.", 403)
         return None
 

@@ -9,9 +9,9 @@ import anyio
 
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.core.text import label
-from abp_bridge.hosts.terminal.device import CTRL_C, Device, forget_keys, read_line
-from abp_bridge.hosts.terminal.prompts import Check, Ended, hinted
-from abp_bridge.hosts.terminal.words import described, wrapped
+from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, read_line
+from abp_bridge.surfaces.terminal.prompts import Check, Ended, hinted
+from abp_bridge.surfaces.terminal.rendering import described, wrapped
 
 LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
 

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import anyio
 
-from abp_bridge.hosts.terminal.words import can_move, width
 from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.surfaces.terminal.rendering import can_move, width
 
 CONTROLLING = "/dev/tty"
 MAX_WAITING = 2**18  # bytes for a terminal that takes none

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from abp_bridge.core import file
 from abp_bridge.core.text import label
-from abp_bridge.hosts.page.controls import Filled
+from abp_bridge.surfaces.page.controls import Filled
 
 BODY_LIMIT = 60.0  # seconds
 MAX_BODY = 1024 * 1024

@@ -13,7 +13,7 @@ from abp_bridge.core.question import FieldType, Question
 from abp_bridge.interfaces.surface import Page, Reply, SurfaceRefused
 
 if TYPE_CHECKING:
-    from abp_bridge.hosts.page.endpoints import QuestionsServer
+    from abp_bridge.surfaces.opencode.server import QuestionsServer
 
 
 class QuestionsApi:
