@@ -44,7 +44,7 @@ demo: setup $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
 # What thinks is held to full coverage; the rest mostly waits for processes, so it runs on all processors.
-PURE := tests/core tests/protocols tests/wire
+PURE := tests/core tests/protocols tests/rpc
 
 test: setup chromium tmux
 ifdef ARGS

@@ -32,7 +32,7 @@ from abp_bridge.hosts.acp.editor import EditorSession
 from abp_bridge.hosts.acp.injected import LONGEST_TOKEN, MAX_STRANGERS
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.interfaces.host import Desk
-from abp_bridge.wire.jsonrpc import Peer
+from abp_bridge.rpc.protocol import Peer
 
 Json = Any
 

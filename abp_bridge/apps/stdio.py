@@ -23,10 +23,10 @@ from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.app import AppError, Listener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
-from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
-from abp_bridge.wire.link import Link, LinkClosed, RemoteError
-from abp_bridge.wire.process import Child, spawn
-from abp_bridge.wire.tap import Tap, untapped
+from abp_bridge.rpc.connection import Link, LinkClosed, RemoteError
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
+from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.rpc.tap import Tap, untapped
 
 START_LIMIT = 30.0
 LIST_LIMIT = 10.0

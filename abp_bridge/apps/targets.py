@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from abp_bridge.interfaces.app import App, AppError
+from abp_bridge.rpc.tap import Tap, untapped
 from abp_bridge.settings import Settings
-from abp_bridge.wire.tap import Tap, untapped
 
 FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
 

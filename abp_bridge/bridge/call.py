@@ -13,7 +13,7 @@ from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Ended
-from abp_bridge.wire.stdio import whisper
+from abp_bridge.rpc.streams import whisper
 
 Json = Any
 

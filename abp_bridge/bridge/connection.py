@@ -21,7 +21,7 @@ from abp_bridge.core.text import message
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
 from abp_bridge.protocols import abp
-from abp_bridge.wire.stdio import whisper
+from abp_bridge.rpc.streams import whisper
 
 Json = Any
 

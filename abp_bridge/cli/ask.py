@@ -29,12 +29,12 @@ from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.text import label
 from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
 from abp_bridge.protocols import abp
+from abp_bridge.rpc.connection import Link
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
+from abp_bridge.rpc.streams import Sink, Source, claim, whisper
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 from abp_bridge.surfaces.terminal.surface import Terminal
-from abp_bridge.wire.jsonrpc import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
-from abp_bridge.wire.link import Link
-from abp_bridge.wire.stdio import Sink, Source, claim, whisper
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STREAM = "-"

@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
 from abp_bridge.core.event import unobserved
 from abp_bridge.core.text import label
+from abp_bridge.rpc.streams import Sink, Source, Stderr, claim, hint, whisper
+from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.rpc.tap import untapped
 from abp_bridge.settings import Settings
-from abp_bridge.wire.process import Child, spawn
-from abp_bridge.wire.stdio import Sink, Source, Stderr, claim, hint, whisper
-from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge.asking import Asking

@@ -11,11 +11,11 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from abp_bridge.hosts.mcp.server import McpServer, withdraw
+from abp_bridge.rpc.connection import Link
+from abp_bridge.rpc.protocol import Id, Notification, Peer, Request
+from abp_bridge.rpc.streams import Sink, Source, claim, hint
+from abp_bridge.rpc.tap import untapped
 from abp_bridge.settings import Settings
-from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request
-from abp_bridge.wire.link import Link
-from abp_bridge.wire.stdio import Sink, Source, claim, hint
-from abp_bridge.wire.tap import untapped
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from abp_bridge.record.script import Differs
-from abp_bridge.wire.process import Child
+from abp_bridge.rpc.subprocess import Child
 
 Json = Any
 

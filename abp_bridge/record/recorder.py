@@ -29,9 +29,9 @@ from abp_bridge.record.answers import Answers, secrets_of
 from abp_bridge.record.redact import Full, Redactor
 from abp_bridge.record.telltale import MAX_TEXT, SECRET
 from abp_bridge.record.trace import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
+from abp_bridge.rpc.streams import whisper
+from abp_bridge.rpc.tap import Tap, tapped
 from abp_bridge.settings import Settings, spelled
-from abp_bridge.wire.stdio import whisper
-from abp_bridge.wire.tap import Tap, tapped
 
 Json = Any
 

@@ -29,7 +29,7 @@ from abp_bridge.record.script import Differs, Script
 from abp_bridge.record.setting import Setting, told
 from abp_bridge.record.trace import AGENT, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.record.visitor import fill_in
-from abp_bridge.wire.process import Child, spawn
+from abp_bridge.rpc.subprocess import Child, spawn
 
 Json = Any
 

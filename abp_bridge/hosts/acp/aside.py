@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.wire.jsonrpc import Id, Notification, Peer, Request, dump
-from abp_bridge.wire.link import ByteSink, Link
+from abp_bridge.rpc.connection import ByteSink, Link
+from abp_bridge.rpc.protocol import Id, Notification, Peer, Request, dump
 
 Json = Any
 

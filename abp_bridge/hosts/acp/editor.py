@@ -13,7 +13,7 @@ from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import Reply
-from abp_bridge.wire.jsonrpc import Id
+from abp_bridge.rpc.protocol import Id
 
 _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
 

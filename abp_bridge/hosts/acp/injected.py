@@ -21,10 +21,10 @@ import anyio
 
 from abp_bridge.hosts.acp import relay
 from abp_bridge.hosts.mcp.server import McpServer, withdraw
-from abp_bridge.wire.jsonrpc import Peer
-from abp_bridge.wire.link import Link
-from abp_bridge.wire.stdio import Sink, Source, whisper
-from abp_bridge.wire.tap import Tap, untapped
+from abp_bridge.rpc.connection import Link
+from abp_bridge.rpc.protocol import Peer
+from abp_bridge.rpc.streams import Sink, Source, whisper
+from abp_bridge.rpc.tap import Tap, untapped
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -25,16 +25,16 @@ from abp_bridge.hosts.acp.editor import Asks, Between, EditorSession
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols import acp, mcp
-from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
-from abp_bridge.wire.stdio import whisper
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
+from abp_bridge.rpc.streams import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import Page
-    from abp_bridge.wire.link import ByteSink, ByteSource
-    from abp_bridge.wire.stdio import Source
+    from abp_bridge.rpc.connection import ByteSink, ByteSource
+    from abp_bridge.rpc.streams import Source
 
 Json = Any
 Params = Mapping[str, Json]

@@ -11,14 +11,14 @@ import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.protocols import acp, acp_v2
-from abp_bridge.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
-from abp_bridge.wire.stdio import whisper
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
+from abp_bridge.rpc.streams import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.wire.link import Link
+    from abp_bridge.rpc.connection import Link
 
 Json = Any
 Params = Mapping[str, Json]

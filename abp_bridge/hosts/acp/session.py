@@ -19,7 +19,7 @@ from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Call, Desk, DeskError, Ended, Host, Offer
 from abp_bridge.interfaces.surface import Page, Reply
 from abp_bridge.protocols import acp, mcp
-from abp_bridge.wire.link import Link
+from abp_bridge.rpc.connection import Link
 
 Json = Any
 

@@ -17,9 +17,9 @@ from abp_bridge.core.text import label
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import HostGone, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import acp, mcp
+from abp_bridge.rpc.connection import Link, LinkClosed, RemoteError
+from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.surfaces.page.surface import ask_on
-from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.wire.link import Link, LinkClosed, RemoteError
 
 Json = Any
 

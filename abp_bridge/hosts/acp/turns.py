@@ -9,7 +9,7 @@ import anyio
 
 from abp_bridge.core.question import Outcome
 from abp_bridge.interfaces.surface import HostGone, SurfaceRefused
-from abp_bridge.wire.jsonrpc import Id
+from abp_bridge.rpc.protocol import Id
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from abp_bridge.protocols.mcp_modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
-from abp_bridge.wire.jsonrpc import Id
+from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
-    from abp_bridge.wire.link import Link
+    from abp_bridge.rpc.connection import Link
 
 Json = Any
 

@@ -28,9 +28,9 @@ from abp_bridge.interfaces.host import Desk, DeskError, Host, state_uri
 from abp_bridge.interfaces.surface import HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp_modern import decode_retry
+from abp_bridge.rpc.connection import LinkClosed, RemoteError
+from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.surfaces.page.surface import ask_on
-from abp_bridge.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.wire.link import LinkClosed, RemoteError
 
 Json = Any
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from abp_bridge.wire import process as process_module
-from abp_bridge.wire.process import STDERR_LINES, Child, spawn
+from abp_bridge.rpc import subprocess as process_module
+from abp_bridge.rpc.subprocess import STDERR_LINES, Child, spawn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
@@ -112,7 +112,7 @@ async def test_what_a_child_started_ends_with_it_however_well_it_ends_itself() -
 async def test_a_child_does_not_outlive_us_even_when_we_are_killed() -> None:
     code = f"""
 import anyio
-from abp_bridge.wire.process import spawn
+from abp_bridge.rpc.subprocess import spawn
 async def main():
     async with spawn({python(DEAF)!r}) as child:
         await child.source.receive()

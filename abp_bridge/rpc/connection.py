@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from abp_bridge.wire.jsonrpc import Event, Id, Notification, Peer, Rejected, Request, Response, Stray
+from abp_bridge.rpc.protocol import Event, Id, Notification, Peer, Rejected, Request, Response, Stray
 
 Json = Any
 

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import Process
 
 from abp_bridge.core.text import label
-from abp_bridge.wire.stdio import Sink, Source
+from abp_bridge.rpc.streams import Sink, Source
 
 STDERR_LINES = 20
 GRACE = 0.3

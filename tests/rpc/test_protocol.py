@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from abp_bridge.core.errors import LocalProtocolError
-from abp_bridge.wire.jsonrpc import (
+from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     MAX_DEPTH,

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from abp_bridge.wire.stdio import Sink, Source
+from abp_bridge.rpc.streams import Sink, Source
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
@@ -179,7 +179,7 @@ def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
 def test_after_the_claim_nothing_else_speaks_or_listens_on_the_wire() -> None:
     code = """
 import os, sys
-from abp_bridge.wire.stdio import claim
+from abp_bridge.rpc.streams import claim
 source, sink = claim()
 print("a stray print", flush=True)
 os.system("echo a stray child")
@@ -192,7 +192,7 @@ sink.offer(os.read(source._fd, 100))
 
 
 def test_a_whisper_is_heard_when_somebody_listens() -> None:
-    ended = run("from abp_bridge.wire.stdio import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)")
+    ended = run("from abp_bridge.rpc.streams import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)")
     assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
     assert len(ended.stderr) < 5_000
 
@@ -200,7 +200,7 @@ def test_a_whisper_is_heard_when_somebody_listens() -> None:
 def test_a_whisper_never_waits() -> None:
     code = """
 import os
-from abp_bridge.wire.stdio import whisper
+from abp_bridge.rpc.streams import whisper
 reading, writing = os.pipe()
 os.set_blocking(writing, False)
 try:
@@ -218,7 +218,7 @@ print("done")
 
 ALOUD = """
 import os, sys, anyio
-from abp_bridge.wire.stdio import Stderr
+from abp_bridge.rpc.streams import Stderr
 reading, writing = os.pipe()
 os.dup2(writing, 2)
 os.close(writing)
@@ -275,7 +275,7 @@ anyio.run(main)
 
 def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        code = "from abp_bridge.wire.stdio import Stderr; Stderr().say(b'hello')"
+        code = "from abp_bridge.rpc.streams import Stderr; Stderr().say(b'hello')"
         subprocess.run([sys.executable, "-c", code], stderr=log, timeout=PATIENCE, check=True)
     assert (tmp_path / "log").read_bytes() == b"hello"
 

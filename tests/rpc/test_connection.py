@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from abp_bridge.wire import link as link_module
-from abp_bridge.wire.jsonrpc import Notification, Peer, Rejected, Request, Stray
-from abp_bridge.wire.link import MAX_NOTIFICATIONS, Link, LinkClosed, RemoteError
+from abp_bridge.rpc import connection as link_module
+from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, Link, LinkClosed, RemoteError
+from abp_bridge.rpc.protocol import Notification, Peer, Rejected, Request, Stray
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from abp_bridge.wire.link import ByteSink, ByteSource
+from abp_bridge.rpc.connection import ByteSink, ByteSource
 
 LONGEST = 16 * 2**20  # of a longer line only the beginning is heard
 
