@@ -29,11 +29,11 @@ from typing import Any
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
 from abp_bridge.core.telling import Event
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.record.person import Terminal, free_port
-from abp_bridge.record.redact import placed
-from abp_bridge.record.reduce import reduce
-from abp_bridge.record.trace import BRIDGE, PERSON, Entry, lines, read
-from abp_bridge.record.visitor import fill_in
+from abp_bridge.replay.fixture import reduce
+from abp_bridge.replay.page_driver import fill_in
+from abp_bridge.replay.terminal_driver import Terminal, free_port
+from abp_bridge.trace.format import BRIDGE, PERSON, Entry, lines, read
+from abp_bridge.trace.redact import placed
 
 Json = Any
 

@@ -10,7 +10,7 @@ from typing import Any
 from abp_bridge.core.matrix import Surface
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.record.trace import Entry, Recording, is_request
+from abp_bridge.trace.format import Entry, Recording, is_request
 
 Json = Any
 

@@ -19,12 +19,12 @@ from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person, 
 from harness import PATIENCE, RawHost, environment, run
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
-from abp_bridge.record.pattern import match
-from abp_bridge.record.person import free_port
-from abp_bridge.record.recorder import Recorder
-from abp_bridge.record.reduce import reduce
-from abp_bridge.record.trace import TraceError, read
+from abp_bridge.replay.fixture import reduce
+from abp_bridge.replay.match import match
+from abp_bridge.replay.terminal_driver import free_port
 from abp_bridge.settings import Settings
+from abp_bridge.trace.format import TraceError, read
+from abp_bridge.trace.recorder import Recorder
 
 Json = Any
 

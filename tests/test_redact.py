@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_recording import written
 
-from abp_bridge.record.answers import Answers
-from abp_bridge.record.recorder import Recorder
-from abp_bridge.record.redact import MAX_SECRETS, Full, Redactor
-from abp_bridge.record.trace import Entry
 from abp_bridge.settings import Settings
+from abp_bridge.trace.format import Entry
+from abp_bridge.trace.recorder import Recorder
+from abp_bridge.trace.redact import MAX_SECRETS, Full, Redactor
+from abp_bridge.trace.secret_answers import Answers
 
 Json = Any
 Spell = Callable[[str], str]

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge import settings
-from abp_bridge.record import fence, goodbye
-from abp_bridge.record.pattern import match
-from abp_bridge.record.reduce import reduce
-from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.trace import Entry, Recording, TraceError, read, spell_head
-from abp_bridge.record.words import escape, fill, parts
+from abp_bridge.replay import policy, shutdown
+from abp_bridge.replay.fixture import reduce
+from abp_bridge.replay.match import match
+from abp_bridge.replay.placeholders import escape, fill, parts
+from abp_bridge.replay.script import Differs, Script
+from abp_bridge.trace.format import Entry, Recording, TraceError, read, spell_head
 
 Json = Any
 
@@ -293,7 +293,7 @@ def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> No
 
 
 def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
-    assert {variable for variable, _ in settings._VARIABLES.values()} <= {*fence.SETTINGS, *fence.REFUSED}
+    assert {variable for variable, _ in settings._VARIABLES.values()} <= {*policy.SETTINGS, *policy.REFUSED}
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
 )
 def test_what_does_no_harm_is_not_refused(run: Sequence[str], env: Json) -> None:
     (fixture,) = read(json.dumps({"abp-fixture": 1, "run": run, "env": env}) + "\n")
-    assert fence.refusal(fixture) is None
+    assert policy.refusal(fixture) is None
 
 
 @pytest.mark.parametrize(
@@ -565,19 +565,19 @@ GOODBYES: dict[str, tuple[str, Json, str]] = {
 @pytest.mark.parametrize("case", GOODBYES)
 def test_a_goodbye_is_one_of_a_few(case: str) -> None:
     kind, said, words = GOODBYES[case]
-    open = goodbye.OpenQuestions()
+    open = shutdown.OpenQuestions()
     open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
     open.asked("app", {"type": "elicitation/request", "id": "q2", "payload": {"method": "elicitation/input"}})
-    found = goodbye.fault("app", kind, said, open)
+    found = shutdown.fault("app", kind, said, open)
     assert (words in found) if words else (found == "")
-    if goodbye.is_answer(said):
-        assert goodbye.fault("app", kind, said, open), "and not twice"
+    if shutdown.is_answer(said):
+        assert shutdown.fault("app", kind, said, open), "and not twice"
 
 
 def test_a_preference_may_have_its_default_at_the_end() -> None:
-    open = goodbye.OpenQuestions()
+    open = shutdown.OpenQuestions()
     open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
-    assert goodbye.fault("app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open) == ""
+    assert shutdown.fault("app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open) == ""
 
 
 def test_what_looks_like_a_word_in_brackets_is_itself_in_a_fixture_of_a_trace(tmp_path: Path) -> None:
@@ -642,7 +642,7 @@ def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequ
     except TraceError:
         return
     fixture = reduce(found)
-    if fence.refusal(fixture) is None:
+    if policy.refusal(fixture) is None:
         assert spell_head(fixture.head)
         follow(fixture)
 

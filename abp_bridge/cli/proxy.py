@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from abp_bridge.cli.compose import Place
     from abp_bridge.hosts.acp.injected import Injected
     from abp_bridge.interfaces.host import Desk, Host
-    from abp_bridge.record.recorder import Recorder
+    from abp_bridge.trace.recorder import Recorder
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127

@@ -14,10 +14,10 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.record.reduce import doubtful, reduce
-from abp_bridge.record.replay import OURS, play
-from abp_bridge.record.script import Differs
-from abp_bridge.record.trace import Head, Recording, TraceError, dump, lines, read
+from abp_bridge.replay.fixture import doubtful, reduce
+from abp_bridge.replay.runner import OURS, play
+from abp_bridge.replay.script import Differs
+from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines, read
 
 Json = Any
 
@@ -75,7 +75,7 @@ def save(trace: str, out: str, shows: str) -> int:
 
 def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
     """Draw a trace or a fixture. Returns the exit code."""
-    from abp_bridge.record.drawing import draw
+    from abp_bridge.trace.sequence_diagram import draw
 
     try:
         found = _read(path)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
-    from abp_bridge.record.recorder import Recorder
+    from abp_bridge.trace.recorder import Recorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -124,7 +124,7 @@ def own_page(tasks: TaskGroup, recorder: Recorder | None) -> Place:
 
     if recorder is None:
         return Loopback(tasks)
-    from abp_bridge.record.ends import RecordedPage
+    from abp_bridge.trace.recorded_apps import RecordedPage
 
     return RecordedPage(Loopback(tasks), recorder)
 
@@ -138,7 +138,7 @@ def make_bridge(settings: Settings, host: Host, page: Place, tasks: TaskGroup, r
     providers = resolve(settings, host, page)
     if recorder is None:
         return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)
-    from abp_bridge.record.ends import record_app
+    from abp_bridge.trace.recorded_apps import record_app
 
     return Bridge(
         settings, host, tasks, lambda target, named: record_app(target, named, settings, recorder), providers=providers, observe=recorder.observe
@@ -149,7 +149,7 @@ def recording(settings: Settings, command: str) -> Recorder | None:
     """Who writes down what is said, if anybody is to."""
     if settings.record is None:
         return None
-    from abp_bridge.record.recorder import Recorder
+    from abp_bridge.trace.recorder import Recorder
 
     return Recorder(settings.record, settings, command)
 

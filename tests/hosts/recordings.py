@@ -26,8 +26,8 @@ from tmux import Pane
 from visitor import type_on_the_page
 
 from abp_bridge.core.matrix import Shape
-from abp_bridge.record.reduce import reduce
-from abp_bridge.record.trace import Recording, lines, read
+from abp_bridge.replay.fixture import reduce
+from abp_bridge.trace.format import Recording, lines, read
 
 from . import acpx, claude, codex, goose, install
 from .acp import CAPABILITIES, allow

@@ -55,7 +55,7 @@ class Refusal(Exception):
 
 
 def withdraw(id: Id, reason: str) -> tuple[str, Json]:
-    """How a request of ours is taken back in MCP: see `wire.link.Link`."""
+    """How a request of ours is taken back in MCP: see `rpc.connection.Link`."""
     return "notifications/cancelled", {"requestId": id, "reason": reason}
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.record.goodbye import OpenQuestions, is_answer
-from abp_bridge.record.pattern import MOST, Match, match, shown
-from abp_bridge.record.trace import AGENT, HOST, PERSON, TOOLS, Entry, is_request, is_response, unreadable
-from abp_bridge.record.words import ANY, ID, OPTION, Unknown, fill, kind
+from abp_bridge.replay.match import MOST, Match, match, shown
+from abp_bridge.replay.placeholders import ANY, ID, OPTION, Unknown, fill, kind
+from abp_bridge.replay.shutdown import OpenQuestions, is_answer
+from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, is_request, is_response, unreadable
 
 Json = Any
 

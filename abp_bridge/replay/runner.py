@@ -18,18 +18,18 @@ import anyio
 from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
 from abp_bridge.core.jsontext import parse
-from abp_bridge.record import goodbye
-from abp_bridge.record.fence import PORT, TERMINAL, connects_elsewhere, refusal
-from abp_bridge.record.inbox import Inbox
-from abp_bridge.record.launch import Launched, Servers
-from abp_bridge.record.pattern import shown
-from abp_bridge.record.person import Program, Terminal
-from abp_bridge.record.redact import placed
-from abp_bridge.record.script import Differs, Script
-from abp_bridge.record.setting import Setting, told
-from abp_bridge.record.trace import AGENT, HOST, PERSON, TOOLS, Entry, Recording
-from abp_bridge.record.visitor import fill_in
+from abp_bridge.replay import shutdown
+from abp_bridge.replay.agent import Launched, Servers
+from abp_bridge.replay.inbox import Inbox
+from abp_bridge.replay.match import shown
+from abp_bridge.replay.page_driver import fill_in
+from abp_bridge.replay.policy import PORT, TERMINAL, connects_elsewhere, refusal
+from abp_bridge.replay.script import Differs, Script
+from abp_bridge.replay.terminal_driver import Program, Terminal
+from abp_bridge.replay.workspace import Setting, told
 from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
+from abp_bridge.trace.redact import placed
 
 Json = Any
 
@@ -228,14 +228,14 @@ class _Stage:
 
     async def _say_goodbye(self, party: str, kind: str, value: Json) -> None:
         said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
-        again = said in goodbye.ONCE and (party, said) in self._goodbyes
+        again = said in shutdown.ONCE and (party, said) in self._goodbyes
         self._goodbyes.add((party, str(said)))
         if again:
             raise Differs(f"the bridge said {said} to the {party} twice", self._last_line, [shown(value, 400)], got=value)
-        if words := goodbye.fault(party, kind, value, self._script.questions):
+        if words := shutdown.fault(party, kind, value, self._script.questions):
             problem = f"the bridge said something that is no goodbye when its host had left: {words}"
             raise Differs(problem, self._last_line, [shown(value, 400)], got=value)
-        answer = goodbye.reply(value)
+        answer = shutdown.reply(value)
         if answer is not None and party in self._players:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self._players[party].send(json.dumps(answer).encode() + b"\n")

@@ -22,11 +22,11 @@ from abp_bridge.interfaces.app import App, Listener
 from abp_bridge.interfaces.surface import Reply, Sheet
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
-from abp_bridge.record.recorder import Recorder
-from abp_bridge.record.telltale import blank
-from abp_bridge.record.trace import BRIDGE, PERSON, Entry
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.controls import confirms
+from abp_bridge.trace.format import BRIDGE, PERSON, Entry
+from abp_bridge.trace.recorder import Recorder
+from abp_bridge.trace.secret_scan import blank
 
 Json = Any
 

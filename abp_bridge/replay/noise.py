@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from abp_bridge.record.goodbye import Key, key
-from abp_bridge.record.trace import AGENT, BRIDGE, HOST, TOOLS, Entry, is_request, is_response
-from abp_bridge.record.words import ANY
+from abp_bridge.replay.placeholders import ANY
+from abp_bridge.replay.shutdown import Key, key
+from abp_bridge.trace.format import AGENT, BRIDGE, HOST, TOOLS, Entry, is_request, is_response
 
 Json = Any
 

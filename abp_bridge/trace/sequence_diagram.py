@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.text import label
-from abp_bridge.record.trace import BRIDGE, HOST, PERSON, Entry, Head, Recording, is_request, is_response
+from abp_bridge.trace.format import BRIDGE, HOST, PERSON, Entry, Head, Recording, is_request, is_response
 
 Json = Any
 

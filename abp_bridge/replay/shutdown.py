@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.record.trace import AGENT, TOOLS, is_request, is_response
+from abp_bridge.trace.format import AGENT, TOOLS, is_request, is_response
 
 Json = Any
 Key = tuple[str, str, Json]  # (party, the type of an id, the id)

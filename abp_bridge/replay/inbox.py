@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 
 from abp_bridge.core.jsontext import deeper, parse
-from abp_bridge.record.flood import Lines, Meter
-from abp_bridge.record.redact import placed
-from abp_bridge.record.script import Differs
-from abp_bridge.record.trace import DEEPEST, PERSON
+from abp_bridge.replay.flood import Lines, Meter
+from abp_bridge.replay.script import Differs
+from abp_bridge.trace.format import DEEPEST, PERSON
+from abp_bridge.trace.redact import placed
 
 Json = Any
 

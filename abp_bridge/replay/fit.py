@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from abp_bridge.record.words import ANY, CUT, EITHER, NUMBER, PLACES, Known, over
+from abp_bridge.replay.placeholders import ANY, CUT, EITHER, NUMBER, PLACES, Known, over
 
 Places = int  # a set of places in a text: bit n is the place before its character n
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abp_bridge.record.script import Differs
+from abp_bridge.replay.script import Differs
 from abp_bridge.rpc.subprocess import Child
 
 Json = Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abp_bridge.record.script import Differs
+from abp_bridge.replay.script import Differs
 
 BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
 LINES = 50_000

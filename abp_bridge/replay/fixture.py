@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Surface
-from abp_bridge.record.goodbye import Key, key
-from abp_bridge.record.noise import started_as_it_likes, without_noise
-from abp_bridge.record.trace import HOST, Entry, Head, Recording, is_request
-from abp_bridge.record.words import ANY, NUMBER, reworded
+from abp_bridge.replay.noise import started_as_it_likes, without_noise
+from abp_bridge.replay.placeholders import ANY, NUMBER, reworded
+from abp_bridge.replay.shutdown import Key, key
+from abp_bridge.trace.format import HOST, Entry, Head, Recording, is_request
 
 Json = Any
 

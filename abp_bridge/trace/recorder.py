@@ -25,13 +25,13 @@ from abp_bridge.core import matrix
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
 from abp_bridge.core.jsontext import deeper, parse
 from abp_bridge.core.notice import describe
-from abp_bridge.record.answers import Answers, secrets_of
-from abp_bridge.record.redact import Full, Redactor
-from abp_bridge.record.telltale import MAX_TEXT, SECRET
-from abp_bridge.record.trace import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
 from abp_bridge.rpc.streams import whisper
 from abp_bridge.rpc.tap import Tap, tapped
 from abp_bridge.settings import Settings, spelled
+from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
+from abp_bridge.trace.redact import Full, Redactor
+from abp_bridge.trace.secret_answers import Answers, secrets_of
+from abp_bridge.trace.secret_scan import MAX_TEXT, SECRET
 
 Json = Any
 

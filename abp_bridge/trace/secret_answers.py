@@ -14,9 +14,9 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.record.redact import Full
-from abp_bridge.record.telltale import SECRET, blank, leaves, without_given
-from abp_bridge.record.trace import Entry, is_request, is_response
+from abp_bridge.trace.format import Entry, is_request, is_response
+from abp_bridge.trace.redact import Full
+from abp_bridge.trace.secret_scan import SECRET, blank, leaves, without_given
 
 Json = Any
 Key = tuple[Json, ...]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.protocols.acp import prompt_text
-from abp_bridge.record.reduce import program
-from abp_bridge.record.trace import AGENT, HOST, PERSON, Recording
-from abp_bridge.record.words import parts
+from abp_bridge.replay.fixture import program
+from abp_bridge.replay.placeholders import parts
+from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
 
 Json = Any
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from abp_bridge.record import player
-from abp_bridge.record.fence import FOLDER, PORT, STANDS, TERMINAL, parties
-from abp_bridge.record.reduce import program
-from abp_bridge.record.script import Differs
-from abp_bridge.record.trace import Recording
+from abp_bridge.replay import stand_in
+from abp_bridge.replay.fixture import program
+from abp_bridge.replay.policy import FOLDER, PORT, STANDS, TERMINAL, parties
+from abp_bridge.replay.script import Differs
+from abp_bridge.trace.format import Recording
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 
@@ -80,7 +80,7 @@ class Setting:
     def _stand_in(self, party: str) -> str:
         path = Path(self._around, "stand-ins", program(party))
         path.parent.mkdir(exist_ok=True)
-        words = [sys.executable, "-IS", str(player.__file__), self.socket, party]
+        words = [sys.executable, "-IS", str(stand_in.__file__), self.socket, party]
         path.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
         path.chmod(0o700)
         return str(path)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from abp_bridge.core.secrecy import holds_secret
-from abp_bridge.record.spelling import Spelling, spellings
-from abp_bridge.record.telltale import MAX_TEXT, NESTED, SECRET, blank, blanked, hide, json_in, leaves, looks_secret, names_next, without_told
+from abp_bridge.trace.encodings import Spelling, spellings
+from abp_bridge.trace.secret_scan import MAX_TEXT, NESTED, SECRET, blank, blanked, hide, json_in, leaves, looks_secret, names_next, without_told
 
 Json = Any
 

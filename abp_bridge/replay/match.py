@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.record.fit import fit
-from abp_bridge.record.words import ANY, ID, NUMBER, Known, alone, is_name, kind, over, parts
+from abp_bridge.replay.fit import fit
+from abp_bridge.replay.placeholders import ANY, ID, NUMBER, Known, alone, is_name, kind, over, parts
 
 Json = Any
 Taken = Callable[[str, Json], str | None]  # (a name, what it would stand for) -> the other name that stands for that already

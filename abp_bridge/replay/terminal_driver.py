@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 
 from abp_bridge.core.jsontext import parse
-from abp_bridge.record.pattern import match
+from abp_bridge.replay.match import match
 
 Json = Any
 

@@ -1,0 +1,1 @@
+"""Traces: what a bridge said and heard, written down without secrets, and drawn."""
