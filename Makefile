@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml abp_bridge/__init__.py
 
 # A Chromium or Chrome that is there already is used; else Debian's is installed.
 chromium:
-	@$(BIN)/python -m abp_bridge.apps.chrome >/dev/null 2>&1 || { \
+	@$(BIN)/python -m abp_bridge.apps.browser.chromium >/dev/null 2>&1 || { \
 	  test -x /usr/bin/apt-get || { echo 'No Chromium or Chrome found: install one, or name it in ABP_CHROME.' >&2; exit 1; }; \
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from playwright.async_api import BrowserContext, Page
 
-from abp_bridge.apps.chrome import chrome
+from abp_bridge.apps.browser.chromium import chrome
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings

@@ -23,8 +23,8 @@ from pages.server import Web, web
 from playwright.async_api import Browser
 
 from abp_bridge.apps import demo
-from abp_bridge.apps.browser import GONE, BrowserApp
-from abp_bridge.apps.chrome import chrome
+from abp_bridge.apps.browser.app import GONE, BrowserApp
+from abp_bridge.apps.browser.chromium import chrome
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.capability import CallResult, Opened
 from abp_bridge.core.notice import Event, Notice, Progress

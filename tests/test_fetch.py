@@ -11,9 +11,9 @@ import httpcore2
 import pytest
 from pages.server import Web, manifest, web
 
-from abp_bridge.apps import fetch as fetching
-from abp_bridge.apps.discovery import Discovered, discover
-from abp_bridge.apps.fetch import Guard, is_public, site, split
+from abp_bridge.apps.browser import fetch as fetching
+from abp_bridge.apps.browser.fetch import Guard, is_public, site, split
+from abp_bridge.apps.browser.manifest import Discovered, discover
 from abp_bridge.interfaces.app import AppError
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +110,7 @@ async def test_a_host_that_is_not_there_is_named_so() -> None:
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abp_bridge.apps.discovery.TIME_LIMIT", 0.2)
+    monkeypatch.setattr("abp_bridge.apps.browser.manifest.TIME_LIMIT", 0.2)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         said = await problem(f"http://127.0.0.1:{port}/")

@@ -18,7 +18,7 @@ from harness import PATIENCE, Hosted, hosted, leave, text
 from playwright.async_api import Browser, BrowserContext, expect
 from visitor import Browser as Browser_
 
-from abp_bridge.apps.chrome import chrome
+from abp_bridge.apps.browser.chromium import chrome
 from abp_bridge.settings import Settings
 
 Json = Any

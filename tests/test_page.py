@@ -23,7 +23,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from abp_bridge.apps.chrome import chrome
+from abp_bridge.apps.browser.chromium import chrome
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question

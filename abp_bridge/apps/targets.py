@@ -28,7 +28,7 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = untapped) 
         return _command(target.removeprefix("stdio:"), tap)
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
-            from abp_bridge.apps.browser import BrowserApp
+            from abp_bridge.apps.browser.app import BrowserApp
 
         return BrowserApp(target, settings, named=named)
     raise AppError(f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS")

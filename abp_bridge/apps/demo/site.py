@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from abp_bridge.apps.browser import BrowserApp
+from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.core.capability import CallResult, Capability, Opened
 from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.app import AppError, Listener, only_error

@@ -1,6 +1,6 @@
 """The bridge's own page: a question in the person's browser, on this machine, where neither host nor model can see the answer.
 
-`Loopback` is the page as the hosts know it; the server behind it (`page.py`) is loaded and started with the first question that needs it.
+`Loopback` is the page as the hosts know it; the server behind it (`app.py`) is loaded and started with the first question that needs it.
 """
 
 from __future__ import annotations

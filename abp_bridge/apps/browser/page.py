@@ -1,6 +1,6 @@
 """One page of an app, from before its first script until it is gone: what crosses between it and the bridge, and who in it may speak.
 
-`page.js` is the other half of this module. Nothing that a page sends is trusted: only the main frame, while it shows the connected app's origin, is
+`inject.js` is the other half of this module. Nothing that a page sends is trusted: only the main frame, while it shows the connected app's origin, is
 heard at all, and whatever it says is read as JSON and decoded like any other app's words.
 """
 
@@ -18,8 +18,8 @@ from playwright.async_api import BrowserContext, Frame, JSHandle, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
+from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import put
-from abp_bridge.apps.fetch import site
 from abp_bridge.core import jsontext
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.schema import Json
@@ -27,11 +27,11 @@ from abp_bridge.core.text import label, message
 from abp_bridge.interfaces.app import AppError, Listener
 from abp_bridge.protocols import abp
 
-SCRIPT = Path(__file__).with_name("page.js")
-BINDING = "__abpBridgePost"  # page.js takes it away before the app's first script
+SCRIPT = Path(__file__).with_name("inject.js")
+BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script
 DESK = "window.__abpBridge"
 
-MAX_MESSAGE = 2**24  # characters; page.js keeps to half of it
+MAX_MESSAGE = 2**24  # characters; inject.js keeps to half of it
 MAX_RESULT = 2**27
 MAX_REFUSED = 20  # origins of which it is told that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
@@ -153,7 +153,7 @@ class AppPage:
     # --- calling ---
 
     async def run(self, method: str, key: str, *arguments: str) -> Outcome:
-        """Run a method of page.js's desk. `key` names this run in the page. Raises PageGone."""
+        """Run a method of inject.js's desk. `key` names this run in the page. Raises PageGone."""
         evaluated = await self._evaluate(f"(desk, given) => desk.{method}(...given)", [key, *arguments])
         parts: list[str] = []
         size = 0

@@ -1,6 +1,6 @@
 """A Chromium of this bridge's own: found on this machine, started with an empty profile, and surely ended.
 
-`python -m abp_bridge.apps.chrome` says which one would be used. Playwright drives it through a pipe, so that nothing else on this machine can.
+`python -m abp_bridge.apps.browser.chromium` says which one would be used. Playwright drives it through a pipe, so that nothing else on this machine can.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-from abp_bridge.apps.fetch import Fetched, Guard, get
+from abp_bridge.apps.browser.fetch import Fetched, Guard, get
 from abp_bridge.core import jsontext
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.schema import Json

@@ -1,6 +1,6 @@
 """Apps that are web pages: found by their manifest, run in a Chromium of the bridge's own, and spoken to through `window.abp`.
 
-Owns an app's life from discovery to shutdown, and its calls. fetch.py and discovery.py find it, chrome.py runs the browser, page.py and page.js are
+Owns an app's life from discovery to shutdown, and its calls. fetch.py and manifest.py find it, chromium.py runs the browser, page.py and inject.js are
 the way into the page and out of it. The origin that is connected is the one that the page shows when it can be initialised: the target's own, or the
 one where its redirects led when it was discovered, every hop of which was checked. A page that leaves that origin is gone.
 """
@@ -17,10 +17,10 @@ from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge import VERSION
-from abp_bridge.apps.chrome import chrome
-from abp_bridge.apps.discovery import Discovered, discover
-from abp_bridge.apps.fetch import Guard, site, split
-from abp_bridge.apps.page import AppPage, Outcome, PageGone
+from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.fetch import Guard, site, split
+from abp_bridge.apps.browser.manifest import Discovered, discover
+from abp_bridge.apps.browser.page import AppPage, Outcome, PageGone
 from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.schema import Json
