@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
-from abp_bridge.core.telling import Event
+from abp_bridge.core.notification_matrix import Event
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.page_driver import fill_in

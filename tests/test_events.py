@@ -18,7 +18,7 @@ from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp.editor import Between, EditorSession
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.acp import withdraw
+from abp_bridge.protocols.acp.v1 import withdraw
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Notification, Peer, Request
 from abp_bridge.rpc.streams import Sink, Source

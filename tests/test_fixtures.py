@@ -18,7 +18,7 @@ from hosts.recordings import RECORDINGS, Recorded
 
 from abp_bridge.cli.matrix import WITHOUT
 from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route, shape
-from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD, Event, Hint
+from abp_bridge.core.notification_matrix import HINTS, PROTOCOLS, TOLD, Event, Hint
 from abp_bridge.trace.format import Recording, read
 
 Json = Any

@@ -18,7 +18,7 @@ from abp_bridge.hosts.mcp.held import Held
 from abp_bridge.hosts.mcp.server import Leg, Refusal
 from abp_bridge.interfaces.host import Ended
 from abp_bridge.interfaces.surface import HostAway, Moved
-from abp_bridge.protocols.mcp_modern import MAX_ROUNDS
+from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 
 Json = Any
 

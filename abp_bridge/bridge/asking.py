@@ -19,8 +19,8 @@ from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Column, Rung, Surface
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label
 from abp_bridge.interfaces.surface import HostAway, HostGone, InputProvider, Moved, Reply, SurfaceRefused
 
 MAX_OPEN = 2_000

@@ -17,7 +17,7 @@ from abp_bridge.core.capability import Capability, Opened
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
-from abp_bridge.core.text import message
+from abp_bridge.core.sanitize import message
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
 from abp_bridge.protocols import abp

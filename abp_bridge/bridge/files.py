@@ -17,7 +17,7 @@ import anyio
 
 from abp_bridge.core import file
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outcome, Question
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 
 READ_LIMIT = 10.0  # seconds for one file
 LONGEST_URI = 4_096

@@ -23,7 +23,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp

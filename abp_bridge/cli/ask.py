@@ -21,12 +21,12 @@ from abp_bridge.apps.stdio import MAX_LINE, Binding
 from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.files import Files
 from abp_bridge.bridge.providers import Providers
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import ORDER, Column, Surface
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.connection import Link
@@ -100,7 +100,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
     try:
-        parsed = jsontext.parse(data)
+        parsed = json_text.parse(data)
     except ValueError as problem:
         raise UsageError(f"{what}: not JSON: {label(problem)}") from None
     if not isinstance(parsed, dict):

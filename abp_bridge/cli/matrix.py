@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from abp_bridge.core.matrix import HOST, MATRIX, NOBODY, ORDER, SINCE, Column, Route, Shape, Surface, Treatment, route, since
-from abp_bridge.core.telling import HINTS, PROTOCOLS, TOLD
+from abp_bridge.core.notification_matrix import HINTS, PROTOCOLS, TOLD
 from abp_bridge.hosts.profiles import PROFILES, Profile
 
 Json = Any

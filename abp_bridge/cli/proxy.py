@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
 from abp_bridge.core.event import unobserved
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.streams import Sink, Source, Stderr, claim, hint, whisper
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.rpc.tap import untapped

@@ -80,7 +80,7 @@ class _Door:
 
     def _acp(self) -> AcpServer:
         from abp_bridge.hosts.acp.server import AcpServer
-        from abp_bridge.protocols import acp
+        from abp_bridge.protocols.acp import v1 as acp
 
         self._withdraw = acp.withdraw
         return AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)

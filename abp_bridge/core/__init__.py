@@ -1,0 +1,1 @@
+"""What thinks and never waits: questions, capabilities, notices, and the tables that route them."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 
 Json = Any
 

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core.downgrade import MAX_RANGE, counted, obstacle
+from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 FEW = 4

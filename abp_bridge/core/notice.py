@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.schema import Json
 
 LINE_LIMIT = 1_000
@@ -44,7 +44,7 @@ class Notice:
 
 def describe(notice: Notice) -> str:
     """What an app told, in one line that is safe to show."""
-    return text.label(_described(notice), LINE_LIMIT)
+    return sanitize.label(_described(notice), LINE_LIMIT)
 
 
 def _described(notice: Notice) -> str:
@@ -64,7 +64,7 @@ def _described(notice: Notice) -> str:
 
 
 def _short(value: Json) -> str:
-    return text.label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300)
+    return sanitize.label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300)
 
 
 @dataclass(frozen=True, slots=True)

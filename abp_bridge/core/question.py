@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import file as files
-from abp_bridge.core import jsontext, text
+from abp_bridge.core import json_text, sanitize
 from abp_bridge.core import schema as schemas
 from abp_bridge.core.schema import Json, Schema
 
@@ -199,7 +199,7 @@ def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
         problems = schemas.check(dict(answer), question.whole)
         secrets = [each for each in question.fields if each.secret]
         problems = _unsaid(problems, secrets[0]) if problems and secrets else problems
-    return [text.label(problem, LONGEST_PROBLEM) for problem in problems]
+    return [sanitize.label(problem, LONGEST_PROBLEM) for problem in problems]
 
 
 def _unsaid(problems: list[str], secret: Field) -> list[str]:
@@ -295,7 +295,7 @@ def _read_json(asked: Field, sent: Json) -> Json:
     if not isinstance(sent, str):
         return sent
     try:
-        return jsontext.parse(sent)
+        return json_text.parse(sent)
     except ValueError:
         return sent
 

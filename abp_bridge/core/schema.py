@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from abp_bridge.core.jsontext import deeper
+from abp_bridge.core.json_text import deeper
 
 Json = Any
 Schema = Mapping[str, Json]

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.json_text import deeper, parse
 from abp_bridge.replay.flood import Lines, Meter
 from abp_bridge.replay.script import Differs
 from abp_bridge.trace.format import DEEPEST, PERSON

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from abp_bridge.protocols.acp import prompt_text
+from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.fixture import program
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording

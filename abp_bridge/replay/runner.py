@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
-from abp_bridge.core.jsontext import parse
+from abp_bridge.core.json_text import parse
 from abp_bridge.replay import shutdown
 from abp_bridge.replay.agent import Launched, Servers
 from abp_bridge.replay.inbox import Inbox

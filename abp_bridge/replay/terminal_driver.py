@@ -20,7 +20,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.core.jsontext import parse
+from abp_bridge.core.json_text import parse
 from abp_bridge.replay.match import match
 
 Json = Any

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from abp_bridge.core.errors import LocalProtocolError
-from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.json_text import deeper, parse
 
 Json = Any
 Id = str | int | float

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import Process
 
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.streams import Sink, Source
 
 STDERR_LINES = 20

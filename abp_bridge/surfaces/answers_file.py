@@ -16,12 +16,12 @@ from typing import NoReturn
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core import file, jsontext
+from abp_bridge.core import file, json_text
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label
 from abp_bridge.interfaces.surface import Reply, SurfaceRefused
 
 MAX_FILE = 1_000_000
@@ -177,7 +177,7 @@ def read_answers(path: str) -> list[Entry]:
     if len(data) > MAX_FILE:
         raise AnswersError(f"the answers file {label(path)} is larger than {MAX_FILE} bytes.")
     try:
-        listed = jsontext.parse(data)
+        listed = json_text.parse(data)
     except ValueError as problem:
         raise AnswersError(f"the answers file {label(path)} is not JSON: {label(problem)}. It must be {SHAPE}.") from None
     if not isinstance(listed, list):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.json_text import deeper, parse
 from abp_bridge.core.matrix import Shape, Surface
 
 Json = Any

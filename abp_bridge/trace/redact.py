@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abp_bridge.core.secrecy import holds_secret
+from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.trace.encodings import Spelling, spellings
 from abp_bridge.trace.secret_scan import MAX_TEXT, NESTED, SECRET, blank, blanked, hide, json_in, leaves, looks_secret, names_next, without_told
 

@@ -11,8 +11,8 @@ from json import JSONDecoder
 from typing import Any
 from urllib.parse import unquote_plus
 
-from abp_bridge.core.jsontext import deeper
-from abp_bridge.core.secrecy import holds_secret
+from abp_bridge.core.json_text import deeper
+from abp_bridge.core.secret_names import holds_secret
 
 Json = Any
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.trace.format import BRIDGE, HOST, PERSON, Entry, Head, Recording, is_request, is_response
 
 Json = Any

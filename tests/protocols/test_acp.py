@@ -13,12 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.downgrade import Menu, Step, Walked, obstacle
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.menu import Menu, Step, Walked, obstacle
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import FieldType, Outcome, Question
-from abp_bridge.protocols import acp
 from abp_bridge.protocols.abp import decode_notice, decode_progress, decode_question
+from abp_bridge.protocols.acp import v1 as acp
 
 Json = Any
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols import acp, acp_v2
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.acp import v2
 
 Json = Any
 
@@ -50,30 +51,30 @@ MESSAGES: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize("case", MESSAGES)
 def test_a_message_in_the_words_of_version_two(case: str) -> None:
     first, second = MESSAGES[case]
-    assert acp_v2.Outward()(first) == second
+    assert v2.Outward()(first) == second
 
 
 def test_each_message_of_the_agent_has_an_id_of_its_own() -> None:
-    outward = acp_v2.Outward()
+    outward = v2.Outward()
     said = [outward(update(**acp.encode_message("hello")))["params"]["update"]["messageId"] for _ in range(2)]
     assert said == ["abp-said-1", "abp-said-2"]
 
 
 @pytest.mark.parametrize("capabilities", [{"elicitation": {"form": {}}}, None, []])
 def test_a_client_is_read_as_one_of_version_one(capabilities: Json) -> None:
-    client = acp_v2.decode_client({"protocolVersion": 2, "info": {"name": "x"}, "capabilities": capabilities})
+    client = v2.decode_client({"protocolVersion": 2, "info": {"name": "x"}, "capabilities": capabilities})
     found = acp.decode_capabilities(client["clientCapabilities"])
     assert (client["clientInfo"], found.form, found.notices) == ({"name": "x"}, bool(capabilities), True)
 
 
 def test_a_prompt_is_taken_echoed_and_ended_with_its_reason() -> None:
     prompt = [{"type": "text", "text": "hello"}]
-    assert acp_v2.encode_taken("m1") == {"messageId": "m1"}
-    assert acp_v2.encode_prompt("m1", prompt) == {"sessionUpdate": "user_message", "messageId": "m1", "content": prompt}
-    assert acp_v2.encode_state() == {"sessionUpdate": "state_update", "state": "running"}
-    assert acp_v2.encode_state("cancelled") == {"sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled"}
+    assert v2.encode_taken("m1") == {"messageId": "m1"}
+    assert v2.encode_prompt("m1", prompt) == {"sessionUpdate": "user_message", "messageId": "m1", "content": prompt}
+    assert v2.encode_state() == {"sessionUpdate": "state_update", "state": "running"}
+    assert v2.encode_state("cancelled") == {"sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled"}
 
 
 def test_the_agent_says_who_it_is() -> None:
-    opened = acp_v2.encode_opened({"name": "a", "version": "1"})
+    opened = v2.encode_opened({"name": "a", "version": "1"})
     assert (opened["protocolVersion"], opened["info"]) == (2, {"name": "a", "version": "1"})

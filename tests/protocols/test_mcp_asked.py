@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.protocols import mcp
-from abp_bridge.protocols.fields import decode_choices
+from abp_bridge.protocols.schema_fields import decode_choices
 
 Json = Any
 
@@ -27,7 +27,7 @@ def decode(properties: Json, message: str = "Fill this in", **more: Json) -> Que
 
 # --- Question -> the wire -> Question -------------------------------------------------------------------------------------------------------
 
-labels = some.text(max_size=30).map(text.label)
+labels = some.text(max_size=30).map(sanitize.label)
 choices = some.lists(some.one_of(some.text(max_size=12), some.integers(-9, 99)), min_size=1, max_size=12).flatmap(
     lambda values: some.lists(labels, min_size=len(values), max_size=len(values)).map(
         lambda names: decode_choices([(value, name or value, "") for value, name in zip(values, names, strict=True)])
@@ -68,7 +68,7 @@ def questions(draw: some.DrawFn) -> Question:
     return Question(
         id="q",
         kind=Kind.INPUT,
-        message=draw(some.text(max_size=60).map(text.message).filter(bool)),
+        message=draw(some.text(max_size=60).map(sanitize.message).filter(bool)),
         fields=tuple(draw(fields(name)) for name in names),
         origin="app",
         wrapped=False,
@@ -93,7 +93,7 @@ def test_a_question_of_ours_is_the_same_question_on_the_other_side(version: str,
 
     seen = [(field.type, field.required, [(choice.key, choice.label) for choice in field.choices]) for field in read.fields]
     assert seen == [each for field in question.fields for each in crossed(field, version)]
-    assert read.message == text.message(f"app asks: {question.message}")
+    assert read.message == sanitize.message(f"app asks: {question.message}")
     assert read.destructive is question.destructive
 
 

@@ -11,7 +11,6 @@ import pytest
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Field, Kind, Question, review
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.fields import decode_field
 from abp_bridge.protocols.mcp import (
     Action,
     HostCapabilities,
@@ -23,6 +22,7 @@ from abp_bridge.protocols.mcp import (
     encode_url,
     form_version,
 )
+from abp_bridge.protocols.schema_fields import decode_field
 
 Json = Any
 Properties = Mapping[str, Json]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols import mcp_modern as modern
+from abp_bridge.protocols.mcp import modern
 
 Json = Any
 

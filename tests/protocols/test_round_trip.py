@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from protocols.strategies import Asked, asked_fields, fill_in
 
 from abp_bridge.core.question import Field, FieldType, Question, misfits, review
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import same
-from abp_bridge.core.text import label
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
 

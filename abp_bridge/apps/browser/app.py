@@ -23,8 +23,8 @@ from abp_bridge.apps.browser.manifest import Discovered, discover
 from abp_bridge.apps.browser.page import AppPage, Outcome, PageGone
 from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label
 from abp_bridge.interfaces.app import AppError, Listener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings

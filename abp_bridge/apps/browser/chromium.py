@@ -21,7 +21,7 @@ from playwright.async_api import Browser, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings, SettingsError, read_settings
 

@@ -16,7 +16,7 @@ import anyio
 import httpcore2
 
 from abp_bridge import VERSION
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 
 MAX_REDIRECTS = 5

@@ -13,10 +13,10 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 from abp_bridge.apps.browser.fetch import Fetched, Guard, get
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 
@@ -103,7 +103,7 @@ class _Head(HTMLParser):
 
 def _read(url: str, content: bytes) -> Discovered:
     try:
-        manifest = jsontext.parse(content)
+        manifest = json_text.parse(content)
     except ValueError as problem:
         raise AppError(f"Manifest is not valid JSON: {label(problem)}", "INVALID_PARAMS") from None
     if not isinstance(manifest, Mapping):

@@ -20,10 +20,10 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import put
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label, message
 from abp_bridge.interfaces.app import AppError, Listener
 from abp_bridge.protocols import abp
 
@@ -225,7 +225,7 @@ class AppPage:
         try:
             if not isinstance(text, str) or len(text) > MAX_MESSAGE:
                 raise ValueError("it is no text, or too long")
-            said = jsontext.parse(text)
+            said = json_text.parse(text)
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
@@ -370,7 +370,7 @@ async def _close(page: Page) -> None:
 
 def _read(text: str) -> Outcome:
     try:
-        said = jsontext.parse(text)
+        said = json_text.parse(text)
     except ValueError as problem:
         return Outcome({"message": f"the page's answer cannot be read: {problem}"}, thrown=True)
     if not isinstance(said, dict) or not ("value" in said or "thrown" in said):

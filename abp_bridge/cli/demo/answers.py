@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label
 from abp_bridge.interfaces.surface import Reply, SurfaceRefused
 from abp_bridge.surfaces.answers_file import Entry, Mock
 

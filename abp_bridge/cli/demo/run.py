@@ -25,7 +25,7 @@ from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Word
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
-from abp_bridge.core.text import label, message
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 

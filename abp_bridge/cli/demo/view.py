@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.question import MISSING, Outcome, Question
+from abp_bridge.core.sanitize import label, message
 from abp_bridge.core.schema import Json
-from abp_bridge.core.text import label, message
 from abp_bridge.surfaces.terminal.rendering import answered, can_move, heading, ink, titled, width, wrapped
 from abp_bridge.surfaces.terminal.surface import Terminal
 
@@ -236,7 +236,7 @@ class Words:
 
 def _parsed(text: str) -> Any:
     try:
-        return jsontext.parse(text)
+        return json_text.parse(text)
     except ValueError:
         return text
 

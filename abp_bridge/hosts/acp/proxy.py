@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from abp_bridge.core import text
-from abp_bridge.core.downgrade import obstacle
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.jsontext import deeper
+from abp_bridge.core.json_text import deeper
+from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp import lines
 from abp_bridge.hosts.acp.aside import Aside, Outlet
 from abp_bridge.hosts.acp.editor import Asks, Between, EditorSession
 from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import OUTSIDE
-from abp_bridge.protocols import acp, mcp
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
 from abp_bridge.rpc.streams import whisper
 
@@ -185,10 +186,10 @@ class Proxy:
     async def _initialized(self, response: Params) -> None:
         result = _object(response.get("result"))
         info = _object(result.get("agentInfo"))
-        names = (text.label(name) for name in (info.get("title"), info.get("name")) if isinstance(name, str))
+        names = (sanitize.label(name) for name in (info.get("title"), info.get("name")) if isinstance(name, str))
         self._agent_name = next(filter(None, names), self._agent_name)
         if (version := result.get("protocolVersion", acp.VERSION)) != acp.VERSION:
-            whisper(f"the editor and the agent speak version {text.label(version, 20)} of ACP: their lines pass, and nothing else is done")
+            whisper(f"the editor and the agent speak version {sanitize.label(version, 20)} of ACP: their lines pass, and nothing else is done")
             self._editor_marks, self._injected, self._downgrades = (), None, False
 
     def _new(self, line: bytes, id: Json, params: Params) -> bytes:
@@ -431,7 +432,7 @@ def _with_buttons(question: Question) -> tuple[Question, list[str]]:
     kept = tuple(field for field in question.fields if field not in left_out)
     if not kept or not left_out:
         return question, []
-    titles = ", ".join(dict.fromkeys(field.title or text.label(field.name) for field in left_out))
+    titles = ", ".join(dict.fromkeys(field.title or sanitize.label(field.name) for field in left_out))
     note = f"(Here there are only buttons. What stays empty: {titles})"
     return replace(question, fields=kept, note=note), [field.name for field in left_out]
 

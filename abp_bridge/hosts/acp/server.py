@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.protocols import acp, acp_v2
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.acp import v2
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
 from abp_bridge.rpc.streams import whisper
 
@@ -96,11 +97,11 @@ class AcpServer:
 
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
-        if self._draft and isinstance(asked, int) and asked >= acp_v2.VERSION:
+        if self._draft and isinstance(asked, int) and asked >= v2.VERSION:
             self._second = True
-            self._client = acp_v2.decode_client(params)
-            self.link.translate(acp_v2.Outward())
-            return acp_v2.encode_opened(_INFO)
+            self._client = v2.decode_client(params)
+            self.link.translate(v2.Outward())
+            return v2.encode_opened(_INFO)
         self._client = params
         return {
             "protocolVersion": acp.VERSION,
@@ -163,9 +164,9 @@ class AcpServer:
             raise Refusal(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
         if self._second:
-            self.link.respond(id, acp_v2.encode_taken(f"abp-heard-{id}"))
-            session.update(acp_v2.encode_prompt(f"abp-heard-{id}", params["prompt"]))
-            session.update(acp_v2.encode_state())
+            self.link.respond(id, v2.encode_taken(f"abp-heard-{id}"))
+            session.update(v2.encode_prompt(f"abp-heard-{id}", params["prompt"]))
+            session.update(v2.encode_state())
         self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
     async def _run(self, id: Id, prompt: Json, turn: _Turn) -> None:
@@ -181,7 +182,7 @@ class AcpServer:
                     self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
         del self._running[id], self._prompting[turn.session.id]
         if self._second:
-            turn.session.update(acp_v2.encode_state(stop))
+            turn.session.update(v2.encode_state(stop))
         elif self.link.is_open(id):
             self.link.respond(id, {"stopReason": stop})
         turn.ended.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
@@ -18,7 +18,8 @@ from abp_bridge.hosts.acp.surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Call, Desk, DeskError, Ended, Host, Offer
 from abp_bridge.interfaces.surface import Page, Reply
-from abp_bridge.protocols import acp, mcp
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.connection import Link
 
 Json = Any
@@ -203,7 +204,7 @@ def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
     if not words.startswith("{") and len(texts) == 1:
         return {texts[0]: words}
     try:
-        params = jsontext.parse(words)
+        params = json_text.parse(words)
     except ValueError:
         params = None
     if not isinstance(params, dict):

@@ -9,14 +9,15 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.core.downgrade import Menu, Walked
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, unobserved
 from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.menu import Menu, Walked
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import HostGone, Page, Reply, Sheet, SurfaceRefused
-from abp_bridge.protocols import acp, mcp
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.connection import Link, LinkClosed, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.surfaces.page.surface import ask_on

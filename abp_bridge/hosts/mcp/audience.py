@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from abp_bridge.protocols.mcp_modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from abp_bridge.hosts.mcp.server import Leg, Refusal
 from abp_bridge.interfaces.host import Call, DeskError, Ended
 from abp_bridge.interfaces.surface import HostAway
 from abp_bridge.protocols.mcp import encode_result, encode_text
-from abp_bridge.protocols.mcp_modern import INVALID_PARAMS, MAX_ROUNDS, MISSING_CAPABILITY, encode_round
+from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MISSING_CAPABILITY, encode_round
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -17,7 +17,7 @@ from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.audience import LEVELS, MAX_LISTENS, Audience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.tools import OWN_TOOLS
-from abp_bridge.protocols.mcp_modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
+from abp_bridge.protocols.mcp.modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 from abp_bridge.rpc.streams import whisper
 

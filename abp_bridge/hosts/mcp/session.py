@@ -17,7 +17,7 @@ from abp_bridge.core.event import ChoiceEvent, Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.hosts.mcp.held import Held
@@ -27,7 +27,7 @@ from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import Desk, DeskError, Host, state_uri
 from abp_bridge.interfaces.surface import HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols import mcp
-from abp_bridge.protocols.mcp_modern import decode_retry
+from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.rpc.connection import LinkClosed, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 from abp_bridge.surfaces.page.surface import ask_on

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, Failure, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.schema import Json
@@ -36,7 +36,7 @@ def decode_opened(raw: Json) -> Opened:
         raise RemoteProtocolError(f"initialize() answered {_kind(raw)}, where ABP has an object with sessionId and app", "SESSION_INVALID")
     app = body.get("app")
     app = app if isinstance(app, Mapping) else {}
-    version = text.label(body.get("protocolVersion") or VERSION, 40)
+    version = sanitize.label(body.get("protocolVersion") or VERSION, 40)
     listed = _listed(body.get("capabilities"))
     capabilities = decode_capabilities(listed)
     warnings = []
@@ -46,9 +46,9 @@ def decode_opened(raw: Json) -> Opened:
         kept = f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
         warnings.append(f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit")
     return Opened(
-        id=text.label(app.get("id") or app.get("name") or "app", 80),
-        name=text.label(app.get("name") or app.get("id") or "an unnamed app", 120),
-        session=text.label(body.get("sessionId") or "", 200),
+        id=sanitize.label(app.get("id") or app.get("name") or "app", 80),
+        name=sanitize.label(app.get("name") or app.get("id") or "an unnamed app", 120),
+        session=sanitize.label(body.get("sessionId") or "", 200),
         version=version,
         capabilities=capabilities,
         warnings=tuple(warnings),
@@ -120,17 +120,17 @@ def _failure(error: Json, cancelled: bool) -> Failure:
         error = {"message": error}
     if not isinstance(error, Mapping):
         return Failure("CANCELLED", "The call was cancelled.") if cancelled else Failure("OPERATION_FAILED", "The app gave no reason.")
-    code = text.label(error.get("code") or ("CANCELLED" if cancelled else "OPERATION_FAILED"), 80)
+    code = sanitize.label(error.get("code") or ("CANCELLED" if cancelled else "OPERATION_FAILED"), 80)
     retryable = error.get("retryable")
     after = error.get("retryAfter")
     alternatives = error.get("alternatives")
     return Failure(
         code=code,
-        message=text.message(error.get("message") or "The app gave no reason."),
+        message=sanitize.message(error.get("message") or "The app gave no reason."),
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
         retry_after=after / 1000 if isinstance(after, (int, float)) and not isinstance(after, bool) and 0 < after < 1e12 else None,
         details=error.get("details"),
-        alternatives=tuple(text.label(name, 120) for name in alternatives if isinstance(name, str)) if isinstance(alternatives, list) else (),
+        alternatives=tuple(sanitize.label(name, 120) for name in alternatives if isinstance(name, str)) if isinstance(alternatives, list) else (),
     )
 
 
@@ -147,10 +147,10 @@ def _unwrapped(raw: Json) -> Json:
 def _capability(entry: Mapping[str, Json]) -> Capability:
     schema = entry.get("inputSchema")
     instead = entry.get("deprecationMessage")
-    deprecated = text.label(instead) if isinstance(instead, str) and instead else "deprecated" if entry.get("deprecated") else ""
+    deprecated = sanitize.label(instead) if isinstance(instead, str) and instead else "deprecated" if entry.get("deprecated") else ""
     return Capability(
         name=entry["name"],
-        description=text.message(entry["description"]) if isinstance(entry.get("description"), str) else "",
+        description=sanitize.message(entry["description"]) if isinstance(entry.get("description"), str) else "",
         input_schema=schema if isinstance(schema, Mapping) else {},
         available=entry.get("available") is not False,
         experimental=entry.get("experimental") is True,
@@ -166,8 +166,8 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
 
 def _is_name(value: Json) -> bool:
     """A name that can be shown as it is: a model reads it, and must be able to say it back."""
-    return isinstance(value, str) and value != "" and value == text.label(value, 120)
+    return isinstance(value, str) and value != "" and value == sanitize.label(value, 120)
 
 
 def _kind(value: Json) -> str:
-    return text.label(json.dumps(value, default=str), 60)
+    return sanitize.label(json.dumps(value, default=str), 60)

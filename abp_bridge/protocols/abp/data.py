@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.schema import Json
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
@@ -133,9 +133,9 @@ def _is_textual(mime_type: str) -> bool:
 
 
 def _type(mime_type: str) -> str:
-    return text.label(mime_type, 100)
+    return sanitize.label(mime_type, 100)
 
 
 def _file_name(value: Mapping[str, Json]) -> str:
     name = value.get("filename", value.get("fileName"))
-    return text.label(name, 120) if isinstance(name, str) else ""
+    return sanitize.label(name, 120) if isinstance(name, str) else ""

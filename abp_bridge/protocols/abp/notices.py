@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.schema import Json
 
@@ -20,7 +20,7 @@ def decode_notice(raw: Json) -> Notice:
     if not isinstance(raw, Mapping):
         return Notice(Event.OTHER, PREFIX + "unreadable", {"value": raw})
     name = raw.get("event", raw.get("method"))
-    name = text.label(name, 120) if isinstance(name, str) and name else "unnamed"
+    name = sanitize.label(name, 120) if isinstance(name, str) and name else "unnamed"
     name = name if name.startswith(PREFIX) else PREFIX + name
     body = raw.get("data", raw.get("params"))
     data = body if isinstance(body, Mapping) else {} if body is None else {"value": body}
@@ -68,15 +68,15 @@ def decode_progress(raw: Json) -> Progress | None:
 def _names(value: Json) -> list[str]:
     items = value if isinstance(value, list) else []
     named = [item.get("name") if isinstance(item, Mapping) else item for item in items]
-    return [text.label(name, 120) for name in named if isinstance(name, str)]
+    return [sanitize.label(name, 120) for name in named if isinstance(name, str)]
 
 
 def _name(value: Json) -> str:
-    return text.label(value, 120)
+    return sanitize.label(value, 120)
 
 
 def _words(value: Json) -> str:
-    return text.label(value) if isinstance(value, str) else ""
+    return sanitize.label(value) if isinstance(value, str) else ""
 
 
 def _number(value: Json) -> float | None:

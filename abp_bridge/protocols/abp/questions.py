@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from abp_bridge.core import file, text
+from abp_bridge.core import file, sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.core.schema import Json, Schema, parts
-from abp_bridge.core.secrecy import asks_for_secret
-from abp_bridge.protocols.fields import decode_choices, decode_field, decode_fields, fitting, kind_of
+from abp_bridge.core.secret_names import asks_for_secret
+from abp_bridge.protocols.schema_fields import decode_choices, decode_field, decode_fields, fitting, kind_of
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
 VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
@@ -34,14 +34,14 @@ def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None)
     method = request.get("method")
     kind = _ALIASES.get(method) if isinstance(method, str) else None
     if kind is None:
-        raise RemoteProtocolError(f"unknown elicitation method {text.label(method, 80)!r}; known are {', '.join(_ALIASES)}", "NOT_SUPPORTED")
+        raise RemoteProtocolError(f"unknown elicitation method {sanitize.label(method, 80)!r}; known are {', '.join(_ALIASES)}", "NOT_SUPPORTED")
     params = _mapping({} if request.get("params") is None else request["params"], "the elicitation's params")
     named = params.get("operationId")
     parts = _DECODERS[kind](params)
     return Question(
         id=id,
         kind=kind,
-        origin=text.label(origin),
+        origin=sanitize.label(origin),
         call=named if isinstance(named, str) else call,
         timeout=_seconds(request.get("timeout", params.get("timeout"))),
         request=params,
@@ -99,7 +99,7 @@ def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
 
 def _mapping(value: Json, what: str) -> Mapping[str, Json]:
     if not isinstance(value, Mapping):
-        raise RemoteProtocolError(f"{what} must be an object, not {text.label(json.dumps(value, default=str), 80)}")
+        raise RemoteProtocolError(f"{what} must be an object, not {sanitize.label(json.dumps(value, default=str), 80)}")
     return value
 
 
@@ -111,7 +111,7 @@ def _seconds(milliseconds: Json) -> float | None:
 
 def _prompt(params: Mapping[str, Json], fallback: str) -> str:
     for name in ("prompt", "message", "question", "title"):
-        if isinstance(params.get(name), str) and (shown := text.message(params[name])):
+        if isinstance(params.get(name), str) and (shown := sanitize.message(params[name])):
             return shown
     return fallback
 
@@ -167,8 +167,8 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
 
 
 def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
-    wanted = text.label(params.get("type") or "a file", 80)
-    where = f" ({text.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
+    wanted = sanitize.label(params.get("type") or "a file", 80)
+    where = f" ({sanitize.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
     accept = file.kinds(params.get("type"))
     field = Field(FILE, FieldType.FILE, file.SCHEMA, title="File", accept=accept)
     return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": (field,)}
@@ -178,7 +178,7 @@ def _sampling(params: Mapping[str, Json]) -> dict[str, Any]:
     task = params.get("task")
     if not isinstance(task, str) or not task.strip():
         raise RemoteProtocolError("sampling/create needs a task, in words (params.task)")
-    return {"message": text.message(task, 32_000), "fields": ()}
+    return {"message": sanitize.message(task, 32_000), "fields": ()}
 
 
 _DECODERS: dict[Kind, Callable[[Mapping[str, Json]], dict[str, Any]]] = {

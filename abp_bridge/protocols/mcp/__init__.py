@@ -14,6 +14,7 @@ from abp_bridge.protocols.mcp.elicitation import (
     encode_url,
     form_version,
 )
+from abp_bridge.protocols.mcp.model_messages import decode_answered, encode_asked, encode_pointer, told_pointer
 from abp_bridge.protocols.mcp.results import (
     LEVELS,
     encode_log,
@@ -23,7 +24,6 @@ from abp_bridge.protocols.mcp.results import (
     encode_tool,
     tool_name,
 )
-from abp_bridge.protocols.mcp.words import decode_answered, encode_asked, encode_pointer, told_pointer
 
 __all__ = [
     "LEGACY",

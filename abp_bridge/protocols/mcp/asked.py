@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.core.schema import Json
-from abp_bridge.protocols.fields import decode_fields
 from abp_bridge.protocols.mcp.elicitation import IRREVERSIBLE, Action
+from abp_bridge.protocols.schema_fields import decode_fields
 
 
 def decode_form(raw: Json, *, id: str, origin: str) -> Question:
@@ -23,17 +23,17 @@ def decode_form(raw: Json, *, id: str, origin: str) -> Question:
     """
     params = _mapping(raw, "an elicitation")
     if params.get("mode", "form") != "form":
-        raise RemoteProtocolError(f"this is no form, but an elicitation of the mode {text.label(params['mode'], 80)!r}", "NOT_SUPPORTED")
+        raise RemoteProtocolError(f"this is no form, but an elicitation of the mode {sanitize.label(params['mode'], 80)!r}", "NOT_SUPPORTED")
     message = params.get("message")
     if not isinstance(message, str):
         raise RemoteProtocolError("an elicitation needs a message in words")
     schema = _mapping(params.get("requestedSchema"), "the requestedSchema of an elicitation")
     if schema.get("type", "object") != "object":
-        raise RemoteProtocolError(f"the requestedSchema of an elicitation must be of the type 'object', not {text.label(schema['type'], 80)!r}")
+        raise RemoteProtocolError(f"the requestedSchema of an elicitation must be of the type 'object', not {sanitize.label(schema['type'], 80)!r}")
     properties = _mapping(schema.get("properties", {}), "the properties of a requestedSchema")
     for name, part in properties.items():
-        _mapping(part, f"the property {text.label(name, 80)!r} of a requestedSchema")
-    paragraphs = text.message(message).split("\n\n")
+        _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
+    paragraphs = sanitize.message(message).split("\n\n")
     return Question(
         id=id,
         kind=Kind.INPUT,

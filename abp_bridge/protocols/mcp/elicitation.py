@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Field, FieldType, Question, read_boolean
 from abp_bridge.core.schema import Json, same, type_of
@@ -121,7 +121,7 @@ def decode_reply(result: Json, question: Question) -> tuple[Action, dict[str, Js
     try:
         action = Action(body.get("action"))
     except ValueError:
-        raise RemoteProtocolError(f"the host answered the question with the action {text.label(body.get('action'), 80)!r}") from None
+        raise RemoteProtocolError(f"the host answered the question with the action {sanitize.label(body.get('action'), 80)!r}") from None
     content = body.get("content")
     sent = dict(content) if isinstance(content, Mapping) else {}
     names = _option_names(question)
@@ -147,7 +147,7 @@ def message_of(question: Question, problem: str = "") -> str:
     if question.destructive:
         lines.append(IRREVERSIBLE)
     if problem:
-        lines.append(f"Please answer again: {text.message(problem)}.")
+        lines.append(f"Please answer again: {sanitize.message(problem)}.")
     return "\n\n".join(lines)
 
 
@@ -213,7 +213,7 @@ def _choices_as_booleans(field: Field) -> list[dict[str, Json]]:
     """One yes or no per option; the first says what it is all about."""
     default = _default(field, list)
     chosen = [] if default is MISSING else _chosen(field, default)
-    heading = f"{field.title or text.label(field.name)}: choose any."
+    heading = f"{field.title or sanitize.label(field.name)}: choose any."
     about = [heading, field.description, _limits(field, ["minItems", "maxItems"])]
     return [
         {
@@ -228,7 +228,7 @@ def _choices_as_booleans(field: Field) -> list[dict[str, Json]]:
 
 def _json_text(field: Field, version: str) -> dict[str, Json]:
     default = field.default if field.default is MISSING else json.dumps(field.default, ensure_ascii=False)
-    hint = f"(JSON that fits {text.label(json.dumps(field.schema, ensure_ascii=False, default=str), 1_500)})"
+    hint = f"(JSON that fits {sanitize.label(json.dumps(field.schema, ensure_ascii=False, default=str), 1_500)})"
     return _property(field, version, {"type": "string"}, [], default, hint=hint)
 
 
@@ -242,7 +242,7 @@ def _property(field: Field, version: str, made: dict[str, Json], unexpressed: Se
     elif default is not MISSING:
         labels = {choice.key: choice.label for choice in field.choices}
         words.append(f"(default: {labels.get(default, default)})")
-    if description := text.message(" ".join(filter(None, words))):
+    if description := sanitize.message(" ".join(filter(None, words))):
         made["description"] = description
     return made
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.schema import Json
@@ -41,14 +41,14 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
     if not isinstance(schema.get("$schema", ""), str):
         del schema["$schema"]
     moved = {word: capability.input_schema[word] for word in _ROOT_COMBINATORS if word in capability.input_schema}
-    shown = text.label(capability.name)
+    shown = sanitize.label(capability.name)
     notes = [
         capability.description or f"The capability {shown}.",
-        f"(Capability {shown} of the app {text.label(origin)}.)",
+        f"(Capability {shown} of the app {sanitize.label(origin)}.)",
         f"Deprecated: {capability.deprecated}." if capability.deprecated else "",
         "Experimental." if capability.experimental else "",
         "" if capability.available else "The app says that it is not available now.",
-        f"The arguments must also fit {text.message(_json(moved))}." if moved else "",
+        f"The arguments must also fit {sanitize.message(_json(moved))}." if moved else "",
     ]
     return {"name": name, "description": " ".join(filter(None, notes)), "inputSchema": schema}
 

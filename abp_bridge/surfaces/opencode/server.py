@@ -19,11 +19,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router, request_response
 
-from abp_bridge.core import jsontext
+from abp_bridge.core import json_text
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question, review
 from abp_bridge.interfaces.surface import Reply, Sheet, SurfaceRefused
-from abp_bridge.protocols.questions_api import decode_answers, encode_answers, encode_request
+from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.surfaces.page import form, http
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class QuestionsServer:
 
     async def _reply(self, request: Request) -> Response:
         try:
-            body = jsontext.parse(await form.read_body(request, form.MAX_BODY))
+            body = json_text.parse(await form.read_body(request, form.MAX_BODY))
         except form.NotRead as why:
             return _problem(why.status, "InvalidRequestError", str(why))
         except ValueError as why:

@@ -12,8 +12,8 @@ from html import escape
 
 from abp_bridge.core import file as files
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question, review
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json, fits, same
-from abp_bridge.core.text import label
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines

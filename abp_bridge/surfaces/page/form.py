@@ -11,7 +11,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from abp_bridge.core import file
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.page.controls import Filled
 
 BODY_LIMIT = 60.0  # seconds

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from abp_bridge.core.downgrade import act
+from abp_bridge.core.menu import act
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.surfaces.page.controls import Filled, Wrong, confirms, control, lines, name_of, spelled, title
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 import anyio
 
 from abp_bridge.core.question import Choice, Outcome
-from abp_bridge.core.text import label
+from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, read_line
 from abp_bridge.surfaces.terminal.prompts import Check, Ended, hinted
 from abp_bridge.surfaces.terminal.rendering import described, wrapped

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json, same
-from abp_bridge.core.text import label
 
 WIDEST = 100
 

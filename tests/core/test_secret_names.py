@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.secrecy import asks_for_secret, holds_secret
+from abp_bridge.core.secret_names import asks_for_secret, holds_secret
 
 HOLDING = (
     *("password", "userPassword", "PGPASSWORD", "dbpassword", "pass", "passkey", "login[password]", "user:password", "password_confirmation"),

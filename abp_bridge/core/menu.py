@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from abp_bridge.core import schema, text
+from abp_bridge.core import sanitize, schema
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.core.schema import Json
@@ -59,7 +59,7 @@ def obstacle(question: Question) -> str:
         return "buttons carry no text"
     for each in question.fields:
         if each.type not in _LISTED and counted(each) is None:
-            return f"{text.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
+            return f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
     return ""
 
 
@@ -80,7 +80,7 @@ class Menu:
         """The next step, or the end. Raises RemoteProtocolError for an option that is not on this step."""
         pressed = next((item for shown, item in zip(self.step.options, self._page.items, strict=True) if shown.id == option), None)
         if pressed is None:
-            raise RemoteProtocolError(f"the host chose {text.label(option, 60)!r}, which is not on this step")
+            raise RemoteProtocolError(f"the host chose {sanitize.label(option, 60)!r}, which is not on this step")
         self._taken += 1
         if self._taken >= self._limit:
             return Walked(Outcome.CANCELLED)
@@ -96,7 +96,7 @@ class Menu:
     def _shown(self, page: _Page) -> Step:
         self._page = page
         options = tuple(Option(f"s{self._taken}-{number}", item.label, item.rejects) for number, item in enumerate(page.items))
-        return Step(text.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options)
+        return Step(sanitize.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options)
 
 
 # --- walks ------------------------------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
     if len(question.fields) == 1:
         # An app that asks for one value says itself whether "none" is among its options; where an agent's field may stay empty, there is a "Skip".
         only = replace(question.fields[0], required=question.fields[0].required or question.wrapped)
-        heading = question.message if question.wrapped else f"{text.label(question.message, PART_LIMIT)} {_wanted(only)}"
+        heading = question.message if question.wrapped else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
         value = yield from _field(only, heading, k, _SKIP)
         return Walked(Outcome.DECLINED) if value is _Way.SKIP else Walked(Outcome.ACCEPTED, {only.name: value})
     return (yield from _form(question, k))
@@ -174,7 +174,7 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
     todo = list(question.fields)
     while True:
         for each in todo:
-            heading = f"{text.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
+            heading = f"{sanitize.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
             value = yield from _field(each, heading, k, _SKIP if each.required else _EMPTY)
             if value is _Way.SKIP:
                 return Walked(Outcome.DECLINED)
@@ -183,7 +183,7 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
                 content[each.name] = value
         summary = "\n".join(f"{_title(each)}: {_spelled(each, content)}" for each in question.fields)
         sent = (
-            f"{text.label(question.message, PART_LIMIT)} {summary}" if k == 2 else question.message
+            f"{sanitize.label(question.message, PART_LIMIT)} {summary}" if k == 2 else question.message
         )  # with two buttons, titles are all that is seen
         pressed = yield from _one_of(f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
         if pressed is _Way.SEND:
@@ -319,12 +319,12 @@ def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
 
 
 def _title(asked: Field) -> str:
-    return asked.title or text.label(asked.name)
+    return asked.title or sanitize.label(asked.name)
 
 
 def _wanted(asked: Field) -> str:
     """What one field of a form asks, for a title: agents put the question itself in the description, and a word or two in the title."""
-    return text.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
+    return sanitize.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
 
 
 def _count(value: Json, default: int) -> int:

@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abp_bridge.core import text
-from abp_bridge.core.downgrade import act
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.menu import act
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.schema import Json, same
 
@@ -63,7 +63,7 @@ def _decode(question: Question, asked: Field, labels: Sequence[str]) -> Json:
     known = {offer.label: offer.value for offer in _offers(question, asked)}
     if strange := [label for label in labels if label not in known and not _typed(asked)]:
         shown = ", ".join(repr(label) for label in list(known)[:SHOWN]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
-        raise RemoteProtocolError(f"{name}: {text.label(strange[0], 80)!r} is none of the options, which are {shown}")
+        raise RemoteProtocolError(f"{name}: {sanitize.label(strange[0], 80)!r} is none of the options, which are {shown}")
     values = [known.get(label, label) for label in labels]
     if asked.type is FieldType.CHOICES:
         if MISSING not in values:
@@ -128,7 +128,7 @@ def _hint(asked: Field) -> str:
         bounds += [] if most is None else [f"at most {most}"]
         return f"Choose {' and '.join(bounds)}." if bounds else "Choose any number."
     if asked.type is FieldType.JSON:
-        schema = text.label(json.dumps(asked.schema, ensure_ascii=False, default=str), SCHEMA_LIMIT)
+        schema = sanitize.label(json.dumps(asked.schema, ensure_ascii=False, default=str), SCHEMA_LIMIT)
         return f"The answer is JSON that fits {schema}"
     return {FieldType.INTEGER: "The answer is a whole number.", FieldType.NUMBER: "The answer is a number."}.get(asked.type, "")
 
@@ -150,7 +150,7 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
     if asked.choices or asked.default is MISSING or not _typed(asked):
         return asked.choices
     words = _spelled(asked, asked.default)
-    return [Choice(words, "suggested", words, SUGGESTED)] if words and words == text.label(words, SUGGESTED_LIMIT) else []
+    return [Choice(words, "suggested", words, SUGGESTED)] if words and words == sanitize.label(words, SUGGESTED_LIMIT) else []
 
 
 def _yes_or_no(question: Question) -> Sequence[Choice]:
@@ -168,7 +168,7 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
     """The label of `choice`, told apart from those before it."""
     used = {offer.label for offer in offers}
     wanted = choice.label or "(nothing)"
-    candidates = [wanted, f"{wanted} ({text.label(choice.key, 40)})", *(f"{wanted} ({number})" for number in range(2, len(used) + 3))]
+    candidates = [wanted, f"{wanted} ({sanitize.label(choice.key, 40)})", *(f"{wanted} ({number})" for number in range(2, len(used) + 3))]
     return next(label for label in candidates if label not in used)
 
 
@@ -184,7 +184,7 @@ def _typed(asked: Field) -> bool:
 
 
 def _title(asked: Field) -> str:
-    return asked.title or text.label(asked.name)
+    return asked.title or sanitize.label(asked.name)
 
 
 def _count(value: Json) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 
 JOINERS = "\u200c\u200d"
 MARKER = " … [{} more characters not shown]"
@@ -32,7 +32,7 @@ LABELS = {
 
 @pytest.mark.parametrize(("given_text", "shown"), LABELS.values(), ids=LABELS)
 def test_a_label_is_one_safe_line(given_text: object, shown: str) -> None:
-    assert text.label(given_text) == shown
+    assert sanitize.label(given_text) == shown
 
 
 MESSAGES = {
@@ -46,19 +46,19 @@ MESSAGES = {
 
 @pytest.mark.parametrize(("given_text", "shown"), MESSAGES.values(), ids=MESSAGES)
 def test_a_message_keeps_its_lines_and_nothing_else_that_moves_a_cursor(given_text: str, shown: str) -> None:
-    assert text.message(given_text) == shown
+    assert sanitize.message(given_text) == shown
 
 
 def test_what_is_cut_is_counted() -> None:
-    assert text.label("x" * 250) == "x" * 200 + MARKER.format(50)
-    assert text.label("x" * 200) == "x" * 200
-    assert text.message("y" * 4_001) == "y" * 4_000 + MARKER.format(1)
-    assert text.label("word " * 3, 5) == "word" + MARKER.format(9)
+    assert sanitize.label("x" * 250) == "x" * 200 + MARKER.format(50)
+    assert sanitize.label("x" * 200) == "x" * 200
+    assert sanitize.message("y" * 4_001) == "y" * 4_000 + MARKER.format(1)
+    assert sanitize.label("word " * 3, 5) == "word" + MARKER.format(9)
 
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(1, 40), st.booleans())
 def test_nothing_shown_can_repaint_a_question(given_text: str, limit: int, lines: bool) -> None:
-    shown = text.message(given_text, limit) if lines else text.label(given_text, limit)
+    shown = sanitize.message(given_text, limit) if lines else sanitize.label(given_text, limit)
     kept = "\n\t" if lines else ""
     hidden = [each for each in shown if each not in JOINERS + kept and unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
     assert hidden == []
@@ -67,7 +67,7 @@ def test_nothing_shown_can_repaint_a_question(given_text: str, limit: int, lines
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(1, 40))
 def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: int) -> None:
-    whole, shown = text.message(given_text, 10_000), text.message(given_text, limit)
+    whole, shown = sanitize.message(given_text, 10_000), sanitize.message(given_text, limit)
     if len(whole) <= limit:
         assert shown == whole
     else:

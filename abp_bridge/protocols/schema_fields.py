@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType
 from abp_bridge.core.schema import Json, Schema, fits, same, type_of
@@ -31,8 +31,8 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
         name=name,
         type=kind,
         schema=schema,
-        title=text.label(schema["title"]) if _is_text(schema.get("title")) else "",
-        description=text.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
+        title=sanitize.label(schema["title"]) if _is_text(schema.get("title")) else "",
+        description=sanitize.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
         required=required,
         default=fitting(schema.get("default", MISSING), schema),
         choices=choices,
@@ -98,12 +98,12 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
     found: dict[str, Choice] = {}
     for value, raw_label, description in listed:
         key = value if isinstance(value, str) else _key(value, texts, found)
-        shown = text.label(_words(raw_label)) or text.label(key) or "(empty)"
+        shown = sanitize.label(_words(raw_label)) or sanitize.label(key) or "(empty)"
         known = found.get(key)
         if known is None:
-            found[key] = Choice(value, key, shown, text.message(description, 1_000) if _is_text(description) else "")
+            found[key] = Choice(value, key, shown, sanitize.message(description, 1_000) if _is_text(description) else "")
         elif shown not in known.label.split(_BOTH):
-            found[key] = replace(known, label=text.label(known.label + _BOTH + shown))
+            found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown))
     return _told_apart(found)
 
 
@@ -125,7 +125,7 @@ def _told_apart(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
     for key, choice in found.items():
         shown = choice.label
         if shown != key and (shown in made or shown in found):
-            shown = f"{shown} ({text.label(key)})"
+            shown = f"{shown} ({sanitize.label(key)})"
         base, number = shown, 2
         while shown in made or (shown != key and shown in found):
             shown, number = f"{base} [{number}]", number + 1

@@ -17,7 +17,7 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, review
 from abp_bridge.core.schema import same
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.questions_api import HEADER_LIMIT, decode_answers, encode_answers, encode_request
+from abp_bridge.protocols.opencode import HEADER_LIMIT, decode_answers, encode_answers, encode_request
 
 Json = Any
 

@@ -11,7 +11,7 @@ from core.strategies import json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.jsontext import deeper, parse
+from abp_bridge.core.json_text import deeper, parse
 
 Json = Any
 

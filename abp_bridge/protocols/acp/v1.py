@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abp_bridge.core import text
+from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.downgrade import Option, Step
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.schema import Json
@@ -66,7 +66,7 @@ _DONE, _SKIP = Option("done", "Done"), Option("skip", "Skip", rejects=True)
 
 def pointer(question: Question, url: str) -> Step:
     """A step that sends the person to `url`, a page of the bridge's own; `decode_pointed` reads what was chosen."""
-    title = f"{text.label(question.message, 120)} Answer at {url}"
+    title = f"{sanitize.label(question.message, 120)} Answer at {url}"
     about = f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, then press Done:\n{url}"
     return Step(title, about, (_DONE, _SKIP))
 
@@ -76,7 +76,7 @@ def decode_pointed(chosen: str | None) -> Outcome:
     if chosen is None:
         return Outcome.CANCELLED
     if chosen not in (_DONE.id, _SKIP.id):
-        raise RemoteProtocolError(f"the client chose {text.label(chosen, 60)!r}, which it was not offered")
+        raise RemoteProtocolError(f"the client chose {sanitize.label(chosen, 60)!r}, which it was not offered")
     return Outcome.ACCEPTED if chosen == _DONE.id else Outcome.DECLINED
 
 
@@ -100,7 +100,7 @@ def decode_outcome(result: Json) -> str | None:
     if outcome.get("outcome") == "selected" and isinstance(outcome.get("optionId"), str):
         option: str = outcome["optionId"]
         return option
-    raise RemoteProtocolError(f"the client answered the permission with {text.label(outcome.get('outcome'), 80)!r}")
+    raise RemoteProtocolError(f"the client answered the permission with {sanitize.label(outcome.get('outcome'), 80)!r}")
 
 
 def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[str, Json]:
@@ -117,7 +117,7 @@ def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[
 
 def encode_asking(call: str, question: Question) -> dict[str, Json]:
     """The card of a question, which goes before it: clients draw a permission only on a tool call that they know, and one on each."""
-    title = text.label(f"{question.origin} asks: {question.message}")
+    title = sanitize.label(f"{question.origin} asks: {question.message}")
     return {"sessionUpdate": "tool_call", "toolCallId": call, "title": title, "kind": "other", "status": "pending"}
 
 
@@ -158,7 +158,7 @@ def encode_ended(call: str, lines: Sequence[str], files: Sequence[SavedFile], *,
 def encode_operation(card: str, notice: Notice) -> dict[str, Json]:
     """An operation that an app told of as a card of its own: begun, or ended."""
     if notice.event is Event.STARTED:
-        title = text.label(notice.data.get("capability", notice.operation))
+        title = sanitize.label(notice.data.get("capability", notice.operation))
         return {"sessionUpdate": "tool_call", "toolCallId": card, "title": title, "kind": "other", "status": "in_progress"}
     return encode_ended(card, [describe(notice)], [], failed=notice.failed)
 
@@ -170,13 +170,17 @@ def encode_message(words: str) -> dict[str, Json]:
 
 def encode_notice(notice: Notice) -> dict[str, Json]:
     """An app's notice for a client that declared `session.notices`."""
-    return {"sessionUpdate": "notice", "severity": "error" if notice.failed else "info", "title": text.label(describe(notice))}
+    return {"sessionUpdate": "notice", "severity": "error" if notice.failed else "info", "title": sanitize.label(describe(notice))}
 
 
 def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Json]:
     """The slash commands: (name, capability) each."""
     listed = [
-        {"name": name, "description": text.label(capability.description or capability.name), "input": {"hint": "JSON parameters, if it takes any"}}
+        {
+            "name": name,
+            "description": sanitize.label(capability.description or capability.name),
+            "input": {"hint": "JSON parameters, if it takes any"},
+        }
         for name, capability in commands
     ]
     return {"sessionUpdate": "available_commands_update", "availableCommands": listed}

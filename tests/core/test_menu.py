@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.downgrade import MIN_STEPS, Menu, Step, Walked, obstacle
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.menu import MIN_STEPS, Menu, Step, Walked, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
