@@ -22,8 +22,8 @@ from puppets import App, Puppets, puppets
 
 from abp_bridge.cli.serve import _Door
 from abp_bridge.core.notice import Event, Notice
-from abp_bridge.hosts.acp.aside import Aside, Outlet
 from abp_bridge.hosts.acp.session import AcpSession
+from abp_bridge.proxies.acp.multiplex import Aside, Outlet
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Peer
 from abp_bridge.settings import read_settings

@@ -26,12 +26,12 @@ from harness import PATIENCE, environment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.hosts.acp import injected, lines, relay
-from abp_bridge.hosts.acp.aside import MAX_HELD, Aside, Outlet
-from abp_bridge.hosts.acp.editor import EditorSession
-from abp_bridge.hosts.acp.injected import LONGEST_TOKEN, MAX_STRANGERS
-from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.interfaces.host import Desk
+from abp_bridge.proxies.acp import byte_edit, mcp_endpoint, relay
+from abp_bridge.proxies.acp.client_session import EditorSession
+from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_STRANGERS
+from abp_bridge.proxies.acp.multiplex import MAX_HELD, Aside, Outlet
 from abp_bridge.rpc.protocol import Peer
 
 Json = Any
@@ -104,7 +104,7 @@ def test_who_does_not_read_holds_up_who_writes() -> None:
 
 
 def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
-    cutter = lines.Cutter(longest=10)
+    cutter = byte_edit.Cutter(longest=10)
     blocks = [*cutter.cut(b"short\nlong "), *cutter.cut(b"long long"), *cutter.cut(b" and longer"), *cutter.cut(b" end\nnext\nla")]
     assert blocks == [(b"short\n", True), (b"long long long", False), (b" and longer", False), (b" end\n", False), (b"next\n", True)]
     assert cutter.rest() == b"la"
@@ -112,7 +112,7 @@ def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=12).map(lambda data: data.replace(b"x", b"\n"))))
 def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> None:
-    cutter = lines.Cutter(longest=10)
+    cutter = byte_edit.Cutter(longest=10)
     blocks = [block for chunk in chunks for block in cutter.cut(chunk)]
     rest = cutter.rest()
     assert b"".join(block for block, _ in blocks) + rest == b"".join(chunks)
@@ -206,7 +206,7 @@ async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> No
 
 
 def test_a_line_that_never_ends_is_not_held() -> None:
-    cutter, part = lines.Cutter(), b"x" * 2**20
+    cutter, part = byte_edit.Cutter(), b"x" * 2**20
     passed = sum(len(block) for _ in range(66) for block, _ in cutter.cut(part))
     assert passed > 64 * 2**20
 
@@ -239,13 +239,13 @@ GRAFTS = [
 
 @pytest.mark.parametrize(("line", "grafted"), GRAFTS)
 def test_a_member_is_put_where_it_belongs_and_nothing_else_changes(line: str, grafted: str) -> None:
-    assert lines.put(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
+    assert byte_edit.put(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
 
 
 @given(json_objects, st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
 def test_a_member_is_put_anywhere(value: Json, path: list[str]) -> None:
     line = json.dumps({"a": {}, **value}, indent=1).encode()
-    grafted = json.loads(lines.put(line, path, "new"))
+    grafted = json.loads(byte_edit.put(line, path, "new"))
     inner = grafted
     for name in path:
         inner = inner[name] if isinstance(inner, dict) else "nowhere"
@@ -264,7 +264,7 @@ ADDITIONS = [
 
 @pytest.mark.parametrize(("line", "added"), ADDITIONS)
 def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
-    assert lines.add(line.encode(), ("params", "s"), "new") == added.encode()
+    assert byte_edit.add(line.encode(), ("params", "s"), "new") == added.encode()
 
 
 @pytest.mark.anyio
@@ -978,7 +978,7 @@ async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(("says", "admission"), [(b"", 0.0), (b"x" * LONGEST_TOKEN, 600.0)], ids=["nothing", "no end"])
 async def test_who_does_not_say_who_it_is_is_sent_away(says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(injected, "ADMISSION", admission)
+    monkeypatch.setattr(mcp_endpoint, "ADMISSION", admission)
     async with inviting() as (address, _, _):
         with knocking(address) as stranger:
             stranger.sendall(says)
@@ -997,7 +997,7 @@ async def test_a_connection_for_which_there_is_no_descriptor_leaves_none_behind(
         try:
             occupy(filling, free_descriptors() - 1)
             with pytest.raises(OSError, match="Too many open files"):
-                injected._accept(listening)
+                mcp_endpoint._accept(listening)
             assert free_descriptors() == 1
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -1093,7 +1093,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
         async def close(self, reason: str) -> None:
             closed.set()
 
-    server = injected.Injected(lambda host, tasks: cast(Desk, Quiet()), NoPage, park=1, patience=None, modern=True)
+    server = mcp_endpoint.Injected(lambda host, tasks: cast(Desk, Quiet()), NoPage, park=1, patience=None, modern=True)
     link = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None).link
     entry = server.invite(EditorSession(Surfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:

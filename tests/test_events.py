@@ -12,13 +12,13 @@ import pytest
 from acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from harness import PATIENCE
 
-from abp_bridge.bridge.asking import Asking
+from abp_bridge.bridge.elicitor import Asking
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, RungEvent, StepEvent
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
-from abp_bridge.hosts.acp.editor import Between, EditorSession
-from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp.v1 import withdraw
+from abp_bridge.proxies.acp.client_session import Between, EditorSession
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Notification, Peer, Request
 from abp_bridge.rpc.streams import Sink, Source

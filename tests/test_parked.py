@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.mcp.calls import MAX_ASKED, Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.held import Held
+from abp_bridge.hosts.mcp.parked_call import Held
 from abp_bridge.hosts.mcp.server import Leg, Refusal
+from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, Calls, Patience
 from abp_bridge.interfaces.host import Ended
 from abp_bridge.interfaces.surface import HostAway, Moved
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS

@@ -13,11 +13,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.apps.targets import shown
-from abp_bridge.bridge.asking import Asking
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
+from abp_bridge.bridge.elicitor import Asking
 from abp_bridge.bridge.files import Files
 from abp_bridge.bridge.providers import Providers
+from abp_bridge.bridge.result_store import INLINE_LIMIT, SHOWN_LIMIT, Results, spelled
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
@@ -27,7 +28,6 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
-from abp_bridge.results import INLINE_LIMIT, SHOWN_LIMIT, Results, spelled
 from abp_bridge.settings import Settings
 
 Json = Any

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from abp_bridge.apps.elicitation import put
 from abp_bridge.apps.stdio import MAX_LINE, Binding
-from abp_bridge.bridge.asking import Asking
+from abp_bridge.bridge.elicitor import Asking
 from abp_bridge.bridge.files import Files
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import json_text

@@ -19,10 +19,10 @@ from abp_bridge.rpc.tap import untapped
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
-    from abp_bridge.bridge.asking import Asking
+    from abp_bridge.bridge.elicitor import Asking
     from abp_bridge.cli.compose import Place
-    from abp_bridge.hosts.acp.injected import Injected
     from abp_bridge.interfaces.host import Desk, Host
+    from abp_bridge.proxies.acp.mcp_endpoint import Injected
     from abp_bridge.trace.recorder import Recorder
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
@@ -69,7 +69,7 @@ async def _behind(
     tasks.start_soon(aloud.run)
     try:
         async with spawn(command, overhear=aloud.say) as agent:
-            from abp_bridge.hosts.acp.proxy import Proxy  # while the agent starts
+            from abp_bridge.proxies.acp.proxy import Proxy  # while the agent starts
 
             from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
             proxy = Proxy(
@@ -115,7 +115,7 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 
 
 def _asking(settings: Settings, host: Host, page: Place, recorder: Recorder | None) -> Asking:
-    from abp_bridge.bridge.asking import Asking
+    from abp_bridge.bridge.elicitor import Asking
     from abp_bridge.cli.compose import resolve
 
     observe = unobserved if recorder is None else recorder.observe
@@ -123,7 +123,7 @@ def _asking(settings: Settings, host: Host, page: Place, recorder: Recorder | No
 
 
 def _injected(settings: Settings, page: Callable[[], Place], recorder: Recorder | None) -> Injected:
-    from abp_bridge.hosts.acp.injected import Injected
+    from abp_bridge.proxies.acp.mcp_endpoint import Injected
 
     def begin(host: Host, tasks: TaskGroup) -> Desk:
         return make_bridge(settings, host, page(), tasks, recorder)

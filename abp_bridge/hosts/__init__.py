@@ -1,4 +1,4 @@
-"""The answering side: the programs that launched us, or that stand for the person. `contract` is what all of them share with the bridge.
+"""The answering side: the programs that launched us. Importing this package loads nothing.
 
-Importing this package loads nothing: a host's front answers before the rest of the bridge is there.
+A host is answered before the rest of the bridge is there.
 """

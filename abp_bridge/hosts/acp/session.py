@@ -14,7 +14,7 @@ from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Call, Desk, DeskError, Ended, Host, Offer
 from abp_bridge.interfaces.surface import Page, Reply

@@ -14,9 +14,9 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge import VERSION
-from abp_bridge.hosts.mcp.audience import LEVELS, MAX_LISTENS, Audience
 from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.tools import OWN_TOOLS
+from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Audience
+from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.protocols.mcp.modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 from abp_bridge.rpc.streams import whisper
@@ -24,7 +24,7 @@ from abp_bridge.rpc.streams import whisper
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.mcp.held import Held
+    from abp_bridge.hosts.mcp.parked_call import Held
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.rpc.connection import Link
 

@@ -18,11 +18,11 @@ from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.hosts.mcp.calls import Calls, Patience
 from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.held import Held
+from abp_bridge.hosts.mcp.parked_call import Held
 from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
-from abp_bridge.hosts.mcp.toolbox import Toolbox, UnknownTool
+from abp_bridge.hosts.mcp.tool_calls import Calls, Patience
+from abp_bridge.hosts.mcp.tools import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.host import Desk, DeskError, Host, state_uri
 from abp_bridge.interfaces.surface import HostAway, HostGone, Moved, Page, Reply, Sheet, SurfaceRefused

@@ -1,75 +1,172 @@
-"""The bridge's own MCP tools, as `tools/list` shows them. Data only: this is listed before anything else is loaded."""
+"""What the MCP tools do: the bridge's own, and one per capability of each connected app."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+
+from abp_bridge.core.capability import CallResult
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.notice import Progress
+from abp_bridge.hosts.mcp.parked_call import Held
+from abp_bridge.hosts.mcp.server import Leg
+from abp_bridge.hosts.mcp.tool_calls import Calls
+from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
+from abp_bridge.interfaces.host import Call, Desk, DeskError, Offer
+from abp_bridge.protocols.mcp import decode_answered, encode_result, encode_text, encode_tool, tool_name
 
 Json = Any
 
 
-def _object(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
-    schema: dict[str, Json] = {"type": "object", "properties": dict(properties)}
-    return {**schema, "required": list(required)} if required else schema
+class UnknownTool(Exception):
+    """A tool that this session does not have."""
 
 
-_APP = {"type": "string", "description": "Which connected app, by the id that abp_status shows. Only needed when several have the capability."}
+class Toolbox:
+    """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
 
-CONNECT: dict[str, Any] = {
-    "name": "abp_connect",
-    "description": "Connect a web app that speaks ABP (the Agentic Browser Protocol) and list what it can do. Without a target: the apps "
-    "this bridge was started for. The app may ask its user questions while it works; they are shown to the person, not to you.",
-    "inputSchema": _object({"target": {"type": "string", "description": "The app's address, http:// or https://, or 'demo' for the built-in app."}}),
-}
-DISCONNECT: dict[str, Any] = {
-    "name": "abp_disconnect",
-    "description": "Disconnect an app; without an id, all of them.",
-    "inputSchema": _object({"app": _APP}),
-}
-STATUS: dict[str, Any] = {
-    "name": "abp_status",
-    "description": "What is connected, which questions are open or were answered and how, and what the apps told last.",
-    "inputSchema": _object({}),
-}
-CALL: dict[str, Any] = {
-    "name": "abp_call",
-    "description": "Call a capability of an app by its name, as abp_connect and abp_status list them.",
-    "inputSchema": _object(
-        {
-            "capability": {"type": "string", "description": "For example export.pdf"},
-            "params": {"type": "object", "description": "The capability's own parameters."},
-            "app": _APP,
-            "timeout": {
-                "type": "number",
-                "exclusiveMinimum": 0,
-                "description": "Seconds the app may work; the time a person is being asked does not count.",
-            },
-        },
-        "capability",
-    ),
-}
-WAIT: dict[str, Any] = {
-    "name": "abp_wait",
-    "description": "Go on waiting for a call that has not ended, when its result said so. Gives its result when it comes.",
-    "inputSchema": _object({"call": {"type": "string", "description": "The call's id, as that result names it."}}, "call"),
-}
-ANSWER: dict[str, Any] = {
-    "name": "abp_answer",
-    "description": "Pass on what your user said to a question of an app's, when the result of a call asked you to ask them. Only their words: "
-    "never answer for them. Goes on waiting for that call, and gives its result when it comes.",
-    "inputSchema": _object(
-        {
-            "question": {"type": "string", "description": "The question's id, as that result names it."},
-            "content": {"type": "object", "description": "The user's answer, by field."},
-            "action": {"type": "string", "enum": ["accept", "decline", "cancel"], "description": "decline: the user does not want to answer."},
-        },
-        "question",
-    ),
-}
-RENDER: dict[str, Any] = {
-    "name": "abp_render_to_pdf",
-    "description": "Print the app's page as it is now to a PDF file.",
-    "inputSchema": _object({"app": _APP}),
+    def __init__(self, desk: Desk, calls: Calls, *, asks_model: bool) -> None:
+        self._desk = desk
+        self._calls = calls
+        self._asks_model = asks_model
+        self._names: dict[tuple[str, str], str] = {}
+        self._tools: dict[str, tuple[str, str]] = {}
+
+    def list(self) -> list[Json]:
+        """`tools/list`: the bridge's own tools first, then one per capability in the app's order."""
+        own = [*OWN_TOOLS, *([ANSWER] if self._asks_model else []), *([RENDER] if self._desk.renders else [])]
+        offers = self._named()
+        return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
+
+    def _named(self) -> Sequence[Offer]:
+        """What the apps offer now, after each has got its name and no other has one."""
+        offers = self._desk.offers()
+        live = {(offer.app, offer.capability.name) for offer in offers}
+        self._names = {key: name for key, name in self._names.items() if key in live}
+        for offer in offers:
+            key = offer.app, offer.capability.name
+            if key not in self._names:
+                self._names[key] = tool_name(offer.capability.name, [*_OWN, *self._names.values()])
+        self._tools = {name: key for key, name in self._names.items()}
+        return offers
+
+    async def call(self, name: str, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
+        try:
+            if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
+                _know(name, arguments)
+                return await own(self, arguments, leg)
+            if name not in self._tools:
+                self._named()
+            if name in self._tools:
+                app, capability = self._tools[name]
+                return await self._run(name, arguments, leg, capability, arguments, app=app)
+        except DeskError as problem:
+            return encode_text(f"{problem.code}: {problem}", error=True)
+        raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is.")
+
+    async def _connect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        target = _text(arguments, "target")
+        apps = await self._desk.connect(target)
+        return self._account(apps, alone=target is not None)
+
+    async def _disconnect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        apps = await self._desk.disconnect(_text(arguments, "app"))
+        return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
+
+    async def _status(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        return encode_text(json.dumps(self._desk.status(), ensure_ascii=False, indent=1))
+
+    async def _call(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        capability = _text(arguments, "capability")
+        if not capability:
+            raise DeskError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
+        params = arguments.get("params")
+        if params is not None and not isinstance(params, Mapping):
+            raise DeskError("INVALID_TYPE", "params must be an object.")
+        timeout = arguments.get("timeout")
+        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
+            raise DeskError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
+        return await self._run("abp_call", arguments, leg, capability, params or {}, app=_text(arguments, "app"), timeout=timeout)
+
+    async def _wait(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        call = _text(arguments, "call")
+        if not call:
+            raise DeskError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
+        return await self._calls.wait("abp_wait", arguments, leg, call)
+
+    async def _answer(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        question = _text(arguments, "question")
+        if not question:
+            raise DeskError("MISSING_PARAM", "abp_answer needs the question that is answered; the result that asked it names it.")
+        try:
+            decode_answered(arguments)
+        except RemoteProtocolError as problem:
+            raise DeskError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
+        return await self._calls.answer("abp_answer", arguments, leg, question)
+
+    async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+        file = await self._desk.render_pdf(_text(arguments, "app"))
+        return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
+
+    async def _run(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json],
+        leg: Leg,
+        capability: str,
+        params: Mapping[str, Json],
+        *,
+        app: str | None,
+        timeout: float | None = None,
+    ) -> Json:
+        async def start(held: Held, on_progress: Callable[[Progress], None]) -> Call:
+            return await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress, on_end=held.end)
+
+        return await self._calls.begin(tool, arguments, leg, start)
+
+    def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
+        self._named()
+        known = self._desk.status()["apps"]
+        lines = []
+        for app in apps:
+            lines.append(f"Connected {app}: {known[app]['name']} ({known[app]['origin']}).")
+            lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
+            offers = [offer for offer in self._desk.offers() if offer.app == app]
+            lines.append("Its capabilities, each also a tool of its own:" if offers else "It names no capabilities.")
+            for capability in (offer.capability for offer in offers):
+                about = f": {capability.description}" if capability.description else ""
+                lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
+        missing = self._desk.status()["notConnected"] if not alone else []
+        lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
+        return encode_text("\n".join(lines))
+
+
+_OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] = {
+    "abp_connect": Toolbox._connect,
+    "abp_disconnect": Toolbox._disconnect,
+    "abp_status": Toolbox._status,
+    "abp_call": Toolbox._call,
+    "abp_wait": Toolbox._wait,
+    "abp_answer": Toolbox._answer,
+    "abp_render_to_pdf": Toolbox._render,
 }
 
-OWN_TOOLS = (CONNECT, DISCONNECT, STATUS, CALL, WAIT)
+
+_TAKES: dict[str, list[str]] = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in (*OWN_TOOLS, ANSWER, RENDER)}
+
+
+def _know(name: str, arguments: Mapping[str, Json]) -> None:
+    """An argument that a tool does not have is a mistake to be told, not to be dropped."""
+    takes = _TAKES[name]
+    for argument in arguments:
+        if argument not in takes:
+            raise DeskError("INVALID_PARAMS", f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.")
+
+
+def _text(arguments: Mapping[str, Json], name: str) -> str | None:
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, str):
+        raise DeskError("INVALID_TYPE", f"{name} must be a string.")
+    return value

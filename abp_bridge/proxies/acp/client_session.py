@@ -9,7 +9,7 @@ from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.notice import Notice
 from abp_bridge.core.question import Answer, Outcome, Question
-from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import Reply

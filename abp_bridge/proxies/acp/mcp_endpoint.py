@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from abp_bridge.hosts.acp import relay
 from abp_bridge.hosts.mcp.server import McpServer, withdraw
+from abp_bridge.proxies.acp import relay
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Peer
 from abp_bridge.rpc.streams import Sink, Source, whisper
@@ -29,10 +29,10 @@ from abp_bridge.rpc.tap import Tap, untapped
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.acp.editor import EditorSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Desk, Host
     from abp_bridge.interfaces.surface import Page
+    from abp_bridge.proxies.acp.client_session import EditorSession
 
 Json = Any
 
@@ -140,8 +140,8 @@ class Injected:
         desks: list[Desk] = []
 
         def begin(server: McpServer) -> McpSession:
-            from abp_bridge.hosts.acp.editor import Between
             from abp_bridge.hosts.mcp.session import McpSession
+            from abp_bridge.proxies.acp.client_session import Between
 
             def settle(agent: Host) -> Desk:
                 desks.append(self._begin(Between(session, agent), tasks))

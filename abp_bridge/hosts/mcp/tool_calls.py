@@ -15,8 +15,8 @@ import anyio
 
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.held import Held
-from abp_bridge.hosts.mcp.seal import Broken, Seal, State, digest
+from abp_bridge.hosts.mcp.parked_call import Held
+from abp_bridge.hosts.mcp.request_state import Broken, Seal, State, digest
 from abp_bridge.hosts.mcp.server import Leg, Refusal
 from abp_bridge.interfaces.host import Call, DeskError, Ended
 from abp_bridge.interfaces.surface import HostAway

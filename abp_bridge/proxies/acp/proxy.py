@@ -19,13 +19,13 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_text import deeper
 from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
-from abp_bridge.hosts.acp import lines
-from abp_bridge.hosts.acp.aside import Aside, Outlet
-from abp_bridge.hosts.acp.editor import Asks, Between, EditorSession
-from abp_bridge.hosts.acp.surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.proxies.acp import byte_edit
+from abp_bridge.proxies.acp.client_session import Asks, Between, EditorSession
+from abp_bridge.proxies.acp.multiplex import Aside, Outlet
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
 from abp_bridge.rpc.streams import whisper
 
@@ -81,7 +81,7 @@ class Proxy:
         self._from_agent, to_agent = agent
         self._editor_outlet, self._agent_outlet = Outlet(to_editor), Outlet(to_agent)
         # What is taken aside was held already: no line is too long here.
-        peers = [Peer(prefix, max_line=4 * lines.LONGEST) for _ in range(2)]
+        peers = [Peer(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
         self._editor = Aside(peers[0], self._editor_outlet, on_message=lambda message: None, withdraw=acp.withdraw)
         self._agent = Aside(peers[1], self._agent_outlet, on_message=self._asked)
         self._prefix = prefix
@@ -158,7 +158,7 @@ class Proxy:
 
     async def _look_at_editor(self, line: bytes) -> bytes:
         """A line that may concern us -> what goes to the agent."""
-        message = lines.read(line)
+        message = byte_edit.read(line)
         if message is None and (broken := self._answers_us.search(line)) is not None:
             message = {"id": broken[1].decode()}
         if not isinstance(message, dict):
@@ -181,7 +181,7 @@ class Proxy:
             self._editor_marks = ()  # nothing of ours is to be found in what passes
             return line
         self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', b"cancel_request", self._prefix.encode())
-        return lines.put(line, FORMS, {}) if self._downgrades else line
+        return byte_edit.put(line, FORMS, {}) if self._downgrades else line
 
     async def _initialized(self, response: Params) -> None:
         result = _object(response.get("result"))
@@ -204,14 +204,14 @@ class Proxy:
                 session.adopt(self._sessions.setdefault(name, session))
 
         self._await(id, opened)
-        return lines.add(line, SERVERS, self._injected.invite(session, _names(params)))
+        return byte_edit.add(line, SERVERS, self._injected.invite(session, _names(params)))
 
     def _reopen(self, line: bytes, id: Json, params: Params) -> bytes:
         """`session/load` and `session/resume`."""
         session = self._session(params.get("sessionId"))
         if session is None or self._injected is None:
             return line
-        return lines.add(line, SERVERS, self._injected.invite(session, _names(params)))
+        return byte_edit.add(line, SERVERS, self._injected.invite(session, _names(params)))
 
     def _prompt(self, line: bytes, id: Json, params: Params) -> bytes:
         session = self._session(params.get("sessionId"))
@@ -263,7 +263,7 @@ class Proxy:
 
     async def _look_at_agent(self, line: bytes) -> bytes:
         """A line that may concern us -> what goes to the editor."""
-        message = lines.read(line)
+        message = byte_edit.read(line)
         if not isinstance(message, dict):
             return line
         method, id, params = message.get("method"), message.get("id"), _object(message.get("params"))
@@ -391,7 +391,7 @@ async def _carry(
 
     `at_end` runs before what is left of a last line passes. Raises OSError when nobody reads any more.
     """
-    cutter = lines.Cutter()
+    cutter = byte_edit.Cutter()
     while data := await source.receive():
         for block, whole in cutter.cut(data):
             if not whole or not concerns(block):

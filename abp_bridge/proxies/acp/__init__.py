@@ -1,0 +1,1 @@
+"""ACP: between an editor and its agent."""
