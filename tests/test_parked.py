@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.parked_call import Held
-from abp_bridge.hosts.mcp.server import Leg, Refusal
+from abp_bridge.hosts.mcp.errors import Refusal
+from abp_bridge.hosts.mcp.parked_call import Held, Leg
 from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, Calls, Patience
 from abp_bridge.interfaces.host import Ended
 from abp_bridge.interfaces.surface import HostAway, Moved

@@ -5,7 +5,6 @@ docs/abp-on-a-pipe.md describes both for people who write such apps.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +18,7 @@ from abp_bridge.apps.elicitation import put
 from abp_bridge.core.capability import CallResult, Capability, Opened, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.sanitize import program
 from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.app import AppError, Listener, only_error
 from abp_bridge.protocols import abp
@@ -170,15 +170,6 @@ class StdioApp:
         response = await put({"method": request.method, "params": request.params}, listener, self.origin)
         if self._link is not None and self._link.is_open(request.id):
             self._link.respond(request.id, response)
-
-
-def program(command: Sequence[str]) -> str:
-    """What a command is called: its program, and the script it runs. Its other arguments may hold secrets, and the origin is shown to the model."""
-    script = [os.path.basename(word) for word in command[1:2] if word.endswith(_SCRIPTS)]
-    return " ".join([*map(os.path.basename, command[:1]), *script])
-
-
-_SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 
 class Binding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -32,16 +31,6 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = untapped) 
 
         return BrowserApp(target, settings, named=named)
     raise AppError(f"{target[:200]!r} is no app that can be connected: it must be {FORMS}.", "INVALID_PARAMS")
-
-
-def shown(target: str) -> str:
-    """A target as it may be shown to a model: without a command's arguments, and without an address's user and query, where secrets stand."""
-    if target.startswith("stdio:"):
-        from abp_bridge.apps.stdio import program
-
-        return f"stdio:{program(target.removeprefix('stdio:').split())}"
-    address = target.partition("?")[0]
-    return re.sub(r"^(\w+://)[^/]*@", r"\1", address)
 
 
 def _command(command: str, tap: Tap) -> App:

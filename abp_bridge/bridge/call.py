@@ -13,7 +13,7 @@ from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Ended
-from abp_bridge.rpc.streams import whisper
+from abp_bridge.log import whisper
 
 Json = Any
 
@@ -22,7 +22,7 @@ FOREVER = float("inf")
 
 
 class Call:
-    """See `contract.Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
+    """See `Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
 
     def __init__(
         self,

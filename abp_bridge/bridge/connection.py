@@ -20,8 +20,8 @@ from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
+from abp_bridge.log import whisper
 from abp_bridge.protocols import abp
-from abp_bridge.rpc.streams import whisper
 
 Json = Any
 

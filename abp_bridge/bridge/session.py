@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.apps.targets import shown
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import Connection
 from abp_bridge.bridge.elicitor import Asking
@@ -24,7 +23,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import label, shown
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.interfaces.host import DeskError, Ended, Host, Offer, Resource, state_uri
 from abp_bridge.protocols import abp
@@ -36,7 +35,7 @@ CLOSE_LIMIT = 1.5
 
 
 class Bridge:
-    """One session. Implements `contract.Desk`. Calls and connections live in `tasks`, which must outlive it.
+    """One session. Implements `Desk`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
     `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens.
@@ -66,7 +65,7 @@ class Bridge:
         self._asking = Asking(self._providers, limit=limit, person_floor=floor, observe=observe, files=Files(self._roots))
         self._results = Results(settings.output_dir)
 
-    # --- contract.Desk ---
+    # --- Desk ---
 
     async def connect(self, target: str | None) -> Sequence[str]:
         """See `Desk.connect`."""

@@ -28,10 +28,11 @@ from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
+from abp_bridge.log import whisper
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
-from abp_bridge.rpc.streams import Sink, Source, claim, whisper
+from abp_bridge.rpc.streams import Sink, Source, claim
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 from abp_bridge.surfaces.terminal.surface import Terminal

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core.matrix import Surface, order_of
-from abp_bridge.interfaces.surface import Page
+from abp_bridge.interfaces.surface import Place
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import InputProvider
     from abp_bridge.surfaces.answers_file import Mock
-    from abp_bridge.surfaces.opencode.server import QuestionsServer
     from abp_bridge.surfaces.terminal.surface import Terminal
-
-
-class Place(Page, Protocol):
-    """Where the process can be found by a person's browser, and by their programs."""
-
-    def questions(self, port: int, password: str) -> QuestionsServer:
-        """The questions API of this process, which nothing listens for yet."""
 
 
 def resolve(settings: Settings, host: Host, page: Place) -> Providers:

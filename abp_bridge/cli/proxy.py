@@ -13,15 +13,17 @@ from anyio.abc import TaskGroup
 from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
 from abp_bridge.core.event import unobserved
 from abp_bridge.core.sanitize import label
-from abp_bridge.rpc.streams import Sink, Source, Stderr, claim, hint, whisper
+from abp_bridge.log import hint, whisper
+from abp_bridge.rpc.stderr import Stderr
+from abp_bridge.rpc.streams import Sink, Source, claim
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.rpc.tap import untapped
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.bridge.elicitor import Asking
-    from abp_bridge.cli.compose import Place
     from abp_bridge.interfaces.host import Desk, Host
+    from abp_bridge.interfaces.surface import Place
     from abp_bridge.proxies.acp.mcp_endpoint import Injected
     from abp_bridge.trace.recorder import Recorder
 

@@ -10,20 +10,22 @@ from weakref import WeakSet
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from abp_bridge.hosts.mcp.server import McpServer, withdraw
+from abp_bridge.hosts.mcp.errors import withdraw
+from abp_bridge.hosts.mcp.server import McpServer
+from abp_bridge.log import hint
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Id, Notification, Peer, Request
-from abp_bridge.rpc.streams import Sink, Source, claim, hint
+from abp_bridge.rpc.streams import Sink, Source, claim
 from abp_bridge.rpc.tap import untapped
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
-    from abp_bridge.cli.compose import Place
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.surface import Place
     from abp_bridge.trace.recorder import Recorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -91,3 +91,28 @@ class Served(Protocol):
 
     async def begin(self) -> str:
         """Be there: the address. Idempotent. Raises SurfaceRefused."""
+
+
+class QuestionsEndpoint(Protocol):
+    """The questions API of this process, for all of its sessions."""
+
+    @property
+    def visited(self) -> bool:
+        """Whether a program listens, or has asked lately."""
+
+    @property
+    def url(self) -> str:
+        """Where it is served; empty as long as it is not."""
+
+    async def begin(self) -> None:
+        """Serve, if that has not begun. Raises SurfaceRefused."""
+
+    async def ask(self, question: Question, session: str, sheet: Sheet) -> Reply:
+        """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
+
+
+class Place(Page, Protocol):
+    """Where the process can be found by a person's browser, and by their programs."""
+
+    def questions(self, port: int, password: str) -> QuestionsEndpoint:
+        """The questions API of this process, which nothing listens for yet."""

@@ -15,7 +15,6 @@ import anyio
 import anyio.lowlevel
 
 CHUNK = 64 * 1024  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
-PIPE_BUF = 4096
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
@@ -24,7 +23,7 @@ class Source:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._polled = _can_poll(fd)
+        self._polled = can_poll(fd)
 
     async def receive(self) -> bytes:
         """The next bytes; empty at the end."""
@@ -56,7 +55,7 @@ class Sink:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._polled = _can_poll(fd)
+        self._polled = can_poll(fd)
         self._blocking = os.get_blocking(fd)
         if self._polled:
             os.set_blocking(fd, False)
@@ -86,12 +85,6 @@ class Sink:
         self._fd = _close(self._fd)
 
 
-def hint(who: str) -> None:
-    """A person who typed the command sees what it waits for; a program that launched it sees nothing."""
-    if os.isatty(0):
-        whisper(f"waiting for {who} on stdin. It is launched by programs; to see it work here: abp-bridge demo. Ctrl-C ends it")
-
-
 def claim() -> tuple[Source, Sink]:
     """Take this process's stdin and stdout for a protocol.
 
@@ -105,57 +98,8 @@ def claim() -> tuple[Source, Sink]:
     return Source(source), Sink(sink)
 
 
-def whisper(line: str) -> None:
-    """A line to stderr if it can be taken at once; a host that does not read its server's stderr must not stop us."""
-    with contextlib.suppress(OSError, ValueError):
-        if select.select([], [2], [], 0)[1]:
-            os.write(2, f"abp-bridge: {line}\n".encode(errors="backslashreplace")[:PIPE_BUF])
-
-
-class Stderr:
-    """This process's stderr for somebody else's words: they pass as fast as it is read, and never hold up who says them.
-
-    What waits is bounded by `limit` bytes; what is more is counted and said.
-    """
-
-    def __init__(self, limit: int = 2**20) -> None:
-        self._limit = limit
-        self._waiting = bytearray()
-        self._lost = 0
-        self._more = anyio.Event()
-        self._polled = _can_poll(2)
-
-    def say(self, data: bytes) -> None:
-        if len(self._waiting) + len(data) > self._limit:
-            self._lost += len(data)
-            return
-        self._waiting += data
-        self.flush()
-        self._more.set()
-
-    def flush(self) -> None:
-        """Write what can be written at once."""
-        try:
-            while self._waiting and (not self._polled or select.select([], [2], [], 0)[1]):
-                # The descriptor may be others' too, so it stays blocking; a pipe that is writable has room for this much.
-                del self._waiting[: os.write(2, self._waiting[:PIPE_BUF])]
-        except OSError:
-            self._waiting.clear()  # nobody will ever read it
-        if self._lost and not self._waiting:
-            self._waiting += f"abp-bridge: {self._lost} bytes of the agent's stderr were not read in time\n".encode()
-            self._lost = 0
-
-    async def run(self) -> None:
-        """Write on as it is read, until cancelled."""
-        while True:
-            while self._waiting and self._polled:
-                await anyio.wait_writable(2)
-                self.flush()
-            self._more = anyio.Event()
-            await self._more.wait()
-
-
-def _can_poll(fd: int) -> bool:
+def can_poll(fd: int) -> bool:
+    """Whether the event loop can wait for this descriptor: a pipe, a socket or a terminal."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 

@@ -14,12 +14,11 @@ from typing import Any
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
-from abp_bridge.cli.compose import Place
 from abp_bridge.core.capability import CallResult, Capability, Opened
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.interfaces.app import App, Listener
-from abp_bridge.interfaces.surface import Reply, Sheet
+from abp_bridge.interfaces.surface import Place, Reply, Sheet
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.settings import Settings

@@ -20,12 +20,12 @@ from functools import partial
 from typing import Any
 
 from abp_bridge import VERSION
-from abp_bridge.apps.targets import shown
 from abp_bridge.core import matrix
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
 from abp_bridge.core.json_text import deeper, parse
 from abp_bridge.core.notice import describe
-from abp_bridge.rpc.streams import whisper
+from abp_bridge.core.sanitize import shown
+from abp_bridge.log import whisper
 from abp_bridge.rpc.tap import Tap, tapped
 from abp_bridge.settings import Settings, spelled
 from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head

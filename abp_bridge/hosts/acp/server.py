@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge import VERSION
+from abp_bridge.log import whisper
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
-from abp_bridge.rpc.streams import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

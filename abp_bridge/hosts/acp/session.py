@@ -55,7 +55,7 @@ class AcpSession:
         self._capability = ""  # that runs
         self._desk = begin(self)
 
-    # --- contract.Host: what the bridge asks of the client ---
+    # --- Host: what the bridge asks of the client ---
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """A call of an app's that its host only attaches to, and the questions that a modern host is to take with it.
 
-It does no waiting of its own accord: `calls.py` decides who waits for it and how long it is kept.
+It does no waiting of its own accord: `tool_calls.py` decides who waits for it and how long it is kept.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+import anyio.lowlevel
 
+from abp_bridge.hosts.mcp.client import Client
 from abp_bridge.interfaces.host import Call, Ended
 from abp_bridge.interfaces.surface import Moved
 from abp_bridge.protocols.mcp import decode_capabilities
-
-if TYPE_CHECKING:
-    from abp_bridge.hosts.mcp.client import Client
-    from abp_bridge.hosts.mcp.server import Leg
+from abp_bridge.rpc.protocol import Id
 
 Json = Any
 
@@ -175,3 +174,26 @@ class Held:
 
     async def changed(self) -> None:
         await self._changed.wait()
+
+
+class Leg:
+    """A host's request while it waits for a call.
+
+    `held` is the call, once there is one; `made` the digest of what the request asked for, `round` how many results asked for input before it.
+    """
+
+    def __init__(self, id: Id, client: Client) -> None:
+        self.id = id
+        self.client = client
+        self.scope = anyio.CancelScope()
+        self.began = anyio.current_time()
+        self.token: Json = None
+        self.made = ""
+        self.round = 0
+        self.held: Held | None = None
+
+    def cancel(self, reason: str) -> None:
+        """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
+        if self.held is not None:
+            self.held.give_up(self, reason)
+        self.scope.cancel()

@@ -15,16 +15,17 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.client import Client
+from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, Refusal
+from abp_bridge.hosts.mcp.parked_call import Leg
 from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Audience
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
+from abp_bridge.log import whisper
 from abp_bridge.protocols.mcp.modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
-from abp_bridge.rpc.streams import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.hosts.mcp.parked_call import Held
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.rpc.connection import Link
 
@@ -34,7 +35,6 @@ Params = Mapping[str, Json]
 LATEST = "2025-11-25"
 VERSIONS = (LATEST, "2025-06-18", "2025-03-26", "2024-11-05")
 MAX_SUBSCRIPTIONS = 1_000
-RESOURCE_NOT_FOUND = -32002
 
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 INSTRUCTIONS = (
@@ -43,43 +43,6 @@ INSTRUCTIONS = (
     "When a result says that a call goes on, come back to it with abp_wait."
 )
 _OFFERED: dict[str, Json] = {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}}
-
-
-class Refusal(Exception):
-    """A request that gets a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Json = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-
-def withdraw(id: Id, reason: str) -> tuple[str, Json]:
-    """How a request of ours is taken back in MCP: see `rpc.connection.Link`."""
-    return "notifications/cancelled", {"requestId": id, "reason": reason}
-
-
-class Leg:
-    """A host's request while it waits for a call.
-
-    `held` is the call, once there is one; `made` the digest of what the request asked for, `round` how many results asked for input before it.
-    """
-
-    def __init__(self, id: Id, client: Client) -> None:
-        self.id = id
-        self.client = client
-        self.scope = anyio.CancelScope()
-        self.began = anyio.current_time()
-        self.token: Json = None
-        self.made = ""
-        self.round = 0
-        self.held: Held | None = None
-
-    def cancel(self, reason: str) -> None:
-        """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
-        if self.held is not None:
-            self.held.give_up(self, reason)
-        self.scope.cancel()
 
 
 class McpServer:

@@ -19,8 +19,9 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.parked_call import Held
-from abp_bridge.hosts.mcp.server import RESOURCE_NOT_FOUND, Leg, McpServer, Refusal
+from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, Refusal
+from abp_bridge.hosts.mcp.parked_call import Held, Leg
+from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.hosts.mcp.tool_calls import Calls, Patience
 from abp_bridge.hosts.mcp.tools import Toolbox, UnknownTool
 from abp_bridge.hosts.profiles import profile
@@ -73,7 +74,7 @@ class McpSession:
         self._desk = begin(self)
         self._toolbox = Toolbox(self._desk, self._calls, asks_model=ask_model)
 
-    # --- contract.Host: what the bridge asks of the host ---
+    # --- Host: what the bridge asks of the host ---
 
     @property
     def name(self) -> str:

@@ -15,9 +15,9 @@ import anyio
 
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.parked_call import Held
+from abp_bridge.hosts.mcp.errors import Refusal
+from abp_bridge.hosts.mcp.parked_call import Held, Leg
 from abp_bridge.hosts.mcp.request_state import Broken, Seal, State, digest
-from abp_bridge.hosts.mcp.server import Leg, Refusal
 from abp_bridge.interfaces.host import Call, DeskError, Ended
 from abp_bridge.interfaces.surface import HostAway
 from abp_bridge.protocols.mcp import encode_result, encode_text

@@ -9,8 +9,7 @@ from typing import Any
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Progress
-from abp_bridge.hosts.mcp.parked_call import Held
-from abp_bridge.hosts.mcp.server import Leg
+from abp_bridge.hosts.mcp.parked_call import Held, Leg
 from abp_bridge.hosts.mcp.tool_calls import Calls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
 from abp_bridge.interfaces.host import Call, Desk, DeskError, Offer

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from abp_bridge.hosts.mcp.server import McpServer, withdraw
+from abp_bridge.hosts.mcp.errors import withdraw
+from abp_bridge.hosts.mcp.server import McpServer
+from abp_bridge.log import whisper
 from abp_bridge.proxies.acp import relay
 from abp_bridge.rpc.connection import Link
 from abp_bridge.rpc.protocol import Peer
-from abp_bridge.rpc.streams import Sink, Source, whisper
+from abp_bridge.rpc.streams import Sink, Source
 from abp_bridge.rpc.tap import Tap, untapped
 
 if TYPE_CHECKING:

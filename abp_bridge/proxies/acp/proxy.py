@@ -21,13 +21,13 @@ from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp.client_surfaces import Surfaces
 from abp_bridge.hosts.acp.turns import OUTSIDE
+from abp_bridge.log import whisper
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies.acp import byte_edit
 from abp_bridge.proxies.acp.client_session import Asks, Between, EditorSession
 from abp_bridge.proxies.acp.multiplex import Aside, Outlet
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
-from abp_bridge.rpc.streams import whisper
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -1,25 +1,21 @@
-"""The questions API as a surface of one session: what may be asked there, and whose questions they are. The endpoints are `endpoints`'."""
+"""The questions API as a surface of one session: what may be asked there, and whose questions they are. The endpoints are `server`'s."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from abp_bridge.core import matrix
 from abp_bridge.core.event import Observer, unobserved
 from abp_bridge.core.matrix import Column, Surface
 from abp_bridge.core.question import FieldType, Question
-from abp_bridge.interfaces.surface import Page, Reply, SurfaceRefused
-
-if TYPE_CHECKING:
-    from abp_bridge.surfaces.opencode.server import QuestionsServer
+from abp_bridge.interfaces.surface import Page, QuestionsEndpoint, Reply, SurfaceRefused
 
 
 class QuestionsApi:
     """Implements `InputProvider`. `served` gives the endpoints of the process; asked for when they are needed, for they are heavy."""
 
-    def __init__(self, served: Callable[[], QuestionsServer], page: Page, *, alone: bool) -> None:
+    def __init__(self, served: Callable[[], QuestionsEndpoint], page: Page, *, alone: bool) -> None:
         """`alone` says that the person has no page to be pointed to while no program is there: then it waits for one."""
         self._alone = alone
         self._served = served

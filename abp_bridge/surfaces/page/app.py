@@ -79,7 +79,7 @@ class Sheet:
         return self._reply
 
     def answer(self, reply: Reply, words: str = ELSEWHERE) -> bool:
-        """See `contract.Sheet`."""
+        """See `Sheet`."""
         if self._done.is_set():
             return False
         self._reply = reply
@@ -111,7 +111,7 @@ class _Link:
 
 
 class LoopbackPage:
-    """Implements `contract.Page`. It lives in `tasks`, and begins with the first question."""
+    """Implements `Page`. It lives in `tasks`, and begins with the first question."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks

@@ -20,7 +20,7 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from abp_bridge.rpc.streams import whisper
+from abp_bridge.log import whisper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

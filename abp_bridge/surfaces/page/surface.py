@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Loopback:
-    """Implements `contract.Page`. The server lives in `tasks`."""
+    """Implements `Page`. The server lives in `tasks`."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
