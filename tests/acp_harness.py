@@ -365,3 +365,6 @@ class NoPage:
 
     def shown(self, question: Any) -> Any:
         raise AssertionError(f"{question} was put on the page")
+
+    async def ask(self, question: Any, send_link: Any) -> Any:
+        raise AssertionError(f"{question} was put on the page")

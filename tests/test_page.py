@@ -30,9 +30,10 @@ from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
 from abp_bridge.interfaces.surface import Reply, Sheet
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
+from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
 from abp_bridge.surfaces.page import app as server_page
-from abp_bridge.surfaces.page import form, http
+from abp_bridge.surfaces.page import form
 from abp_bridge.surfaces.page.surface import Loopback
 
 Json = Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -64,11 +64,22 @@ class Sheet(Protocol):
         """
 
 
-class Page(Protocol):
+class QuestionPage(Protocol):
     """The bridge's own page, in the person's browser."""
 
     def shown(self, question: Question) -> AbstractAsyncContextManager[Sheet]:
         """The question is on the page for as long as the block lasts. Raises SurfaceRefused when there can be no page."""
+
+
+class Page(QuestionPage, Protocol):
+    """A page that a host can send its person to."""
+
+    async def ask(self, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+        """Put `question` on the page, and have a host send its person there: `send_link(sheet)` says how the host answered that.
+
+        Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises
+        SurfaceRefused, and what `send_link` raises.
+        """
 
 
 class InputProvider(Protocol):

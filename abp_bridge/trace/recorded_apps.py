@@ -6,7 +6,7 @@ What passes is written down as the same messages that an app on a pipe would hav
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +23,7 @@ from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.controls import confirms
+from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.secret_scan import blank
@@ -152,6 +153,10 @@ class RecordedPage:
         """See `Page.shown`."""
         async with self._page.shown(question) as sheet:
             yield _RecordedSheet(sheet, question, self._recorder)
+
+    async def ask(self, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+        """See `Page.ask`."""
+        return await ask_by_link(self, question, send_link)
 
 
 class _RecordedSheet:

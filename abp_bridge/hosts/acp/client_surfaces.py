@@ -20,7 +20,6 @@ from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.connection import Link, LinkClosed, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.surfaces.page.surface import ask_on
 
 Json = Any
 
@@ -132,7 +131,7 @@ class Surfaces:
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
-            return await ask_on(self._page, question, point)
+            return await self._page.ask(question, point)
         finally:
             self._link.notify("elicitation/complete", {"elicitationId": elicitation})
 

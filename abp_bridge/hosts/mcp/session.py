@@ -31,7 +31,6 @@ from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.rpc.connection import LinkClosed, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
-from abp_bridge.surfaces.page.surface import ask_on
 
 Json = Any
 
@@ -128,7 +127,7 @@ class McpSession:
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
-            return await ask_on(self._page, question, point)
+            return await self._page.ask(question, point)
         finally:
             if client.version == COMPLETED:
                 self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})

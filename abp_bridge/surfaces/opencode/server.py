@@ -24,7 +24,8 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question, review
 from abp_bridge.interfaces.surface import Reply, Sheet, SurfaceRefused
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
-from abp_bridge.surfaces.page import form, http
+from abp_bridge.surfaces import http
+from abp_bridge.surfaces.page import form
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

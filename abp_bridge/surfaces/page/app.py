@@ -25,7 +25,8 @@ from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.interfaces.surface import Reply
-from abp_bridge.surfaces.page import form, http
+from abp_bridge.surfaces import http
+from abp_bridge.surfaces.page import form
 from abp_bridge.surfaces.page.controls import Filled, carried, confirms, content, misfits, without
 from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
 

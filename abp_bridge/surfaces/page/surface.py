@@ -19,7 +19,9 @@ from abp_bridge.interfaces.surface import Page, Reply, Sheet, SurfaceRefused
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.interfaces.surface import QuestionPage
     from abp_bridge.surfaces.opencode.server import QuestionsServer
+    from abp_bridge.surfaces.page.app import LoopbackPage
 
 
 class Loopback:
@@ -27,7 +29,7 @@ class Loopback:
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
-        self._page: Page | None = None
+        self._page: LoopbackPage | None = None
         self._questions: QuestionsServer | None = None
 
     @asynccontextmanager
@@ -50,6 +52,10 @@ class Loopback:
 
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions
+
+    async def ask(self, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+        """See `Page.ask`."""
+        return await ask_by_link(self, question, send_link)
 
 
 POINTS = 3  # times that a person is pointed to the page, and says that it is done, before nobody can have been there
@@ -75,21 +81,17 @@ class OwnPage:
                     return outcome
             raise SurfaceRefused(f"the host said {POINTS} times that it is done, and nobody was on the page", lasting=False)
 
-        return await ask_on(self._page, question, point)
+        return await self._page.ask(question, point)
 
 
-async def ask_on(page: Page, question: Question, point: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
-    """Put `question` on the page, and have a host point its person there: `point(sheet)` says how the host answered that.
-
-    Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises what `point`
-    raises.
-    """
+async def ask_by_link(page: QuestionPage, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+    """What `Page.ask` does, for a page of any kind."""
     problems: list[Exception] = []
     async with page.shown(question) as sheet, anyio.create_task_group() as tasks:
 
         async def show() -> None:
             try:
-                outcome = await point(sheet)
+                outcome = await send_link(sheet)
             except Exception as problem:
                 problems.append(problem)
                 tasks.cancel_scope.cancel()
