@@ -9,7 +9,7 @@ import select
 PIPE_BUF = 4096
 
 
-def hint(who: str) -> None:
+def warn_if_interactive(who: str) -> None:
     """A person who typed the command sees what it waits for; a program that launched it sees nothing."""
     if os.isatty(0):
         whisper(f"waiting for {who} on stdin. It is launched by programs; to see it work here: abp-bridge demo. Ctrl-C ends it")

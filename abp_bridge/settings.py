@@ -27,8 +27,8 @@ class Settings:
     mcp_modern: bool = True  # whether MCP hosts that look for 2026-07-28 find it
     acp_draft: bool = False  # whether ACP clients that ask for version 2 get it
     park_timeout: float = 600.0
-    patience: float | None = None  # of the host, where its user changed that
-    person_floor: float = 0.15  # an answer faster than this is not a person's
+    host_tool_timeout: float | None = None  # of the host, where its user changed that
+    min_human_latency: float = 0.15  # an answer faster than this is not a person's
     ask_on: tuple[str, ...] = ()  # the surfaces to ask on, in this order; nothing means the usual ones
     tty: str | None = None  # a terminal that the person sits at
     page: str = "off"  # whether questions may go to the bridge's own page without the host's url mode: "link" points there, "open" opens it
@@ -130,8 +130,8 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "mcp_modern": ("ABP_MCP_MODERN", _yes_or_no),
     "acp_draft": ("ABP_ACP_DRAFT", _yes_or_no),
     "park_timeout": ("ABP_PARK_TIMEOUT", _milliseconds),
-    "patience": ("ABP_HOST_PATIENCE", _milliseconds),
-    "person_floor": ("ABP_PERSON_FLOOR", _milliseconds),
+    "host_tool_timeout": ("ABP_HOST_PATIENCE", _milliseconds),
+    "min_human_latency": ("ABP_PERSON_FLOOR", _milliseconds),
     "ask_on": ("ABP_ASK_ON", _listed(",")),
     "tty": ("ABP_TTY", str),
     "page": ("ABP_PAGE", _page),
@@ -147,7 +147,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
 _PRIVATE = ("output_dir", "chrome", "chrome_sandbox", "questions_password", "record")
 
 
-def spelled(settings: Settings) -> dict[str, str]:
+def to_environment(settings: Settings) -> dict[str, str]:
     """Settings that are not the defaults, as environment variables: what somebody else needs to have a session go the same way."""
     usual = Settings()
     found: dict[str, str] = {}

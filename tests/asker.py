@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.core.question import Question
-from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
 from abp_bridge.surfaces.terminal.surface import Terminal
@@ -40,7 +40,7 @@ async def put(terminal: Terminal, question: Question) -> None:
         try:
             reply = await terminal.ask(question)
             told = [reply.outcome.value, dict(reply.content), terminal.interrupts]
-        except SurfaceRefused as why:
+        except SurfaceUnsupportedError as why:
             told = ["refused", str(why), 0]
     print("REPLY", json.dumps(told))
 

@@ -26,7 +26,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
+from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
 from abp_bridge.core.notification_matrix import Event
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.replay.fixture import reduce
@@ -81,24 +81,26 @@ EXTRAS = [
 HOME = '{"street": "Old Lane 1", "town": "Delft"}'
 POLICY = {"content": "You are insured.\n", "mimeType": "text/plain", "filename": "policy.txt"}
 
-ASKED: dict[Shape, Asked] = {
-    Shape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",), keys=("Ann",), labels=(("Ann",),)),
-    Shape.FORMATTED_TEXT: Asked(
+ASKED: dict[QuestionShape, Asked] = {
+    QuestionShape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",), keys=("Ann",), labels=(("Ann",),)),
+    QuestionShape.FORMATTED_TEXT: Asked(
         _input("Where is the ticket sent?", type="string", format="email"),
         {"value": "ann@example.com"},
         page=("ann@example.com",),
         keys=("ann@example.com",),
         labels=(("ann@example.com",),),
     ),
-    Shape.NUMBER: Asked(
+    QuestionShape.NUMBER: Asked(
         _input("How many kilometres, at most?", type="number", minimum=0), {"value": 812.5}, page=("812.5",), keys=("812.5",), labels=(("812.5",),)
     ),
-    Shape.RANGE: Asked(_input("How many seats?", type="integer", minimum=1, maximum=6), {"value": 2}, ("2",), ("2",), keys=("2",), labels=(("2",),)),
-    Shape.BOOLEAN: Asked(_input("A window seat?", type="boolean"), {"value": True}, ("Yes",), ("Yes",), keys=("1",), labels=(("Yes",),)),
-    Shape.CONFIRM: Asked(
+    QuestionShape.RANGE: Asked(
+        _input("How many seats?", type="integer", minimum=1, maximum=6), {"value": 2}, ("2",), ("2",), keys=("2",), labels=(("2",),)
+    ),
+    QuestionShape.BOOLEAN: Asked(_input("A window seat?", type="boolean"), {"value": True}, ("Yes",), ("Yes",), keys=("1",), labels=(("Yes",),)),
+    QuestionShape.CONFIRM: Asked(
         _asked("elicitation/confirm", message="Book it?"), {"confirmed": True}, ("Yes",), press="yes", keys=("1",), labels=(("Yes",),)
     ),
-    Shape.CONFIRM_DESTRUCTIVE: Asked(
+    QuestionShape.CONFIRM_DESTRUCTIVE: Asked(
         _asked("elicitation/confirm", message="Delete all trips?", destructive=True),
         {"confirmed": True},
         ("Delete",),
@@ -106,7 +108,7 @@ ASKED: dict[Shape, Asked] = {
         keys=("2",),
         labels=(("Delete",),),
     ),
-    Shape.SELECT_FEW: Asked(
+    QuestionShape.SELECT_FEW: Asked(
         _asked("elicitation/select", prompt="Which class?", options=["first", "second"]),
         {"selected": "second"},
         ("second",),
@@ -114,7 +116,7 @@ ASKED: dict[Shape, Asked] = {
         keys=("2",),
         labels=(("second",),),
     ),
-    Shape.SELECT_MANY: Asked(
+    QuestionShape.SELECT_MANY: Asked(
         _asked("elicitation/select", prompt="Where to?", options=list(CITIES)),
         {"selected": "Lisbon"},
         ("Lisbon",),
@@ -122,7 +124,7 @@ ASKED: dict[Shape, Asked] = {
         keys=("11",),
         labels=(("Lisbon",),),
     ),
-    Shape.MULTI_SELECT: Asked(
+    QuestionShape.MULTI_SELECT: Asked(
         _asked("elicitation/select", prompt="What else?", options=EXTRAS, multiple=True),
         {"selected": ["bike", "wifi"]},
         ("A bike", "Wi-Fi", "Done"),
@@ -130,7 +132,7 @@ ASKED: dict[Shape, Asked] = {
         keys=("1,3",),
         labels=(("A bike", "Wi-Fi"),),
     ),
-    Shape.FIELDS: Asked(
+    QuestionShape.FIELDS: Asked(
         _input(
             "Your seat, please",
             type="object",
@@ -143,7 +145,7 @@ ASKED: dict[Shape, Asked] = {
         keys=("3", "1"),
         labels=(("3",), ("aisle",)),
     ),
-    Shape.NESTED: Asked(
+    QuestionShape.NESTED: Asked(
         _input(
             "Where do you live?",
             type="object",
@@ -157,13 +159,13 @@ ASKED: dict[Shape, Asked] = {
         keys=(HOME,),
         labels=((HOME,),),
     ),
-    Shape.SECRET: Asked(
+    QuestionShape.SECRET: Asked(
         _input("The password of your account?", type="string", format="password"), page=("correct horse battery",), keys=("correct horse battery",)
     ),
-    Shape.FILE: Asked(
+    QuestionShape.FILE: Asked(
         _asked("elicitation/resource", prompt="Your insurance policy, please", type="text/plain"), page=(POLICY,), keys=("{folder}/policy.txt",)
     ),
-    Shape.FILE_CONSENT: Asked(
+    QuestionShape.FILE_CONSENT: Asked(
         _asked("elicitation/resource", prompt="Your travel notes, please", uri="file://{folder}/notes.txt"),
         {"confirmed": True},
         ("Allow",),
@@ -171,10 +173,10 @@ ASKED: dict[Shape, Asked] = {
         keys=("2",),
         labels=(("Allow",),),
     ),
-    Shape.SAMPLING: Asked(_asked("sampling/create", task="Say good journey in four words.")),
+    QuestionShape.SAMPLING: Asked(_asked("sampling/create", task="Say good journey in four words.")),
 }
 
-FILES = {Shape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"}, Shape.FILE: {"policy.txt": POLICY["content"]}}
+FILES = {QuestionShape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"}, QuestionShape.FILE: {"policy.txt": POLICY["content"]}}
 
 # A question answers: a result for the host to give, or None for never.
 Person = Callable[[str, Json], Any]
@@ -249,15 +251,22 @@ SPOKEN: dict[Surface, Spoken] = {
     Surface.MODEL: Spoken("mcp", {}, ("--ask-model",)),
 }
 
-TYPED = (Shape.TEXT, Shape.FORMATTED_TEXT, Shape.NUMBER, Shape.RANGE, Shape.NESTED, Shape.SECRET)
-CHOSEN = (Shape.BOOLEAN, Shape.CONFIRM, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT)
+TYPED = (QuestionShape.TEXT, QuestionShape.FORMATTED_TEXT, QuestionShape.NUMBER, QuestionShape.RANGE, QuestionShape.NESTED, QuestionShape.SECRET)
+CHOSEN = (
+    QuestionShape.BOOLEAN,
+    QuestionShape.CONFIRM,
+    QuestionShape.CONFIRM_DESTRUCTIVE,
+    QuestionShape.SELECT_FEW,
+    QuestionShape.SELECT_MANY,
+    QuestionShape.MULTI_SELECT,
+)
 # What comes together on a surface that is slow to start, or that has no protocol of a host's to show.
 TOGETHER = (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MODEL)
 
 
-def _grouped(surface: Surface, version: str, shapes: list[Shape]) -> Iterator[tuple[str, list[Shape]]]:
+def _grouped(surface: Surface, version: str, shapes: list[QuestionShape]) -> Iterator[tuple[str, list[QuestionShape]]]:
     """The names of a column's fixtures, and what each shows."""
-    asked = [shape for shape in shapes if route(shape, Column(surface, version)).asks]
+    asked = [shape for shape in shapes if route(shape, SurfaceVariant(surface, version)).asks]
     if surface is Surface.MOCK:
         yield "written", asked
     elif surface in TOGETHER:
@@ -271,7 +280,7 @@ def _grouped(surface: Surface, version: str, shapes: list[Shape]) -> Iterator[tu
         yield "refused", refused
 
 
-def _cells(surface: Surface, version: str, name: str, shapes: list[Shape]) -> Case:
+def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape]) -> Case:
     spoken = SPOKEN[surface]
     capabilities = {"elicitation": {}} if version == "2025-06-18" else spoken.capabilities
     asked = tuple(ASKED[shape] for shape in shapes)
@@ -281,7 +290,7 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[Shape]) -> Ca
     if surface is Surface.MOCK:
         files["answers.json"] = json.dumps([_written(shape) for shape in shapes])
     protocol = "modern" if version == "2026-07-28" else spoken.protocol
-    reads = ("--root", "{folder}") if Shape.FILE_CONSENT in shapes else ()
+    reads = ("--root", "{folder}") if QuestionShape.FILE_CONSENT in shapes else ()
     return Case(
         path="/".join(filter(None, (surface.value, version, f"{name}.jsonl"))),
         shows=_shown(surface, version, name, shapes),
@@ -299,33 +308,33 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[Shape]) -> Ca
     )
 
 
-def _shown(surface: Surface, version: str, name: str, shapes: list[Shape]) -> str:
+def _shown(surface: Surface, version: str, name: str, shapes: list[QuestionShape]) -> str:
     where = f"{surface.value} {version}".strip()
     if name == "refused":
         return f"What {where} refuses, and why: {'; '.join(shape.value for shape in shapes)}"
     if len(shapes) > 1:
         return f"{name.replace('-', ' ').capitalize()} on {where}: {'; '.join(shape.value for shape in shapes)}"
-    cell = route(shapes[0], Column(surface, version))
-    return f"{shapes[0].value} on {where}: {cell.treatment.value}" + (f" ({cell.how})" if cell.how else "")
+    cell = route(shapes[0], SurfaceVariant(surface, version))
+    return f"{shapes[0].value} on {where}: {cell.support.value}" + (f" ({cell.how})" if cell.how else "")
 
 
-def _written(shape: Shape) -> Json:
+def _written(shape: QuestionShape) -> Json:
     """The entry of an answers file."""
     asked = ASKED[shape]
     said = asked.request["params"]
     about = {"match": said.get("prompt") or said.get("message") or said.get("task")}
-    if shape is Shape.SAMPLING:
+    if shape is QuestionShape.SAMPLING:
         return {**about, "result": "Have a good journey!"}
-    if shape is Shape.SECRET:
+    if shape is QuestionShape.SECRET:
         return {**about, "value": "[secret]"}
-    if shape is Shape.FILE:
+    if shape is QuestionShape.FILE:
         return {**about, "value": POLICY}
-    return {**about, "content": {"address": json.loads(HOME)} if shape is Shape.NESTED else dict(asked.form)}
+    return {**about, "content": {"address": json.loads(HOME)} if shape is QuestionShape.NESTED else dict(asked.form)}
 
 
 def _pointers() -> Iterator[Case]:
     """How a person is told of the page, where the host opens no address: by a form, by a card, and by the model."""
-    secret = ASKED[Shape.SECRET]
+    secret = ASKED[QuestionShape.SECRET]
     ways: tuple[tuple[str, str, str, str, Json], ...] = (
         ("by-form", "a form of the host's without fields", "mcp", "2025-11-25", _FORM),
         ("by-permission", "a card of an ACP client's with two buttons", "acp", "1", {}),
@@ -335,7 +344,7 @@ def _pointers() -> Iterator[Case]:
         yield Case(
             path=f"page/{name}.jsonl",
             shows=f"A secret on the page, which the person is pointed to by {way}",
-            proves={"surface": "page", "version": "", "shape": Shape.SECRET.value, "by": name},
+            proves={"surface": "page", "version": "", "shape": QuestionShape.SECRET.value, "by": name},
             protocol=protocol,
             version=version,
             capabilities=capabilities,
@@ -358,15 +367,15 @@ def _without() -> Case:
         path="mcp/2025-11-25/without-elicitation.jsonl",
         shows="A host that declares no elicitation: each question is refused with the reason, and a preference has the app's own default",
         proves=[
-            *({"surface": "no elicitation", "version": "", "shape": shape.value} for shape in Shape),
+            *({"surface": "no elicitation", "version": "", "shape": shape.value} for shape in QuestionShape),
             {"protocol": "no elicitation", "event": Event.PREFERENCE.value},
         ],
         protocol="mcp",
         version="2025-11-25",
         capabilities={},
-        steps=[{"ask": each} for each in (*(ASKED[shape].request for shape in Shape), PREFERENCE)],
+        steps=[{"ask": each} for each in (*(ASKED[shape].request for shape in QuestionShape), PREFERENCE)],
         person=_never,
-        files=FILES[Shape.FILE_CONSENT],
+        files=FILES[QuestionShape.FILE_CONSENT],
         arguments=("--root", "{folder}"),
     )
 
@@ -398,7 +407,7 @@ HINTED = (
 
 
 def _hinted(surface: Surface, version: str) -> Case:
-    made = _cells(surface, version, "hints", [Shape.SELECT_FEW])
+    made = _cells(surface, version, "hints", [QuestionShape.SELECT_FEW])
     asked = HINTED[1:] if surface is Surface.ACP_PERMISSION else HINTED
     named = [{"surface": surface.value, "version": version, "hint": hint} for hint in ("default", "description")]
     entries = [{"match": each.request["params"]["prompt"], "content": dict(each.form)} for each in asked]
@@ -477,8 +486,8 @@ class Filled:
         fill_in(self.url, self.values, self.press)
 
 
-NAME = ASKED[Shape.TEXT].request
-CONFIRM = ASKED[Shape.CONFIRM].request
+NAME = ASKED[QuestionShape.TEXT].request
+CONFIRM = ASKED[QuestionShape.CONFIRM].request
 
 
 def _outcomes(protocol: str, version: str) -> Iterator[Case]:
@@ -493,7 +502,7 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
             return {"action": "decline"}
         return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["name"] == "Skip")}}
 
-    few = ASKED[Shape.SELECT_FEW].request
+    few = ASKED[QuestionShape.SELECT_FEW].request
     made: list[tuple[str, str, Json, Person, str]] = [
         ("declined", "A declined question is no answer: the app is told that its user cancelled", [{"ask": few}], decline, ""),
         ("cancelled", "A dismissed question is no answer, and no 'no'", [{"ask": CONFIRM}], lambda method, params: cancelled, ""),
@@ -533,7 +542,7 @@ def _never(method: str, params: Json) -> Any:
 
 
 def _both() -> Person:
-    few, confirm = _person(ASKED[Shape.SELECT_FEW]), _person(ASKED[Shape.CONFIRM])
+    few, confirm = _person(ASKED[QuestionShape.SELECT_FEW]), _person(ASKED[QuestionShape.CONFIRM])
 
     def answer(method: str, params: Json) -> Any:
         about = json.dumps(params)
@@ -594,7 +603,7 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
             version=version,
             capabilities=capabilities,
             steps=steps,
-            person=_person(ASKED[Shape.CONFIRM]),
+            person=_person(ASKED[QuestionShape.CONFIRM]),
             listens=protocol == "modern" and name in ("capabilities-changed", "state-changed"),
         )
     if not acp:
@@ -630,7 +639,7 @@ WHO: Json = {
 
 def _behind() -> Iterator[Case]:
     """What an agent behind the proxy asks, and what an app asks that this agent uses."""
-    many, secret = ASKED[Shape.SELECT_MANY], ASKED[Shape.SECRET]
+    many, secret = ASKED[QuestionShape.SELECT_MANY], ASKED[QuestionShape.SECRET]
     city, name = replace(many, form={"city": "Lisbon"}), Asked(_input("Who travels?", type="string"), {"name": "Ann"}, page=("Ann",))
     url: Json = {"elicitation": {"form": {}, "url": {}}}
     made: tuple[tuple[str, str, Json, Json, Json, Asked, tuple[str, ...]], ...] = (
@@ -687,7 +696,7 @@ ELSEWHEN: tuple[tuple[str, int, str, str, Json], ...] = (
     ("zed-before-forms", 4, "acp", "1", _FILES),
 )
 NOT_RECORDED = {"zed": " (as Zed's source has its handshake; not recorded)", "zed-before-forms": " (assumed: Zed before it had forms; not recorded)"}
-_HOSTED = (Shape.RANGE, Shape.CONFIRM_DESTRUCTIVE, Shape.SELECT_MANY, Shape.MULTI_SELECT, Shape.SECRET)
+_HOSTED = (QuestionShape.RANGE, QuestionShape.CONFIRM_DESTRUCTIVE, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT, QuestionShape.SECRET)
 
 
 def _hosts() -> Iterator[Case]:
@@ -709,14 +718,14 @@ def _hosts() -> Iterator[Case]:
         _, _, _, client, usual = HOSTS[which]
         yield _hosted(
             f"{name}/select-many.jsonl",
-            f"{Shape.SELECT_MANY.value} in {name}",
+            f"{QuestionShape.SELECT_MANY.value} in {name}",
             name,
             protocol,
             version,
             client,
             others or usual,
-            _person(ASKED[Shape.SELECT_MANY]),
-            Shape.SELECT_MANY,
+            _person(ASKED[QuestionShape.SELECT_MANY]),
+            QuestionShape.SELECT_MANY,
         )
     codex, acpx = HOSTS[0], HOSTS[3]
     empty: Json = {"action": "accept", "content": {}}
@@ -725,14 +734,14 @@ def _hosts() -> Iterator[Case]:
         "Codex's terminal accepts a form that it cannot show, with nothing in it: it is asked again, and then no answer is made up",
         *codex,
         lambda method, params: empty,
-        Shape.NUMBER,
+        QuestionShape.NUMBER,
     )
     yield _hosted(
         "acpx/the-last-option.jsonl",
         "The last of twelve options in acpx is reached by a no to all others",
         *acpx,
-        _person(replace(ASKED[Shape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",))),
-        Shape.SELECT_MANY,
+        _person(replace(ASKED[QuestionShape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",))),
+        QuestionShape.SELECT_MANY,
     )
     yield replace(
         _hosted(
@@ -740,7 +749,7 @@ def _hosts() -> Iterator[Case]:
             "codex exec declines at once, without a person: the app is told who answered",
             *codex,
             lambda method, params: {"action": "decline"},
-            Shape.CONFIRM,
+            QuestionShape.CONFIRM,
         ),
         env={"ABP_PERSON_FLOOR": "60000"},
     )
@@ -750,7 +759,7 @@ def _hosts() -> Iterator[Case]:
             "acpx --approve-all allows at once: what cannot be undone is not confirmed by a policy",
             *acpx,
             _approve,
-            Shape.CONFIRM_DESTRUCTIVE,
+            QuestionShape.CONFIRM_DESTRUCTIVE,
         ),
         env={"ABP_PERSON_FLOOR": "60000"},
     )
@@ -761,7 +770,9 @@ def _approve(method: str, params: Json) -> Any:
     return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")}}
 
 
-def _hosted(path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: Shape) -> Case:
+def _hosted(
+    path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: QuestionShape
+) -> Case:
     return Case(
         path=f"hosts/{path}",
         shows=shows + NOT_RECORDED.get(name, ""),
@@ -775,7 +786,7 @@ def _hosted(path: str, shows: str, name: str, protocol: str, version: str, clien
     )
 
 
-def _name(shape: Shape) -> str:
+def _name(shape: QuestionShape) -> str:
     return shape.name.lower().replace("_", "-")
 
 
@@ -825,7 +836,7 @@ class AtTerminal(Nobody):
                 if not self._shown(made, prompt=True):
                     return
                 self._terminal.type(keys.replace("{folder}", self._folder) + "\n")
-                secret = asked is ASKED[Shape.SECRET]
+                secret = asked is ASKED[QuestionShape.SECRET]
                 made.append(Entry("keys", ("[secret]" if secret else keys.replace("{folder}", "[folder]")) + "\n", PERSON, BRIDGE))
             if asked is self._case.asked[-1]:  # else it comes together with the next question
                 self._shown(made, prompt=False)

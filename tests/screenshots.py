@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 from playwright.async_api import BrowserContext, Page
 
-from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import read_settings
-from abp_bridge.surfaces.page.surface import Loopback
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -60,7 +60,7 @@ LEAVE = Question(
 class Camera:
     """A person's browser, and where its pictures go."""
 
-    def __init__(self, loopback: Loopback, person: BrowserContext, folder: Path) -> None:
+    def __init__(self, loopback: LazyPageServer, person: BrowserContext, folder: Path) -> None:
         self._loopback = loopback
         self._person = person
         self._folder = folder
@@ -84,9 +84,9 @@ class Camera:
 
 
 async def take_all(folder: Path) -> None:
-    async with anyio.create_task_group() as tasks, chrome(read_settings()) as browser:
+    async with anyio.create_task_group() as tasks, run_chromium(read_settings()) as browser:
         person = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
-        camera = Camera(Loopback(tasks), person, folder)
+        camera = Camera(LazyPageServer(tasks), person, folder)
         async with camera.shown(TRIP) as tab:
             await camera.take(tab, "form")
             for meal in ("Breakfast", "Dinner"):

@@ -20,12 +20,12 @@ from anyio.from_thread import start_blocking_portal
 from harness import PATIENCE, SERVE, RawHost, environment
 from puppets import App, Puppets, puppets
 
-from abp_bridge.cli.serve import _Door
+from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.hosts.acp.session import AcpSession
-from abp_bridge.proxies.acp.multiplex import Aside, Outlet
-from abp_bridge.rpc.connection import Link
-from abp_bridge.rpc.protocol import Peer
+from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.settings import read_settings
 
 Json = Any
@@ -672,8 +672,8 @@ async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(tmp_path: P
 
 async def test_what_a_closed_session_had_is_not_kept() -> None:
     async with anyio.create_task_group() as tasks:
-        door = _Door(read_settings({}), tasks)
-        person = Aside(Peer(), Outlet(Nowhere()), on_message=door.on_message)
+        door = ProtocolDetector(read_settings({}), tasks)
+        person = InjectedConnection(JsonRpcProtocol(), SharedWriter(Nowhere()), on_message=door.on_message)
         door.link = person.link
         tasks.start_soon(door.link.run)
         await person.take({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
@@ -690,7 +690,7 @@ async def test_what_a_closed_session_had_is_not_kept() -> None:
 class Nowhere:
     """Where everything can be written."""
 
-    def offer(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, data: bytes | memoryview) -> int:
         return len(data)
 
     async def writable(self) -> None: ...
@@ -844,7 +844,7 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
         taken = b""
         full = True
 
-        def offer(self, data: bytes | memoryview) -> int:
+        def write_nowait(self, data: bytes | memoryview) -> int:
             if not self.full:
                 self.taken += data
             return 0 if self.full else len(data)
@@ -859,14 +859,14 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
         def close(self) -> None: ...
 
     sink = Stuck()
-    link = Link(Peer(), Silent(), sink, on_message=lambda message: None)
+    link = JsonRpcConnection(JsonRpcProtocol(), Silent(), sink, on_message=lambda message: None)
     declared: Json = {"clientCapabilities": {"session": {"notices": {}}}}
     one, other = (AcpSession(link, id, declared, NoPage(), lambda host: None) for id in ("one", "other"))  # type: ignore[arg-type, return-value]
     link.notify("first", {})  # what has begun to leave is not replaced
     for made, field, value in ((one, "a", 1), (one, "a", 2), (one, "b", 3), (other, "a", 4)):
-        made.told("app", "app", Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": field, "newValue": value}))
+        made.on_notice("app", "app", Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": field, "newValue": value}))
     for code in ("JAM", "FIRE"):
-        one.told("app", "app", Notice(Event.ERROR, "notifications/error", {"code": code}))
+        one.on_notice("app", "app", Notice(Event.ERROR, "notifications/error", {"code": code}))
     sink.full = False
     link.close()
     told = [json.loads(line)["params"] for line in sink.taken.splitlines()[1:]]

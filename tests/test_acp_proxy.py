@@ -26,13 +26,13 @@ from harness import PATIENCE, environment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.hosts.acp.client_surfaces import Surfaces
-from abp_bridge.interfaces.host import Desk
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
+from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import byte_edit, mcp_endpoint, relay
-from abp_bridge.proxies.acp.client_session import EditorSession
+from abp_bridge.proxies.acp.client_session import ClientSession
 from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_STRANGERS
-from abp_bridge.proxies.acp.multiplex import MAX_HELD, Aside, Outlet
-from abp_bridge.rpc.protocol import Peer
+from abp_bridge.proxies.acp.multiplex import MAX_HELD, InjectedConnection, SharedWriter
+from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 Json = Any
 
@@ -126,8 +126,8 @@ def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> N
 @pytest.mark.anyio
 async def test_two_writers_never_mix_their_lines() -> None:
     """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a line ends it."""
-    outlet = Outlet(sink := Narrow())
-    ours = Aside(Peer(), outlet, on_message=lambda message: None)
+    outlet = SharedWriter(sink := Narrow())
+    ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
 
     async def theirs() -> None:
         for number in range(200):
@@ -149,8 +149,8 @@ async def test_two_writers_never_mix_their_lines() -> None:
 
 @pytest.mark.anyio
 async def test_a_line_that_we_give_up_in_the_middle_is_ended_before_the_next() -> None:
-    outlet = Outlet(sink := Narrow())
-    ours = Aside(Peer(), outlet, on_message=lambda message: None)
+    outlet = SharedWriter(sink := Narrow())
+    ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
     ours.link.notify("ours")
     assert len(sink.written) == 3
     ours.link.close()
@@ -168,7 +168,7 @@ class Narrow:
         self._room = 3
         self._awaited = False
 
-    def offer(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, data: bytes | memoryview) -> int:
         taken, self._room = min(len(data), self._room), max(0, self._room - len(data))
         self.written += data[:taken]
         return taken
@@ -185,7 +185,7 @@ class Narrow:
 
 @pytest.mark.anyio
 async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> None:
-    aside = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None)
+    aside = InjectedConnection(JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None)
     taken: list[int] = []
 
     async def take() -> None:
@@ -1093,9 +1093,9 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
         async def close(self, reason: str) -> None:
             closed.set()
 
-    server = mcp_endpoint.Injected(lambda host, tasks: cast(Desk, Quiet()), NoPage, park=1, patience=None, modern=True)
-    link = Aside(Peer(), Outlet(Narrow()), on_message=lambda message: None).link
-    entry = server.invite(EditorSession(Surfaces(link, {}, "s1", NoPage())), [])
+    server = mcp_endpoint.McpEndpoint(lambda host, tasks: cast(SessionApi, Quiet()), NoPage, park=1, patience=None, modern=True)
+    link = InjectedConnection(JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None).link
+    entry = server.server_entry(ClientSession(ClientSurfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
         with anyio.fail_after(PATIENCE):

@@ -24,9 +24,9 @@ from playwright.async_api import Browser
 
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser.app import GONE, BrowserApp
-from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.demo.site import DemoPage
-from abp_bridge.core.capability import CallResult, Opened
+from abp_bridge.core.capability import AppInfo, CallResult
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import AppError
@@ -55,7 +55,7 @@ def site() -> Iterator[Web]:
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with chrome(SETTINGS) as running:
+    async with run_chromium(SETTINGS) as running:
         yield running
 
 
@@ -89,15 +89,15 @@ class Person:
         assert self.answer is not None
         return self.answer
 
-    def told(self, notice: Notice) -> None:
+    def on_notice(self, notice: Notice) -> None:
         self.notices.append(notice)
         self._happened()
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         self.progress.append(progress)
         self._happened()
 
-    def gone(self, reason: str) -> None:
+    def on_disconnect(self, reason: str) -> None:
         self.reasons.append(reason)
         self._happened()
 
@@ -117,7 +117,7 @@ class Running:
 
     app: BrowserApp
     person: Person
-    opened: Opened
+    opened: AppInfo
     _calls: int = 0
 
     async def run(self, work: str, *, capability: str = "run", call: str = "", **params: Json) -> CallResult:

@@ -12,16 +12,16 @@ import pytest
 from acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from harness import PATIENCE
 
-from abp_bridge.bridge.elicitor import Asking
+from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, RungEvent, StepEvent
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
-from abp_bridge.hosts.acp.client_surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.acp.v1 import withdraw
-from abp_bridge.proxies.acp.client_session import Between, EditorSession
-from abp_bridge.rpc.connection import Link
-from abp_bridge.rpc.protocol import Notification, Peer, Request
-from abp_bridge.rpc.streams import Sink, Source
+from abp_bridge.protocols.acp.v1 import encode_cancel
+from abp_bridge.proxies.acp.client_session import ClientSession, ProxiedHost
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 Json = Any
 
@@ -33,12 +33,12 @@ def asked(method: str, **params: Json) -> Question:
     return decode_question({"method": method, "params": params, "timeout": PATIENCE * 1000}, id="q1", origin="app")
 
 
-def link(read: int, write: int, on_message: Callable[[Request | Notification], None]) -> Link:
-    return Link(Peer(), Source(read), Sink(write), on_message=on_message, withdraw=withdraw)
+def link(read: int, write: int, on_message: Callable[[Request | Notification], None]) -> JsonRpcConnection:
+    return JsonRpcConnection(JsonRpcProtocol(), StreamReader(read), StreamWriter(write), on_message=on_message, cancel_request=encode_cancel)
 
 
 @asynccontextmanager
-async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0) -> AsyncIterator[tuple[Asking, list[Event]]]:
+async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
     """An editor that answers by `answer`, over pipes: (who asks it, what was told of that)."""
     (here, out), (there, back) = os.pipe(), os.pipe()
 
@@ -46,20 +46,20 @@ async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0
         if isinstance(message, Request):
             given = answer(message.method, message.params)
             if isinstance(given, Failed):
-                person.fail(message.id, given.code, "no")
+                person.respond_error(message.id, given.code, "no")
             elif given is not None:
                 person.respond(message.id, given)
 
     person = link(there, out, take)
     bridge = link(here, back, lambda message: None)
-    editor = EditorSession(Surfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage()))
+    editor = ClientSession(ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage()))
     editor.prompted(1)
     events: list[Event] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.run)
         tasks.start_soon(bridge.run)
         with anyio.fail_after(PATIENCE):
-            yield Asking(Between(editor), limit=PATIENCE, person_floor=floor, observe=events.append), events
+            yield Elicitor(ProxiedHost(editor), limit=PATIENCE, person_floor=floor, observe=events.append), events
         tasks.cancel_scope.cancel()
 
 

@@ -13,7 +13,7 @@ from pages.server import Web, manifest, web
 
 from abp_bridge.apps.browser import fetch as fetching
 from abp_bridge.apps.browser.fetch import Guard, is_public, site, split
-from abp_bridge.apps.browser.manifest import Discovered, discover
+from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.interfaces.app import AppError
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ def running() -> Iterator[Web]:
         yield server
 
 
-async def found(address: str, guard: Guard = HERE) -> Discovered:
+async def found(address: str, guard: Guard = HERE) -> Manifest:
     with anyio.fail_after(PATIENCE):
         return await discover(address, guard)
 

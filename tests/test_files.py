@@ -15,7 +15,7 @@ import pytest
 from acp_harness import client, labels, pressing
 from harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
-from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
@@ -240,5 +240,5 @@ async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: s
         return [str(granted), "relative", "/\0", "/none/such"]
 
     request = {"method": "elicitation/resource", "params": {"uri": uri.replace("{granted}", str(granted))}}
-    wanted = await Files(roots).look(decode_question(request, id="q", origin="app"))
+    wanted = await FileAccess(roots).look(decode_question(request, id="q", origin="app"))
     assert "which is not read" in wanted.note

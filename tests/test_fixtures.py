@@ -17,8 +17,8 @@ from harness import PATIENCE, run
 from hosts.recordings import RECORDINGS, Recorded
 
 from abp_bridge.cli.matrix import WITHOUT
-from abp_bridge.core.matrix import MATRIX, NOBODY, Column, Shape, Surface, Treatment, route, shape
-from abp_bridge.core.notification_matrix import HINTS, PROTOCOLS, TOLD, Event, Hint
+from abp_bridge.core.matrix import MATRIX, NOBODY, QuestionShape, Support, Surface, SurfaceVariant, route, shape
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS, Event, Hint
 from abp_bridge.trace.format import Recording, read
 
 Json = Any
@@ -74,8 +74,8 @@ def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
     shown = questions(claim.fixture)[claim.place]
     assert shape(shown.question).value == claim.proof["shape"]
     assert version in ("", agreed(claim.fixture))
-    cell = route(shape(shown.question), Column(surface, version))
-    if cell.treatment is Treatment.REFUSED:
+    cell = route(shape(shown.question), SurfaceVariant(surface, version))
+    if cell.support is Support.REFUSED:
         assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
         assert f"{surface.value}: {cell.how}" in shown.answer["error"]["details"]["reason"]
         assert shown.nothing
@@ -84,7 +84,7 @@ def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
     way = f"{surface.value} ({cell.how})" if cell.how else surface.value
     said = shown.answer["metadata"]["route"]
     # Several fields also say how each of them goes.
-    assert said.startswith(way.rstrip(")")) if claim.proof["shape"] == Shape.FIELDS.value else said == way
+    assert said.startswith(way.rstrip(")")) if claim.proof["shape"] == QuestionShape.FIELDS.value else said == way
     assert HOW[surface][cell.how](shown)
 
 
@@ -94,19 +94,19 @@ def test_each_way_of_asking_in_the_matrix_has_its_evidence() -> None:
 
 
 TREATED = {
-    Treatment.NATIVE: {Surface.MCP_FORM, Surface.ACP_FORM, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MOCK, Surface.MCP_SAMPLING},
-    Treatment.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
+    Support.NATIVE: {Surface.MCP_FORM, Surface.ACP_FORM, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MOCK, Surface.MCP_SAMPLING},
+    Support.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
 }
 
 
 @pytest.mark.parametrize("treatment", TREATED)
-def test_what_is_native_and_what_is_out_of_band_has_one_meaning(treatment: Treatment) -> None:
+def test_what_is_native_and_what_is_out_of_band_has_one_meaning(treatment: Support) -> None:
     """Native is a surface's own way, without a word about how; out of band is the page, and nothing else is."""
     cells = [(surface, cell) for (surface, _), row in MATRIX.items() for cell in row.values() if cell.asks]
-    assert {surface for surface, cell in cells if cell.treatment is treatment} == TREATED[treatment]
-    assert {(cell.how == "") for _, cell in cells if cell.treatment is Treatment.NATIVE} == {True}
-    assert {cell.how for _, cell in cells if cell.treatment is Treatment.OUT_OF_BAND} == {"on a page of the bridge's own"}
-    assert all(cell.how for _, cell in cells if cell.treatment is Treatment.DOWNGRADED)
+    assert {surface for surface, cell in cells if cell.support is treatment} == TREATED[treatment]
+    assert {(cell.how == "") for _, cell in cells if cell.support is Support.NATIVE} == {True}
+    assert {cell.how for _, cell in cells if cell.support is Support.OUT_OF_BAND} == {"on a page of the bridge's own"}
+    assert all(cell.how for _, cell in cells if cell.support is Support.DOWNGRADED)
 
 
 @pytest.mark.parametrize("claim", [claim for claim in CELLS if claim.proof["surface"] == WITHOUT], ids=named)
@@ -119,7 +119,7 @@ def test_a_host_without_elicitation_is_never_answered_for(claim: Claim) -> None:
 
 
 def test_a_host_without_elicitation_has_a_fixture_for_each_shape() -> None:
-    assert {claim.proof["shape"] for claim in CELLS if claim.proof["surface"] == WITHOUT} == {each.value for each in Shape}
+    assert {claim.proof["shape"] for claim in CELLS if claim.proof["surface"] == WITHOUT} == {each.value for each in QuestionShape}
 
 
 def heard(fixture: Recording) -> str:
@@ -261,14 +261,14 @@ def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
         assert event is Event.PREFERENCE
         protocol = "MCP 2025-11-25"
     assert protocol.partition(" ")[2] == agreed(claim.fixture)
-    for each in SEEN[event, TOLD[protocol][event].how]:
+    for each in SEEN[event, NOTIFICATION_MATRIX[protocol][event].how]:
         assert each in heard(claim.fixture)
 
 
 def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
     proven = {(claim.proof["protocol"], claim.proof["event"]) for claim in claims("protocol", "event")}
     assert proven - {(WITHOUT, Event.PREFERENCE.value)} == {(protocol, event.value) for protocol in PROTOCOLS for event in Event}
-    assert set(SEEN) == {(event, route.how) for row in TOLD.values() for event, route in row.items()}
+    assert set(SEEN) == {(event, route.how) for row in NOTIFICATION_MATRIX.values() for event, route in row.items()}
 
 
 def test_a_preference_has_the_apps_own_default_where_nobody_can_be_asked() -> None:

@@ -14,9 +14,9 @@ from acp_harness import client
 from harness import MODERN, PATIENCE, accept, environment, hosted
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.surfaces.answers_file import Mock, decode_entries
+from abp_bridge.surfaces.answers_file import AnswersFile, decode_entries
 
 Json = Any
 
@@ -66,7 +66,7 @@ ANSWERED: list[tuple[str, list[Json], Any, Json]] = [
 
 @pytest.mark.parametrize(("entries", "asked", "content"), [row[1:] for row in ANSWERED], ids=[row[0] for row in ANSWERED])
 async def test_a_question_is_answered_by_the_first_entry_that_matches(entries: list[Json], asked: Any, content: Json) -> None:
-    reply = await Mock(decode_entries(entries)).ask(asked)
+    reply = await AnswersFile(decode_entries(entries)).ask(asked)
     assert reply.outcome is Outcome.ACCEPTED
     assert content is None or dict(reply.content) == content
 
@@ -74,7 +74,7 @@ async def test_a_question_is_answered_by_the_first_entry_that_matches(entries: l
 @pytest.mark.parametrize(("word", "outcome"), [("decline", Outcome.DECLINED), ("cancel", Outcome.CANCELLED)])
 @pytest.mark.parametrize("bare", [True, False])
 async def test_no_answer_is_an_answer_too(word: str, outcome: Outcome, bare: bool) -> None:
-    assert (await Mock(decode_entries([word if bare else {"action": word}])).ask(NAME)).outcome is outcome
+    assert (await AnswersFile(decode_entries([word if bare else {"action": word}])).ask(NAME)).outcome is outcome
 
 
 REFUSED: list[tuple[str, list[Json], Any, str]] = [
@@ -89,41 +89,41 @@ REFUSED: list[tuple[str, list[Json], Any, str]] = [
 
 @pytest.mark.parametrize(("entries", "asked", "why"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 async def test_what_is_not_written_down_is_refused_with_the_reason(entries: list[Json], asked: Any, why: str) -> None:
-    with pytest.raises(SurfaceRefused) as refused:
-        await Mock(decode_entries(entries)).ask(asked)
+    with pytest.raises(SurfaceUnsupportedError) as refused:
+        await AnswersFile(decode_entries(entries)).ask(asked)
     assert why in str(refused.value)
 
 
 async def test_an_entry_is_used_as_often_as_it_says() -> None:
-    mock = Mock(decode_entries([{"value": "once"}, {"value": "twice", "times": 2}, {"value": "ever", "times": "always"}]))
+    mock = AnswersFile(decode_entries([{"value": "once"}, {"value": "twice", "times": 2}, {"value": "ever", "times": "always"}]))
     given = [(await mock.ask(NAME)).content["value"] for _ in range(6)]
     assert given == ["once", "twice", "twice", "ever", "ever", "ever"]
 
 
 async def test_a_used_up_entry_is_named_in_the_refusal() -> None:
-    mock = Mock(decode_entries(["Ada"]), "answers.json")
+    mock = AnswersFile(decode_entries(["Ada"]), "answers.json")
     await mock.ask(NAME)
-    with pytest.raises(SurfaceRefused, match=r"none of the 1 entries of answers\.json matches .*1 of them are used up"):
+    with pytest.raises(SurfaceUnsupportedError, match=r"none of the 1 entries of answers\.json matches .*1 of them are used up"):
         await mock.ask(NAME)
 
 
 async def test_a_file_is_read_from_beside_the_answers(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG")
-    reply = await Mock(decode_entries([{"file": "photo.png"}], str(tmp_path))).ask(PHOTO)
+    reply = await AnswersFile(decode_entries([{"file": "photo.png"}], str(tmp_path))).ask(PHOTO)
     assert reply.content["file"] == {"content": "iVBORw==", "mimeType": "image/png", "encoding": "base64", "filename": "photo.png"}
 
 
 async def test_a_file_of_another_kind_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(SurfaceRefused, match="file must be image/"):
-        await Mock(decode_entries([{"file": "notes.txt"}], str(tmp_path))).ask(PHOTO)
+    with pytest.raises(SurfaceUnsupportedError, match="file must be image/"):
+        await AnswersFile(decode_entries([{"file": "notes.txt"}], str(tmp_path))).ask(PHOTO)
 
 
 async def test_what_was_asked_is_recorded_without_secrets() -> None:
-    mock = Mock(decode_entries([KEY, "Ada", {"match": "x", "value": KEY}]))
+    mock = AnswersFile(decode_entries([KEY, "Ada", {"match": "x", "value": KEY}]))
     await mock.ask(question("input", prompt="Your API key?"))
     await mock.ask(NAME)
-    with pytest.raises(SurfaceRefused):
+    with pytest.raises(SurfaceUnsupportedError):
         await mock.ask(SURE)
     assert [(each.entry, each.outcome, dict(each.content)) for each in mock.asked] == [
         (1, "accepted", {"value": "••••••"}),

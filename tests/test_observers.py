@@ -15,9 +15,9 @@ from harness import PATIENCE
 from abp_bridge.apps.targets import make_app
 from abp_bridge.bridge import Bridge
 from abp_bridge.core.event import Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent
-from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import Reply
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.settings import Settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "observers.md"
@@ -38,33 +38,33 @@ class Typing:
     name = "typing"
 
     def __init__(self, surface: Surface) -> None:
-        self._column = Column(surface, "2025-11-25" if surface is Surface.MCP_FORM else "")
+        self._column = SurfaceVariant(surface, "2025-11-25" if surface is Surface.MCP_FORM else "")
 
-    def columns(self, carriers: Any = ()) -> list[Column]:
+    def columns(self, calls: Any = ()) -> list[SurfaceVariant]:
         return [self._column]
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Any = None) -> Reply:
-        return Reply(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Any = None) -> SurfaceResponse:
+        return SurfaceResponse(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
 
-    async def point(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> Outcome:
         return Outcome.DECLINED
 
-    async def roots(self, carriers: Any = ()) -> list[str]:
+    async def roots(self, calls: Any = ()) -> list[str]:
         return []
 
-    def told(self, app: str, origin: str, notice: Any) -> None:
+    def on_notice(self, app: str, origin: str, notice: Any) -> None:
         """Not shown."""
 
-    def capabilities_changed(self) -> None:
+    def on_capabilities_changed(self) -> None:
         """Not shown."""
 
-    def resources_changed(self) -> None:
+    def on_resources_changed(self) -> None:
         """Not shown."""
 
 
 async def watched(surface: Surface, capability: str, params: Any) -> list[Event]:
     seen: list[Event] = []
-    settings = Settings(apps=("demo",), person_floor=0.0)
+    settings = Settings(apps=("demo",), min_human_latency=0.0)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             bridge = Bridge(settings, Typing(surface), tasks, lambda target, named: make_app(target, named, settings), observe=seen.append)

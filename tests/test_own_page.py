@@ -18,7 +18,7 @@ from harness import PATIENCE, Hosted, hosted, leave, text
 from playwright.async_api import Browser, BrowserContext, expect
 from visitor import Browser as Browser_
 
-from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with chrome(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
+    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
         yield running
 
 

@@ -23,18 +23,18 @@ from anyio.abc import SocketAttribute, SocketStream
 from harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.core.file import MAX_SIZE
-from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
-from abp_bridge.interfaces.surface import Reply, Sheet
+from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
 from abp_bridge.surfaces.page import app as server_page
 from abp_bridge.surfaces.page import form
-from abp_bridge.surfaces.page.surface import Loopback
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -51,7 +51,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with chrome(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
+    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
         yield running
 
 
@@ -266,12 +266,12 @@ class Shown:
     """A question on the page, and the person's tab on it."""
 
     tab: Page
-    sheet: Sheet
+    sheet: PageQuestion
 
     async def press(self, button: str) -> None:
         await self.tab.get_by_role("button", name=button, exact=True).click()
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> SurfaceResponse:
         with anyio.fail_after(PATIENCE):
             return await self.sheet.answered()
 
@@ -282,34 +282,34 @@ class Shown:
 
 
 @pytest.fixture
-async def loopback() -> AsyncIterator[Loopback]:
+async def loopback() -> AsyncIterator[LazyPageServer]:
     async with anyio.create_task_group() as tasks:
-        yield Loopback(tasks)
+        yield LazyPageServer(tasks)
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def shown(loopback: Loopback, person: BrowserContext, asked: Question) -> AsyncIterator[Shown]:
+async def shown(loopback: LazyPageServer, person: BrowserContext, asked: Question) -> AsyncIterator[Shown]:
     async with loopback.shown(asked) as sheet:
         tab = await person.new_page()
         await tab.goto(sheet.url)
         yield Shown(tab, sheet)
 
 
-async def test_a_file_is_picked(loopback: Loopback, person: BrowserContext) -> None:
+async def test_a_file_is_picked(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(loopback, person, question("resource", prompt="A picture", type="image/*")) as page:
         assert await page.tab.get_by_label("File").get_attribute("accept") == "image/*"
         await page.tab.get_by_label("File").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n"})
         await expect(page.tab.get_by_text("a.png (image/png, 6 bytes)")).to_be_visible()
         await page.press("Send")
         given = {"content": "iVBORw0K", "mimeType": "image/png", "encoding": "base64", "filename": "a.png"}
-        assert await page.reply() == Reply(Outcome.ACCEPTED, {"file": given})
+        assert await page.reply() == SurfaceResponse(Outcome.ACCEPTED, {"file": given})
 
 
 DROPPED = "() => { const data = new DataTransfer(); data.items.add(new File(['tea\\n'], 'list.txt', { type: 'text/plain' })); return data; }"
 
 
-async def test_a_file_is_dropped(loopback: Loopback, person: BrowserContext) -> None:
+async def test_a_file_is_dropped(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(loopback, person, question("resource", prompt="Notes", type="text")) as page:
         files = await page.tab.evaluate_handle(DROPPED)
         await page.tab.locator(".drop").dispatch_event("drop", {"dataTransfer": files})
@@ -318,7 +318,7 @@ async def test_a_file_is_dropped(loopback: Loopback, person: BrowserContext) -> 
         assert (await page.reply()).content == {"file": {"content": "tea\n", "mimeType": "text/plain", "filename": "list.txt"}}
 
 
-async def test_a_file_of_another_type_or_too_large_is_not_sent(loopback: Loopback, person: BrowserContext, tmp_path: Path) -> None:
+async def test_a_file_of_another_type_or_too_large_is_not_sent(loopback: LazyPageServer, person: BrowserContext, tmp_path: Path) -> None:
     large, largest = tmp_path / "large.png", tmp_path / "largest.png"
     large.write_bytes(bytes(MAX_SIZE + 1))
     largest.write_bytes(bytes(MAX_SIZE))
@@ -336,7 +336,7 @@ async def test_a_file_of_another_type_or_too_large_is_not_sent(loopback: Loopbac
         assert (await page.reply()).outcome is Outcome.ACCEPTED
 
 
-async def test_leave_to_read_a_file_is_given_or_not(loopback: Loopback, person: BrowserContext) -> None:
+async def test_leave_to_read_a_file_is_given_or_not(loopback: LazyPageServer, person: BrowserContext) -> None:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
     asked = Question("q", Kind.RESOURCE, "A picture\n\nMay it read this file?\n/home/a.png", (field,), "app", note="It is large.")
     for button, given in (("Allow", True), ("Do not allow", False)):
@@ -344,10 +344,10 @@ async def test_leave_to_read_a_file_is_given_or_not(loopback: Loopback, person: 
             await expect(page.tab.get_by_text("/home/a.png")).to_be_visible()
             await expect(page.tab.get_by_text("abp-bridge: It is large.")).to_be_visible()
             await page.press(button)
-            assert await page.reply() == Reply(Outcome.ACCEPTED, {"confirmed": given})
+            assert await page.reply() == SurfaceResponse(Outcome.ACCEPTED, {"confirmed": given})
 
 
-async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(loopback: Loopback, person: BrowserContext) -> None:
+async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(loopback: LazyPageServer, person: BrowserContext) -> None:
     asked = question("confirm", message="Delete all files?", destructive=True)
     async with shown(loopback, person, asked) as page:
         assert await page.tab.get_by_role("button").all_inner_texts() == ["No, do not", "Delete", "Cancel"]
@@ -360,7 +360,7 @@ async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(loopback: Loopbac
         assert (await page.reply()).content == {"confirmed": True}
 
 
-async def test_a_confirm_waits_for_a_button(loopback: Loopback, person: BrowserContext) -> None:
+async def test_a_confirm_waits_for_a_button(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(loopback, person, question("confirm", message="Book?")) as page:
         await page.tab.keyboard.press("Enter")
         await page.tab.keyboard.press("Tab")
@@ -382,7 +382,7 @@ LOGIN: Json = {
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(loopback: Loopback, browser: Browser, scripts: bool) -> None:
+async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(loopback: LazyPageServer, browser: Browser, scripts: bool) -> None:
     person = await browser.new_context(java_script_enabled=scripts)
     async with shown(loopback, person, question("input", prompt="Log in", schema=LOGIN)) as page:
         await page.tab.get_by_label("User").fill("Ann")
@@ -408,7 +408,7 @@ async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
     await leave(person)
 
 
-async def test_a_secret_is_kept_while_something_else_is_mended(loopback: Loopback, browser: Browser) -> None:
+async def test_a_secret_is_kept_while_something_else_is_mended(loopback: LazyPageServer, browser: Browser) -> None:
     person = await browser.new_context(java_script_enabled=False)
     schema = {**LOGIN, "properties": {**LOGIN["properties"], "user": {"type": "string", "title": "User", "pattern": "^[a-z]+$"}}}
     async with shown(loopback, person, question("input", prompt="Log in", schema=schema)) as page:
@@ -424,7 +424,7 @@ async def test_a_secret_is_kept_while_something_else_is_mended(loopback: Loopbac
     await leave(person)
 
 
-async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: Loopback, person: BrowserContext) -> None:
+async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: LazyPageServer, person: BrowserContext) -> None:
     two = {"type": "object", "properties": {"a": {"type": "string", "title": "One"}, "b": {"type": "string"}}}
     async with shown(loopback, person, question("input", prompt="Both?", schema=two)) as page:
         form = page.tab.url
@@ -441,7 +441,7 @@ async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: 
         await expect(page.tab.get_by_role("definition").first).to_have_text("f")
 
 
-async def test_two_thousand_choices_are_searched_or_scrolled(loopback: Loopback, browser: Browser) -> None:
+async def test_two_thousand_choices_are_searched_or_scrolled(loopback: LazyPageServer, browser: Browser) -> None:
     stations = [f"Station {number}" for number in range(1, 2001)]
     for scripts in (True, False):
         person = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 640})
@@ -455,7 +455,7 @@ async def test_two_thousand_choices_are_searched_or_scrolled(loopback: Loopback,
         await leave(person)
 
 
-async def test_how_many_may_be_chosen_is_said_and_held(loopback: Loopback, person: BrowserContext) -> None:
+async def test_how_many_may_be_chosen_is_said_and_held(loopback: LazyPageServer, person: BrowserContext) -> None:
     items = {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2, "title": "Letters"}
     async with shown(loopback, person, question("input", prompt="Which?", schema=items)) as page:
         await expect(page.tab.get_by_text("Choose 1 to 2. 0 chosen.")).to_be_visible()
@@ -469,7 +469,7 @@ async def test_how_many_may_be_chosen_is_said_and_held(loopback: Loopback, perso
         assert (await page.reply()).content == {"value": ["a", "b"]}
 
 
-async def test_what_the_app_suggests_is_marked_and_can_be_left(loopback: Loopback, person: BrowserContext) -> None:
+async def test_what_the_app_suggests_is_marked_and_can_be_left(loopback: LazyPageServer, person: BrowserContext) -> None:
     seats = {"type": "object", "properties": {"seat": {"enum": ["aisle", "", "window"], "default": "window", "title": "Seat"}}}
     async with shown(loopback, person, question("input", prompt="Seat?", schema=seats)) as page:
         await expect(page.tab.locator("label", has_text="window")).to_contain_text("suggested by the app")
@@ -479,7 +479,7 @@ async def test_what_the_app_suggests_is_marked_and_can_be_left(loopback: Loopbac
         assert (await page.reply()).content == {}
 
 
-async def test_the_inbox_follows_what_happens(loopback: Loopback, person: BrowserContext) -> None:
+async def test_the_inbox_follows_what_happens(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(loopback, person, question("input", prompt="First?", schema={"type": "string"})) as page:
         inbox = await person.new_page()
         await inbox.goto(page.tab.url.partition("q/")[0])
@@ -494,13 +494,13 @@ async def test_the_inbox_follows_what_happens(loopback: Loopback, person: Browse
         await expect(inbox.get_by_text("Nothing is asked now")).to_be_visible()
 
 
-async def test_how_a_question_ended_is_said(loopback: Loopback, person: BrowserContext) -> None:
+async def test_how_a_question_ended_is_said(loopback: LazyPageServer, person: BrowserContext) -> None:
     asked = question("input", prompt="Name?", schema={"type": "string"})
     tabs = []
     async with shown(loopback, person, asked) as page:
         tabs.append((page.tab, "withdrawn"))
     async with shown(loopback, person, asked) as page:
-        page.sheet.answer(Reply(Outcome.DECLINED), "It was answered by a parrot.")
+        page.sheet.answer(SurfaceResponse(Outcome.DECLINED), "It was answered by a parrot.")
         tabs.append((page.tab, "by a parrot"))
         await expect(page.tab.get_by_role("alert")).to_contain_text("by a parrot")
     with anyio.move_on_after(2):
@@ -513,7 +513,7 @@ async def test_how_a_question_ended_is_said(loopback: Loopback, person: BrowserC
         await expect(tab.get_by_text(words)).to_be_visible()
 
 
-async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: Loopback, browser: Browser, person: BrowserContext) -> None:
+async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: LazyPageServer, browser: Browser, person: BrowserContext) -> None:
     async with shown(loopback, person, question("input", prompt="Name?", schema={"type": "string"})) as page:
         again = await person.new_page()
         await again.goto(page.sheet.url)
@@ -527,7 +527,7 @@ async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: Loop
     await expect(again.get_by_text("withdrawn")).to_be_visible()
 
 
-async def test_a_question_says_since_when_and_for_how_long_it_is_open(loopback: Loopback, browser: Browser) -> None:
+async def test_a_question_says_since_when_and_for_how_long_it_is_open(loopback: LazyPageServer, browser: Browser) -> None:
     for scripts in (True, False):
         person = await browser.new_context(java_script_enabled=scripts)
         async with shown(loopback, person, question("confirm", message="Go?")) as page:
@@ -536,7 +536,7 @@ async def test_a_question_says_since_when_and_for_how_long_it_is_open(loopback: 
         await leave(person)
 
 
-async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: Loopback, browser: Browser) -> None:
+async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: LazyPageServer, browser: Browser) -> None:
     person = await browser.new_context(viewport={"width": 360, "height": 640})
     long = "https://app.example/" + "x" * 300
     schema = {"type": "object", "properties": {**FIELDS, "long": {"enum": [long, "b"], "title": long}}}
@@ -554,7 +554,7 @@ async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: Loopback, br
 UNNAMED = "[...document.querySelectorAll('input:not([type=hidden]), textarea')].filter(each => !each.labels?.length && !each.ariaLabel).length"
 
 
-async def test_it_is_read_and_reached_without_eyes_or_mouse(loopback: Loopback, person: BrowserContext) -> None:
+async def test_it_is_read_and_reached_without_eyes_or_mouse(loopback: LazyPageServer, person: BrowserContext) -> None:
     """Every control has a name, the page a language and a title, and problems take the focus and lead to what they are about."""
     schema = {"type": "object", "properties": FIELDS, "required": ["mail"]}
     async with shown(loopback, person, question("input", prompt="Everything", schema=schema)) as page:
@@ -591,7 +591,7 @@ CONTRAST = r"""() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_words_stand_out_from_their_ground(loopback: Loopback, browser: Browser, scheme: Any) -> None:
+async def test_words_stand_out_from_their_ground(loopback: LazyPageServer, browser: Browser, scheme: Any) -> None:
     """By WCAG's AA."""
     person = await browser.new_context(color_scheme=scheme)
     schema = {"type": "object", "properties": FIELDS, "required": ["mail"]}
@@ -702,7 +702,7 @@ async def knock(port: int, method: str, path: str, headers: Mapping[str, str], b
     return await anyio.to_thread.run_sync(send)
 
 
-async def test_every_address_and_method_stands_behind_the_same_door(loopback: Loopback, person: BrowserContext) -> None:
+async def test_every_address_and_method_stands_behind_the_same_door(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
         port = urlsplit(page.tab.url).port
         assert port is not None
@@ -749,7 +749,7 @@ async def test_every_address_and_method_stands_behind_the_same_door(loopback: Lo
         assert seen == {name: status for name, (_, status) in expected.items()}
 
 
-async def test_a_cookie_goes_to_no_other_server_of_this_machine(loopback: Loopback, person: BrowserContext) -> None:
+async def test_a_cookie_goes_to_no_other_server_of_this_machine(loopback: LazyPageServer, person: BrowserContext) -> None:
     """Browsers send cookies to every port of a host."""
     heard: list[bytes] = []
 
@@ -770,7 +770,7 @@ async def test_a_cookie_goes_to_no_other_server_of_this_machine(loopback: Loopba
         tasks.cancel_scope.cancel()
 
 
-async def test_looking_ahead_does_not_use_up_a_link(loopback: Loopback, person: BrowserContext) -> None:
+async def test_looking_ahead_does_not_use_up_a_link(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with loopback.shown(question("confirm", message="Go?")) as sheet:
         link = urlsplit(sheet.url)
         assert link.port is not None
@@ -782,7 +782,7 @@ async def test_looking_ahead_does_not_use_up_a_link(loopback: Loopback, person: 
         await expect(tab.get_by_role("heading")).to_have_text("Go?")
 
 
-async def test_slow_and_idle_clients_are_let_go(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_and_idle_clients_are_let_go(loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "IDLE_LIMIT", 0.2)
     monkeypatch.setattr(form, "BODY_LIMIT", 0.2)
     async with loopback.shown(question("confirm", message="Go?")) as sheet:
@@ -795,7 +795,7 @@ async def test_slow_and_idle_clients_are_let_go(loopback: Loopback, monkeypatch:
                     await stream.receive()
 
 
-async def test_headers_without_end_are_refused(loopback: Loopback) -> None:
+async def test_headers_without_end_are_refused(loopback: LazyPageServer) -> None:
     async with (
         loopback.shown(question("confirm", message="Go?")) as sheet,
         await anyio.connect_tcp("127.0.0.1", urlsplit(sheet.url).port or 0) as stream,
@@ -805,7 +805,7 @@ async def test_headers_without_end_are_refused(loopback: Loopback) -> None:
             assert (await stream.receive()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_streams_are_bounded_in_number(loopback: Loopback, person: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_are_bounded_in_number(loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_STREAMS", 2)
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
         statuses = await page.tab.evaluate("""async () => {
@@ -818,7 +818,7 @@ async def test_streams_are_bounded_in_number(loopback: Loopback, person: Browser
 
 async def test_the_page_ends_with_its_session(person: BrowserContext) -> None:
     async with anyio.create_task_group() as tasks:
-        async with shown(Loopback(tasks), person, question("confirm", message="Go?")) as page:
+        async with shown(LazyPageServer(tasks), person, question("confirm", message="Go?")) as page:
             inbox = await person.new_page()
             await inbox.goto(page.tab.url.partition("q/")[0])
             port = urlsplit(page.tab.url).port
@@ -828,7 +828,7 @@ async def test_the_page_ends_with_its_session(person: BrowserContext) -> None:
 
 
 async def test_a_fault_of_our_own_is_said_without_its_details(
-    loopback: Loopback, person: BrowserContext, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*arguments: Any, **more: Any) -> str:
         raise RuntimeError(KEY)
@@ -845,20 +845,20 @@ async def test_a_fault_of_our_own_is_said_without_its_details(
 
 async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: BrowserContext) -> None:
     async with anyio.create_task_group() as tasks:
-        loopback = Loopback(tasks)
+        loopback = LazyPageServer(tasks)
         api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
         async with shown(loopback, person, question("confirm", message="First?")) as page:
             inbox = await person.new_page()
             await inbox.goto(page.tab.url.partition("q/")[0])
-            replies: list[Reply] = []
+            replies: list[SurfaceResponse] = []
 
             async def ask() -> None:
-                replies.append(await api.ask(question("input", prompt="Seats?", schema={"type": "integer"}), Column(Surface.QUESTIONS_API)))
+                replies.append(await api.ask(question("input", prompt="Seats?", schema={"type": "integer"}), SurfaceVariant(Surface.QUESTIONS_API)))
 
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.get_by_role("link", name="Seats?").click()
-                url = urlsplit(await api.begin())
+                url = urlsplit(await api.start())
                 bearer = {"Authorization": "Bearer planted"}
                 status, listed, _ = await knock(url.port or 0, "GET", "/question", bearer)
                 assert status == 200
@@ -866,7 +866,7 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
                 body = json.dumps({"answers": [["4"]]}).encode()
                 assert (await knock(url.port or 0, "POST", f"/question/{request['id']}/reply", bearer, body))[:2] == (200, "true")
                 await expect(inbox.get_by_role("alert")).to_contain_text("answered by another program")
-            assert replies == [Reply(Outcome.ACCEPTED, {"value": "4"})], "as it was typed: it is reviewed once, for the app"
+            assert replies == [SurfaceResponse(Outcome.ACCEPTED, {"value": "4"})], "as it was typed: it is reviewed once, for the app"
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.goto(page.tab.url.partition("q/")[0])
@@ -880,12 +880,12 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
 
 async def test_an_api_whose_start_was_cancelled_can_start_again() -> None:
     async with anyio.create_task_group() as tasks:
-        loopback = Loopback(tasks)
+        loopback = LazyPageServer(tasks)
         api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await api.begin()
+            await api.start()
         assert scope.cancelled_caught
-        url = urlsplit(await api.begin())
+        url = urlsplit(await api.start())
         assert (await knock(url.port or 0, "GET", "/question", {"Authorization": "Bearer planted"}))[0] == 200
         tasks.cancel_scope.cancel()

@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.errors import Refusal
-from abp_bridge.hosts.mcp.parked_call import Held, Leg
-from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, Calls, Patience
-from abp_bridge.interfaces.host import Ended
-from abp_bridge.interfaces.surface import HostAway, Moved
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.errors import RpcError
+from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
+from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout
+from abp_bridge.interfaces.host import CallOutcome
+from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 
 Json = Any
 
-CLIENT = Client("2026-07-28", {}, {"elicitation": {}}, modern=True)
+CLIENT = McpClientInfo("2026-07-28", {}, {"elicitation": {}}, modern=True)
 ARGUMENTS = {"capability": "work"}
-DONE = Ended(CallResult("done"))
+DONE = CallOutcome(CallResult("done"))
 
 
 class AppCall:
@@ -36,7 +36,7 @@ class AppCall:
     def __init__(self) -> None:
         self.cancelled: list[str] = []
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CallOutcome:
         raise NotImplementedError
 
     def cancel(self, reason: str) -> None:
@@ -49,17 +49,17 @@ class Play:
     def __init__(self, tasks: Any) -> None:
         self.tasks = tasks
         self.app = AppCall()
-        self.held: Held
-        self.calls = Calls(tasks, limit=600.0, patience=lambda leg: Patience(600.0), tell=lambda leg, progress: None)
+        self.held: ParkedCall
+        self.calls = ToolCalls(tasks, limit=600.0, patience=lambda leg: ToolTimeout(600.0), tell=lambda leg, progress: None)
         self.states: list[str] = []
         self.results: list[Json] = []
         self.asked: list[str] = []  # the keys, in the order of asking
         self.delivered: dict[str, Json] = {}  # what the host brought first for each that was open
         self.answers: dict[str, list[Json]] = {}  # what the app got
-        self.legs: list[Leg] = []
+        self.legs: list[ToolRequest] = []
 
     async def begin(self) -> None:
-        async def start(held: Held, on_progress: Any) -> Any:
+        async def start(held: ParkedCall, on_progress: Any) -> Any:
             self.held = held
             return self.app
 
@@ -75,7 +75,7 @@ class Play:
         answer: Json
         try:
             answer, _ = await self.held.ask("elicitation/create", {"message": key}, "form")
-        except (HostAway, Moved) as problem:
+        except (HostTimeoutError, RouteChangedError) as problem:
             answer = problem
         self.answers.setdefault(key, []).append(answer)
 
@@ -88,7 +88,7 @@ class Play:
         await self._leg(lambda leg: self.calls.resume("abp_call", ARGUMENTS, leg, state, answers))
 
     async def _leg(self, attach: Any) -> None:
-        leg = Leg(len(self.legs), CLIENT)
+        leg = ToolRequest(len(self.legs), CLIENT)
         self.legs.append(leg)
 
         async def run() -> None:
@@ -113,7 +113,7 @@ class Play:
         waiting = set(self.asked) - set(self.answers)
         assert waiting == set(self.held.pending)
         assert not waiting or self.held.ended is None, "a question outlived its call"
-        assert not (waiting and self.held.legs), "the host waits, and is not told what is asked"
+        assert not (waiting and self.held.waiters), "the host waits, and is not told what is asked"
         for result in self.results:
             if result.get("resultType") == "input_required":
                 assert 0 < len(result["inputRequests"]) <= MAX_ASKED
@@ -161,10 +161,10 @@ def test_a_cancelled_leg_ends_the_call_that_it_waits_for(asked_before: int, shut
             for _ in range(asked_before):
                 await play.ask()
                 await play.come_back(len(play.states) - 1, [len(play.asked)], "accept")
-            (leg,) = play.held.legs
+            (leg,) = play.held.waiters
             leg.scope.cancel() if shutdown else leg.cancel("the host cancelled the call")
             await wait_all_tasks_blocked()
-            assert play.held.legs == []
+            assert play.held.waiters == []
             assert play.app.cancelled != []
             tasks.cancel_scope.cancel()
 
@@ -195,8 +195,8 @@ def test_a_state_of_another_calls_is_refused() -> None:
             for play in (one, other):
                 await play.begin()
                 await play.ask()
-            with pytest.raises(Refusal, match="not made here"):
-                await other.calls.resume("abp_call", ARGUMENTS, Leg(9, CLIENT), one.states[0], {})
+            with pytest.raises(RpcError, match="not made here"):
+                await other.calls.resume("abp_call", ARGUMENTS, ToolRequest(9, CLIENT), one.states[0], {})
             tasks.cancel_scope.cancel()
 
     anyio.run(run)

@@ -18,7 +18,7 @@ import pytest
 from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person, cases
 from harness import PATIENCE, RawHost, environment, run
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, route
+from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.terminal_driver import free_port
@@ -34,7 +34,7 @@ LINK: Json = {"elicitation": {"form": {}, "url": {}}}
 
 
 def case(steps: Json, person: Any = None, **more: Any) -> Case:
-    person = person or _person(replace(ASKED[Shape.SECRET], page=(SECRET,)))
+    person = person or _person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
     return Case("x", "x", {}, "mcp", "2025-11-25", LINK, steps, person, **more)
 
 
@@ -51,7 +51,7 @@ def recorded(tmp_path: Path, conversation: Case) -> str:
 
 
 def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
-    recorded(tmp_path, case([{"ask": ASKED[Shape.SELECT_MANY].request}], _person(ASKED[Shape.SELECT_MANY])))
+    recorded(tmp_path, case([{"ask": ASKED[QuestionShape.SELECT_MANY].request}], _person(ASKED[QuestionShape.SELECT_MANY])))
     saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"), "--shows", "Twelve cities")
     assert saved.returncode == 0, saved.stderr
     (fixture,) = read((tmp_path / "fixture.jsonl").read_text())
@@ -64,7 +64,7 @@ def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
 
 
 def test_a_trace_holds_what_happened_to_each_question(tmp_path: Path) -> None:
-    text = recorded(tmp_path, case([{"ask": ASKED[Shape.CONFIRM].request}], _person(ASKED[Shape.CONFIRM])))
+    text = recorded(tmp_path, case([{"ask": ASKED[QuestionShape.CONFIRM].request}], _person(ASKED[QuestionShape.CONFIRM])))
     events = [json.loads(line) for line in text.splitlines() if '"event"' in line]
     assert [event["event"] for event in events] == ["InputRequestEvent", "RungEvent", "InputResolvedEvent"]
     assert events[-1]["content"] == {"confirmed": True}
@@ -74,7 +74,7 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     """Not as the answer, and not where the app says it again: in its result, in a state, in an address."""
     environment = {"SOME_API_KEY": "key-0815-secret", "PLACE_OF_WORK": "Atlantis-Secret-Lab"}
     steps = [
-        {"ask": ASKED[Shape.SECRET].request, "aloud": True},
+        {"ask": ASKED[QuestionShape.SECRET].request, "aloud": True},
         {"tell": STATE, "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
         {"tell": STATE, "params": {"field": "key", "newValue": "key-0815-secret of Atlantis-Secret-Lab"}},
         {"tell": STATE, "params": {"field": "from", "newValue": "https://ann:hunter2secret@example.com/?token=abcsecretdef"}},
@@ -83,7 +83,7 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
         {"tell": "notifications/error", "params": {"code": "X", "message": f"Authorization: Bearer abc.secret.def in {Path.home()}/secret-place"}},
     ]
     links: list[str] = []
-    ask = _person(replace(ASKED[Shape.SECRET], page=(SECRET,)))
+    ask = _person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
 
     def person(method: str, params: Json) -> Any:
         given = ask(method, params)
@@ -120,8 +120,8 @@ SAID_AGAIN: tuple[Json, ...] = (
 def test_a_secret_stands_nowhere_whatever_asks(surface: Surface, version: str, tmp_path: Path) -> None:
     """Where a surface takes none, it is given on the page; and the password of those who may answer by the questions API is one too."""
     password = "planted-password-51c2"
-    spoken, asked = SPOKEN[surface], replace(ASKED[Shape.SECRET], page=(SECRET,), keys=(SECRET,))
-    refused = not route(Shape.SECRET, Column(surface, version)).asks
+    spoken, asked = SPOKEN[surface], replace(ASKED[QuestionShape.SECRET], page=(SECRET,), keys=(SECRET,))
+    refused = not route(QuestionShape.SECRET, SurfaceVariant(surface, version)).asks
     protocol = "modern" if version == "2026-07-28" else spoken.protocol
     conversation = replace(
         case(
@@ -394,7 +394,7 @@ def state(value: Json) -> Json:
     return {"tell": STATE, "params": {"field": "x", "newValue": value}}
 
 
-CONFIRM: Json = {"ask": ASKED[Shape.CONFIRM].request}
+CONFIRM: Json = {"ask": ASKED[QuestionShape.CONFIRM].request}
 ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
     "a number under a telling name": ([CONFIRM, state({"token": 812})], {}),
     "an object under a telling name": ([CONFIRM, state({"credentials": {"user": "ann", "kind": "basic"}})], {}),
@@ -410,7 +410,7 @@ ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
 @pytest.mark.parametrize("name", ORDINARY)
 def test_what_only_looks_like_a_secret_spoils_no_fixture(name: str, tmp_path: Path) -> None:
     steps, env = ORDINARY[name]
-    recorded(tmp_path, case(steps, _person(ASKED[Shape.CONFIRM]), env=env))
+    recorded(tmp_path, case(steps, _person(ASKED[QuestionShape.CONFIRM]), env=env))
     saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
     played = run("replay", str(tmp_path / "fixture.jsonl"))
     assert "1 passed, 0 failed" in played.stdout, saved.stderr + played.stdout + played.stderr

@@ -19,7 +19,7 @@ from test_recording import written
 from abp_bridge.settings import Settings
 from abp_bridge.trace.format import Entry
 from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.redact import MAX_SECRETS, Full, Redactor
+from abp_bridge.trace.redact import MAX_SECRETS, Redactor, RedactorFullError
 from abp_bridge.trace.secret_answers import Answers
 
 Json = Any
@@ -200,7 +200,7 @@ def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
     for number in range(MAX_SECRETS):
         words.learn(f"secret {number:05}")
     assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, "what only says so is blanked where it stands"
-    with pytest.raises(Full):
+    with pytest.raises(RedactorFullError):
         words.learn("one more")
 
 

@@ -22,7 +22,7 @@ from abp_bridge.replay import policy, shutdown
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.placeholders import escape, fill, parts
-from abp_bridge.replay.script import Differs, Script
+from abp_bridge.replay.script import ReplayMismatchError, Script
 from abp_bridge.trace.format import Entry, Recording, TraceError, read, spell_head
 
 Json = Any
@@ -472,7 +472,7 @@ def heard_in_turn(*said: tuple[str, Json, Json]) -> None:
 
 @pytest.mark.parametrize("name", ["id", "link", "call", "question", "state", "elicitation", "session", "tool"])
 def test_what_a_bridge_chooses_differs_in_a_whole_conversation(name: str) -> None:
-    with pytest.raises(Differs) as found:
+    with pytest.raises(ReplayMismatchError) as found:
         heard_in_turn(
             ("bridge->host", {"method": "a", "x": f"[{name} 1]"}, {"method": "a", "x": "same"}),
             ("bridge->host", {"method": "b", "x": f"see [{name} 2]!"}, {"method": "b", "x": "see same!"}),
@@ -649,7 +649,7 @@ def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequ
 
 def follow(fixture: Recording) -> None:
     script = Script(fixture.entries)
-    with suppress(Differs):
+    with suppress(ReplayMismatchError):
         script.next()
         for each in fixture.entries:
             if each.ours:
@@ -713,7 +713,7 @@ def test_a_notification_may_come_before_it_is_expected() -> None:
 def test_what_no_line_shows_is_a_difference() -> None:
     script = Script([entry("host->bridge", ask(1)), entry("bridge->host", {"id": 1, "result": 1}, line=3)])
     script.next()
-    with pytest.raises(Differs, match="something that the fixture does not show: the request ask to the host") as found:
+    with pytest.raises(ReplayMismatchError, match="something that the fixture does not show: the request ask to the host") as found:
         script.heard("host", "message", ask("x"))
     assert found.value.line == 3
 

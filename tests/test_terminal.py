@@ -20,7 +20,7 @@ from screen import BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, PATIENCE, SPA
 
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.question import Kind, Question
-from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 Json = Any
@@ -467,7 +467,7 @@ def test_what_is_no_file_is_not_read(term: str, tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_model_is_not_asked_at_a_terminal() -> None:
-    with pytest.raises(SurfaceRefused, match="not a model"):
+    with pytest.raises(SurfaceUnsupportedError, match="not a model"):
         await Terminal().ask(Question("q", Kind.SAMPLING, "A poem", (), "app"))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.app import Listener
+from abp_bridge.interfaces.app import AppListener
 
 
-async def put(raw: Json, listener: Listener, origin: str) -> dict[str, Json]:
+async def handle_elicitation(raw: Json, listener: AppListener, origin: str) -> dict[str, Json]:
     """An app's ABP elicitation request -> the ABP response to give it, whatever happens in between."""
     from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 

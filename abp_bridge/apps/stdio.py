@@ -14,19 +14,19 @@ from typing import Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.apps.elicitation import put
-from abp_bridge.core.capability import CallResult, Capability, Opened, failed
+from abp_bridge.apps.elicitation import handle_elicitation
+from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice
-from abp_bridge.core.sanitize import program
+from abp_bridge.core.sanitize import command_name
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.app import AppError, Listener, only_error
+from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
-from abp_bridge.rpc.connection import Link, LinkClosed, RemoteError
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
+from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.rpc.tap import Tap, untapped
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0
 LIST_LIMIT = 10.0
@@ -38,31 +38,33 @@ class StdioApp:
     """An app behind `command`. It starts when it is opened and ends when the block does. `tap` overhears what is said."""
 
     renders = False
-    settle = 0.002
+    batch_window = 0.002
 
-    def __init__(self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = untapped) -> None:
-        self.origin = origin or f"stdio:{program(command)}"
+    def __init__(
+        self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = unobserved_stream
+    ) -> None:
+        self.origin = origin or f"stdio:{command_name(command)}"
         self._command = command
         self._env = env
         self._tap = tap
         self._binding = Binding()
-        self._link: Link | None = None
-        self._listener: Listener | None = None
+        self._link: JsonRpcConnection | None = None
+        self._listener: AppListener | None = None
         self._gone = anyio.Event()
         self._asking: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
-    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """See `App.open`."""
         self._listener = listener
         try:
             async with only_error(AppError, OSError), spawn(self._command, env=self._env) as child, anyio.create_task_group() as tasks:
                 self._asking = tasks
-                self._link = Link(
-                    Peer(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
-                    *self._tap(child.source, child.sink),
+                self._link = JsonRpcConnection(
+                    JsonRpcProtocol(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
+                    *self._tap(child.stdout, child.stdin),
                     on_message=self._take,
-                    on_odd=self._dropped,
+                    on_protocol_error=self._dropped,
                 )
                 tasks.start_soon(self._carry, child)
                 opened = await self._initialize(child)
@@ -82,7 +84,7 @@ class StdioApp:
             return abp.decode_result(await self._request("capabilities/call", abp.call_params(capability, params, call)))
         except RemoteError as problem:
             return failed("OPERATION_FAILED", str(problem))
-        except LinkClosed:
+        except ConnectionClosedError:
             with anyio.move_on_after(2 * GOODBYE_LIMIT):
                 await self._gone.wait()  # whoever hears of the end first must find the listener told
             return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
@@ -90,13 +92,13 @@ class StdioApp:
     async def cancel(self, call: str, reason: str) -> None:
         """See `App.cancel`."""
         with anyio.move_on_after(GOODBYE_LIMIT):
-            with suppress(RemoteError, LinkClosed):
+            with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""
         with anyio.move_on_after(LIST_LIMIT):
-            with suppress(RemoteError, LinkClosed, RemoteProtocolError):
+            with suppress(RemoteError, ConnectionClosedError, RemoteProtocolError):
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
         return ()
 
@@ -108,19 +110,19 @@ class StdioApp:
         assert self._link is not None, "the app is open"
         return await self._link.request(method, dict(params))
 
-    async def _initialize(self, child: Child) -> Opened:
+    async def _initialize(self, child: Child) -> AppInfo:
         try:
             with anyio.fail_after(START_LIMIT):
                 answer = await self._request("initialize", abp.initialize_params(VERSION))
-            opened = abp.decode_opened(answer)
+            opened = abp.decode_app_info(answer)
             listed = () if self._binding.envelope else await self.capabilities()
         except TimeoutError:
             raise AppError(f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak ABP on stdin and stdout?") from None
-        except LinkClosed:
+        except ConnectionClosedError:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
                 await child.heard.wait()
-            raise AppError(f"{self.origin} ended before it answered initialize ({child.farewell})") from None
+            raise AppError(f"{self.origin} ended before it answered initialize ({child.ending})") from None
         except RemoteError as problem:
             raise AppError(f"{self.origin} refused initialize: {problem}") from None
         except RemoteProtocolError as problem:
@@ -134,7 +136,7 @@ class StdioApp:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
         if self._listener is not None:  # still: it may have been told goodbye meanwhile
-            self._listener.gone(f"the app's process ended ({child.farewell})")
+            self._listener.on_disconnect(f"the app's process ended ({child.ending})")
             self._gone.set()
 
     async def _goodbye(self) -> None:
@@ -142,7 +144,7 @@ class StdioApp:
         if self._binding.envelope:
             self._link.notify("shutdown", {"reason": "the session ended"})
             return
-        with suppress(RemoteError, LinkClosed):
+        with suppress(RemoteError, ConnectionClosedError):
             await self._request("shutdown", {"reason": "the session ended"})
 
     def _take(self, message: Request | Notification) -> None:
@@ -153,21 +155,21 @@ class StdioApp:
             if message.method.startswith(("elicitation/", "sampling/")):
                 self._asking.start_soon(self._answer, message, listener)
             else:
-                self._link.fail(message.id, METHOD_NOT_FOUND, f"An ABP client has no method {message.method[:80]!r}")
+                self._link.respond_error(message.id, METHOD_NOT_FOUND, f"An ABP client has no method {message.method[:80]!r}")
         elif message.method == abp.PROGRESS:
             progress = abp.decode_progress(message.params)
             if progress is not None:
-                listener.progressed(progress)
+                listener.on_progress(progress)
         else:
-            listener.told(abp.decode_notice({"event": message.method, "data": message.params}))
+            listener.on_notice(abp.decode_notice({"event": message.method, "data": message.params}))
 
-    def _dropped(self, odd: Stray | Rejected) -> None:
-        if self._listener is not None and isinstance(odd, Rejected):
+    def _dropped(self, odd: UnmatchedResponse | InvalidMessage) -> None:
+        if self._listener is not None and isinstance(odd, InvalidMessage):
             data = {"code": "TRANSPORT_ERROR", "message": f"a line of the app's was dropped: {odd.reason}"}
-            self._listener.told(Notice(Event.ERROR, "notifications/error", data))
+            self._listener.on_notice(Notice(Event.ERROR, "notifications/error", data))
 
-    async def _answer(self, request: Request, listener: Listener) -> None:
-        response = await put({"method": request.method, "params": request.params}, listener, self.origin)
+    async def _answer(self, request: Request, listener: AppListener) -> None:
+        response = await handle_elicitation({"method": request.method, "params": request.params}, listener, self.origin)
         if self._link is not None and self._link.is_open(request.id):
             self._link.respond(request.id, response)
 

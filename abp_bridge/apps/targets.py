@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from abp_bridge.interfaces.app import App, AppError
-from abp_bridge.rpc.tap import Tap, untapped
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 
 FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
 
 
-def make_app(target: str, named: bool, settings: Settings, tap: Tap = untapped) -> App:
+def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
     """The app for `target`, not yet opened. Raises AppError. `tap` overhears an app that has a pipe.
 
     `named`: the person wrote it when starting the bridge. A target that a model names can neither start a command nor reach a private network.

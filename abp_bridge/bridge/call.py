@@ -12,7 +12,7 @@ from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.interfaces.app import App
-from abp_bridge.interfaces.host import Ended
+from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.log import whisper
 
 Json = Any
@@ -33,14 +33,14 @@ class Call:
         *,
         timeout: float,
         on_progress: Callable[[Progress], None] | None,
-        on_end: Callable[[Ended], None] | None = None,
+        on_end: Callable[[CallOutcome], None] | None = None,
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
     ) -> None:
         """`withdraw` takes questions down; `keep` puts what is too large for a host into files."""
         self.id = id
         self.capability = capability
-        self.settle = app.settle
+        self.batch_window = app.batch_window
         self._app = app
         self._params = params
         self._timeout = timeout
@@ -56,12 +56,12 @@ class Call:
         self._questions: dict[str, Question] = {}
         self._refused: set[Kind] = set()
         self._rising = Rising()
-        self._told: Counter[str] = Counter()
-        self._untold = 0
+        self._summary_lines: Counter[str] = Counter()
+        self._omitted_lines = 0
         self._done = anyio.Event()
-        self._ended = Ended(failed("CANCELLED", "The session ended.", cancelled=True))
+        self._ended = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CallOutcome:
         await self._done.wait()
         return self._ended
 
@@ -71,7 +71,7 @@ class Call:
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
         self._scope.cancel()
 
-    def lose(self, reason: str) -> None:
+    def on_disconnect(self, reason: str) -> None:
         """The app is gone: there is nobody left to tell, and no result to wait for."""
         self._lost = self._lost or reason
         self._scope.cancel()
@@ -85,10 +85,10 @@ class Call:
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
-            self._ended = Ended(result, self.summary(), files, frozenset(self._refused))
+            self._ended = CallOutcome(result, self.summary(), files, frozenset(self._refused))
         except Exception as problem:
             whisper(f"bug in the call of {self.capability!r}: {problem!r}")
-            self._ended = Ended(failed("INTERNAL_ERROR", f"abp-bridge has a bug: {type(problem).__name__}. Please report it."), self.summary())
+            self._ended = CallOutcome(failed("INTERNAL_ERROR", f"abp-bridge has a bug: {type(problem).__name__}. Please report it."), self.summary())
         finally:
             self._withdraw(list(self._questions.values()), "its call ended")
             self._done.set()
@@ -106,7 +106,7 @@ class Call:
             return failed("CANCELLED", f"The call was cancelled: {reason}.", cancelled=True)
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
 
-    def asked(self, question: Question, *, own: bool) -> None:
+    def on_question(self, question: Question, *, own: bool) -> None:
         """A person is being asked, and their time is not the app's. What is surely this call's `own` question ends with it."""
         if not self._asked and not self._scope.cancel_called:
             self._left = self._scope.deadline - anyio.current_time()
@@ -115,7 +115,7 @@ class Call:
         if own:
             self._questions[question.id] = question
 
-    def answered(self, question: Question, answer: Answer | None) -> None:
+    def on_answer(self, question: Question, answer: Answer | None) -> None:
         """The question has ended, and the app's clock goes on when it was the last."""
         if answer is not None and answer.outcome is Outcome.UNSUPPORTED and not question.secret:
             self._refused.add(question.kind)
@@ -124,18 +124,18 @@ class Call:
         if not self._asked and not self._scope.cancel_called:
             self._scope.deadline = anyio.current_time() + self._left
 
-    def progressed(self, report: Progress) -> None:
+    def on_progress(self, report: Progress) -> None:
         rising = self._rising.next(report)
         if rising is not None and self._on_progress is not None and not self._done.is_set():
             self._on_progress(rising)
 
-    def told(self, line: str) -> None:
-        if line in self._told or len(self._told) < MAX_TOLD:
-            self._told[line] += 1
+    def add_summary_line(self, line: str) -> None:
+        if line in self._summary_lines or len(self._summary_lines) < MAX_TOLD:
+            self._summary_lines[line] += 1
         else:
-            self._untold += 1
+            self._omitted_lines += 1
 
     def summary(self) -> list[str]:
         """What the app told while it ran, a line each, repeated ones counted."""
-        lines = [f"{line} ({count} times)" if count > 1 else line for line, count in self._told.items()]
-        return [*lines, f"and {self._untold} more; abp_status shows the last of each kind"] if self._untold else lines
+        lines = [f"{line} ({count} times)" if count > 1 else line for line, count in self._summary_lines.items()]
+        return [*lines, f"and {self._omitted_lines} more; abp_status shows the last of each kind"] if self._omitted_lines else lines

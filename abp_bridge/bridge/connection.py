@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from abp_bridge.bridge.call import Call
-from abp_bridge.core.capability import Capability, Opened
+from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
@@ -40,14 +40,14 @@ class Session(Protocol):
     observe: Observer
 
     def new_id(self, kind: str) -> str: ...
-    def admit(self, connection: Connection, wanted: str) -> None: ...
-    def dismiss(self, connection: Connection) -> None: ...
+    def admit(self, connection: AppConnection, wanted: str) -> None: ...
+    def dismiss(self, connection: AppConnection) -> None: ...
     async def ask(self, question: Question) -> Answer: ...
     def withdraw(self, questions: Iterable[Question], reason: str) -> None: ...
 
 
-class Connection:
-    """Implements `apps.Listener`. `live` holds it open until `close` is set or the app is gone; then `closed` is set."""
+class AppConnection:
+    """Implements `AppListener`. `live` holds it open until `close` is set or the app is gone; then `closed` is set."""
 
     def __init__(self, session: Session, target: str, app: App) -> None:
         self.id = ""
@@ -59,7 +59,7 @@ class Connection:
         self.close = anyio.Event()
         self.closed = anyio.Event()
         self._session = session
-        self._opened: Opened | None = None
+        self._opened: AppInfo | None = None
         self._warnings: list[str] = []
         self._over: deque[str] = deque(maxlen=MAX_OVER)  # calls that have ended: what still names them is nobody's
         self._early: list[Notice] = []  # told while it was being opened: it has no id yet that a host could be told
@@ -79,7 +79,7 @@ class Connection:
                 self._offer(self._opened.capabilities)
                 self._session.admit(self, self._opened.id)
                 for notice in self._early:
-                    self.told(notice)
+                    self.on_notice(notice)
                 self._early.clear()
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
@@ -126,22 +126,22 @@ class Connection:
         if words not in self._warnings and len(self._warnings) < MAX_KINDS:
             self._warnings.append(words)
 
-    # --- apps.Listener ---
+    # --- AppListener ---
 
     def new_question_id(self) -> str:
         return self._session.new_id("question")
 
     async def ask(self, question: Question) -> Answer:
-        """See `Listener.ask`. The question is the call's that it names, or the only one's; else nobody can say whose, and the newest carries it."""
+        """See `AppListener.ask`. The question is the call's that it names, or the only one's; else nobody can say whose, and the newest carries it."""
         if question.call in self._over:
             return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended")
         call = self.calls.get(question.call or "") or self._only_call()
         carriers = [call.id] if call else list(reversed(self.calls))
-        question = replace(question, call=call.id if call else None, carriers=tuple(carriers))
+        question = replace(question, call=call.id if call else None, deliverable_by=tuple(carriers))
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person
-            each.asked(question, own=each is call)
+            each.on_question(question, own=each is call)
         answer: Answer | None = None
         try:
             answer = await self._session.ask(question)
@@ -149,10 +149,10 @@ class Connection:
         finally:
             self._questions.pop(question.id, None)
             for each in running:
-                each.answered(question, answer)
+                each.on_answer(question, answer)
 
-    def told(self, notice: Notice) -> None:
-        """See `Listener.told`."""
+    def on_notice(self, notice: Notice) -> None:
+        """See `AppListener.on_notice`."""
         if not self.id:
             self._hear_early(notice)
             return
@@ -164,8 +164,8 @@ class Connection:
             hook(self, notice)
         call = self.calls.get(notice.operation or "") or self._only_call()
         if call is not None:
-            call.told(describe(notice))
-        self._session.host.told(self.id, self.app.origin, notice)
+            call.add_summary_line(describe(notice))
+        self._session.host.on_notice(self.id, self.app.origin, notice)
 
     def _hear_early(self, notice: Notice) -> None:
         if len(self._early) < MAX_EARLY:
@@ -173,16 +173,16 @@ class Connection:
         else:
             self.warn(f"of what the app told while it was being opened, only the first {MAX_EARLY} are kept")
 
-    def progressed(self, progress: Progress) -> None:
-        """See `Listener.progressed`. Attributed by token, else to the only running call, else to the session (X4)."""
+    def on_progress(self, progress: Progress) -> None:
+        """See `AppListener.on_progress`. Attributed by token, else to the only running call, else to the session (X4)."""
         self._progress = progress
         self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
         call = self.calls.get(progress.operation or "") or self._only_call()
         if call is not None and progress.operation not in self._over:
-            call.progressed(progress)
+            call.on_progress(progress)
 
-    def gone(self, reason: str) -> None:
-        """See `Listener.gone`."""
+    def on_disconnect(self, reason: str) -> None:
+        """See `AppListener.on_disconnect`."""
         self._reason = reason
         self._session.dismiss(self)
         self._end_calls()
@@ -199,7 +199,7 @@ class Connection:
             return
         self.state[field] = _kept(notice.data.get("newValue"))
         if not known:
-            self._session.host.resources_changed()
+            self._session.host.on_resources_changed()
 
     def _capabilities_changed(self, notice: Notice) -> None:
         self._listing.set()
@@ -216,17 +216,17 @@ class Connection:
             merged = {each.name: each for each in abp.merge_capabilities(self.capabilities.values(), listed)}
             if merged != self.capabilities:
                 self._offer(list(merged.values()))
-                self._session.host.capabilities_changed()
+                self._session.host.on_capabilities_changed()
 
     def _end_calls(self) -> None:
         self._session.withdraw(list(self._questions.values()), self._reason)
         for call in list(self.calls.values()):
-            call.lose(self._reason)
+            call.on_disconnect(self._reason)
 
 
-_HOOKS: dict[Event, Callable[[Connection, Notice], None]] = {
-    Event.STATE_CHANGED: Connection._state_changed,
-    Event.CAPABILITIES_CHANGED: Connection._capabilities_changed,
+_HOOKS: dict[Event, Callable[[AppConnection, Notice], None]] = {
+    Event.STATE_CHANGED: AppConnection._state_changed,
+    Event.CAPABILITIES_CHANGED: AppConnection._capabilities_changed,
 }
 
 

@@ -11,17 +11,24 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, unobserved
+from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, no_observer
 from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
-from abp_bridge.core.matrix import Column, Rung, Surface
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, attribute, misfits, review
+from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors, classify_answerer, validate_answer
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.surface import HostAway, HostGone, InputProvider, Moved, Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import (
+    HostDisconnectedError,
+    HostTimeoutError,
+    InputProvider,
+    RouteChangedError,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
@@ -37,11 +44,11 @@ _NOBODY_ELSE = {Surface.TERMINAL}  # no host stands between: what is refused the
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 
 
-class Asking:
+class Elicitor:
     """The open questions of a session, and the asking of each. Times are in seconds."""
 
     def __init__(
-        self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = unobserved, files: Files | None = None
+        self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = no_observer, files: FileAccess | None = None
     ) -> None:
         """`files` looks at those that apps name; without it none is read."""
         self.ledger = Ledger()
@@ -100,28 +107,28 @@ class Asking:
         while True:
             try:
                 return await self._climb(entry)
-            except Moved:
+            except RouteChangedError:
                 await anyio.lowlevel.checkpoint()
 
     async def _climb(self, entry: Entry) -> Answer:
         """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
         question = entry.question
-        columns = list(self._providers.columns(question.carriers))
+        columns = list(self._providers.columns(question.deliverable_by))
         reasons: list[str] = []
         policy: Answer | None = None
-        for rung in matrix.ladder(question, columns):
+        for rung in matrix.candidate_routes(question, columns):
             if policy is not None and rung.column.surface in _SENT_BY_THE_HOST:
                 continue  # nobody is there whom a host without a person could send anywhere
             self.ledger.apply(question.id, Event.ASK, route=rung.name)
             self._observe(RungEvent(anyio.current_time(), question.id, rung.name))
             try:
                 answer = await self._ask_on(question, rung)
-            except (SurfaceRefused, RemoteProtocolError) as problem:
+            except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
                 reasons.append(f"{rung.column.surface.value}: {problem}")
                 continue
-            except HostGone as gone:
+            except HostDisconnectedError as gone:
                 return _unanswered(entry, gone.outcome, str(gone))
-            except HostAway as away:
+            except HostTimeoutError as away:
                 return _unanswered(entry, Outcome.TIMED_OUT, str(away))
             if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:
                 return answer
@@ -130,7 +137,7 @@ class Asking:
             return policy
         return _unanswered(entry, Outcome.UNSUPPORTED, f"Nobody could be asked: {matrix.refusals(question, columns, reasons)}")
 
-    async def _ask_on(self, question: Question, rung: Rung) -> Answer:
+    async def _ask_on(self, question: Question, rung: Attempt) -> Answer:
         started = anyio.current_time()
         steps = _Slowest(self._observe)
         reply, route = await self._fill(question, rung, steps)
@@ -144,9 +151,9 @@ class Asking:
             unchecked=_unchecked(question),
         )
         sure = rung.column.surface in (_OURS if reply.outcome is Outcome.ACCEPTED else _NOBODY_ELSE)
-        return attribute(question, answer, steps.seconds, 0.0 if sure else self._person_floor)
+        return classify_answerer(question, answer, steps.seconds, 0.0 if sure else self._person_floor)
 
-    async def _fill(self, question: Question, rung: Rung, steps: _Slowest) -> tuple[Reply, str]:
+    async def _fill(self, question: Question, rung: Attempt, steps: _Slowest) -> tuple[SurfaceResponse, str]:
         """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
 
         What does not fit is asked for again, at most twice, in plainer form and saying what was wrong; a form of several fields is then asked one
@@ -168,20 +175,22 @@ class Asking:
                 break
             content.update(reply.content)
         else:
-            whole = not misfits(question, content)  # each field fits; so must all of them together
-            reply = Reply(Outcome.ACCEPTED, content) if whole else Reply(Outcome.INVALID)
+            whole = not answer_errors(question, content)  # each field fits; so must all of them together
+            reply = SurfaceResponse(Outcome.ACCEPTED, content) if whole else SurfaceResponse(Outcome.INVALID)
         return reply, f"{surface} (one field at a time)"
 
-    async def _insist(self, question: Question, column: Column, steps: _Slowest, problems: Sequence[str]) -> Reply:
+    async def _insist(self, question: Question, column: SurfaceVariant, steps: _Slowest, problems: Sequence[str]) -> SurfaceResponse:
         before = steps.seconds
         for _ in range(TRIES_AGAIN):
             steps.seconds = before  # only the answer that counts tells who gave it
             reply, problems = await self._ask_once(question, column, steps, problems)
             if not problems:
                 return reply
-        return Reply(Outcome.INVALID)
+        return SurfaceResponse(Outcome.INVALID)
 
-    async def _ask_once(self, question: Question, column: Column, steps: _Slowest, problems: Sequence[str] = ()) -> tuple[Reply, list[str]]:
+    async def _ask_once(
+        self, question: Question, column: SurfaceVariant, steps: _Slowest, problems: Sequence[str] = ()
+    ) -> tuple[SurfaceResponse, list[str]]:
         """One showing: (the reply with reviewed content, what is wrong with it)."""
         started, seen = anyio.current_time(), steps.count
         reply = await self._providers.ask(question, column, "; ".join(problems), steps.observe)
@@ -189,8 +198,8 @@ class Asking:
             steps.took(anyio.current_time() - started)
         if reply.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
             return reply, []
-        content, wrong = review(question, reply.content)
-        return Reply(reply.outcome, content), wrong
+        content, wrong = validate_answer(question, reply.content)
+        return SurfaceResponse(reply.outcome, content), wrong
 
 
 class _Slowest:
@@ -213,7 +222,9 @@ class _Slowest:
 
 def _unchecked(question: Question) -> tuple[str, ...]:
     """The keywords of the app's schemas that nobody checked."""
-    return tuple(sorted({word for part in (question.whole, *(field.schema for field in question.fields)) for word in schema.unchecked(part)}))
+    return tuple(
+        sorted({word for part in (question.whole, *(field.schema for field in question.fields)) for word in schema.unsupported_keywords(part)})
+    )
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -25,7 +25,7 @@ MAX_ROOTS = 100
 FILE, CONFIRMED = "file", "confirmed"
 
 
-class NotGiven(Exception):
+class FileRefusedError(Exception):
     """A named file that cannot be given; the message says why.
 
     `private` reasons are for the person: an app that has no leave to look learns nothing of what is there.
@@ -47,7 +47,7 @@ class _Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FileRequest:
     """A question for a file as it is really asked: for leave to read the `named` one, or for any, with a `note` why it is not that."""
 
     question: Question
@@ -65,40 +65,40 @@ class Wanted:
         try:
             with anyio.fail_after(READ_LIMIT):
                 content = await anyio.to_thread.run_sync(_read, self.named, abandon_on_cancel=True)
-        except (OSError, NotGiven) as problem:  # a TimeoutError is an OSError
+        except (OSError, FileRefusedError) as problem:  # a TimeoutError is an OSError
             reason = f"The user allowed it, but {self.named.path} cannot be read: {problem or 'it took too long'}"
             return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, content={}, reason=reason)
         return replace(answer, content={FILE: file.encode(file.File(content, self.named.mime_type, self.named.path.name))})
 
 
-class Files:
+class FileAccess:
     """Looks at the files that apps name. `roots` are the folders that were granted, for a question."""
 
     def __init__(self, roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
         self._roots = roots
 
-    async def look(self, question: Question) -> Wanted:
+    async def look(self, question: Question) -> FileRequest:
         """How a question for a file is to be asked."""
         try:
             named = await self._find(question)
-        except NotGiven as why:
+        except FileRefusedError as why:
             named_it = f"The app names {label(question.request.get('uri'))}, which is not read"
-            return Wanted(replace(question, note=f"{named_it}: {why}."), note=f"{named_it}: {_NOT_THIS if why.private else why}.")
-        return Wanted(question) if named is None else Wanted(_leave(question, named), named)
+            return FileRequest(replace(question, note=f"{named_it}: {why}."), note=f"{named_it}: {_NOT_THIS if why.private else why}.")
+        return FileRequest(question) if named is None else FileRequest(_leave(question, named), named)
 
     async def _find(self, question: Question) -> _Named | None:
-        """The file that the app names, if it names one. Raises NotGiven."""
+        """The file that the app names, if it names one. Raises FileRefusedError."""
         uri = question.request.get("uri")
         if not isinstance(uri, str) or not uri.strip():
             return None
         if len(uri) > LONGEST_URI:
-            raise NotGiven(f"it is longer than {LONGEST_URI} characters")
+            raise FileRefusedError(f"it is longer than {LONGEST_URI} characters")
         path = _local(uri)
         roots = await self._roots(question)
         accept = question.fields[0].accept
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(_look, path, roots, accept, abandon_on_cancel=True)
-        raise NotGiven("it could not be looked at in time")
+        raise FileRefusedError("it could not be looked at in time")
 
 
 def _leave(question: Question, named: _Named) -> Question:
@@ -115,19 +115,19 @@ def spelled(path: Path) -> str:
 
 
 def _local(uri: str) -> Path:
-    """The path that an app names, as an absolute path or a file: URI. Raises NotGiven."""
+    """The path that an app names, as an absolute path or a file: URI. Raises FileRefusedError."""
     try:
         parts = urlsplit(uri)
     except ValueError:
-        raise NotGiven("that is no address") from None
+        raise FileRefusedError("that is no address") from None
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         path = Path(unquote(parts.path))
     elif not parts.scheme:
         path = Path(uri)
     else:
-        raise NotGiven("only files of this machine are read")
+        raise FileRefusedError("only files of this machine are read")
     if not path.is_absolute() or "\0" in str(path):
-        raise NotGiven("it must be an absolute path")
+        raise FileRefusedError("it must be an absolute path")
     return path
 
 
@@ -136,20 +136,20 @@ def _look(path: Path, roots: Sequence[str], accept: Sequence[str]) -> _Named:
     found, above = _resolved(path), _resolved(path.parent)
     # Whether a file exists is not told of any other place.
     if not any(place is not None and place.is_relative_to(root) for root in granted for place in (found, above)):
-        raise NotGiven(_OUTSIDE)
+        raise FileRefusedError(_OUTSIDE)
     if found is None or not any(found.is_relative_to(root) for root in granted):
-        raise NotGiven(_OUTSIDE if found is not None else "there is no such file", private=True)
+        raise FileRefusedError(_OUTSIDE if found is not None else "there is no such file", private=True)
     try:
         status = found.stat()
     except OSError as problem:
-        raise NotGiven(f"it cannot be looked at ({problem.strerror})", private=True) from None
+        raise FileRefusedError(f"it cannot be looked at ({problem.strerror})", private=True) from None
     mime_type = file.guess_type(found.name)
     if not stat.S_ISREG(status.st_mode):
-        raise NotGiven("it is no file", private=True)
+        raise FileRefusedError("it is no file", private=True)
     if status.st_size > file.MAX_SIZE:
-        raise NotGiven(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given", private=True)
+        raise FileRefusedError(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given", private=True)
     if not file.admits(accept, mime_type):
-        raise NotGiven(f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True)
+        raise FileRefusedError(f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True)
     return _Named(found, (status.st_dev, status.st_ino), status.st_size, mime_type)
 
 
@@ -170,8 +170,8 @@ def _read(named: _Named) -> bytes:
     with os.fdopen(descriptor, "rb") as opened:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) != named.identity:
-            raise NotGiven("it was replaced meanwhile")
+            raise FileRefusedError("it was replaced meanwhile")
         content = opened.read(file.MAX_SIZE + 1)
     if len(content) > file.MAX_SIZE:
-        raise NotGiven("it has grown too large meanwhile")
+        raise FileRefusedError("it has grown too large meanwhile")
     return content

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import HOST, ORDER, Column, Surface
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
 from abp_bridge.core.question import Question
-from abp_bridge.interfaces.surface import InputProvider, Reply, Served, SurfaceRefused
+from abp_bridge.interfaces.surface import InputProvider, Startable, SurfaceResponse, SurfaceUnsupportedError
 
 Own = Mapping[Surface, InputProvider]
 
@@ -24,31 +24,31 @@ class Providers:
         self._order = order
         self.places: dict[str, str] = {}  # where others find a surface, or why they do not, by the name it was set up by
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """An app is there that may ask: whoever has to be found by others before that, is."""
         for surface, provider in self._own.items():
-            if surface.value in self._order and isinstance(provider, Served):
+            if surface.value in self._order and isinstance(provider, Startable):
                 try:
-                    self.places[surface.value] = await provider.begin()
-                except SurfaceRefused as problem:  # said again to the app whose question cannot be asked there
+                    self.places[surface.value] = await provider.start()
+                except SurfaceUnsupportedError as problem:  # said again to the app whose question cannot be asked there
                     self.places[surface.value] = f"not there: {problem}"
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
-        return [column for _, column in self.owned(carriers)]
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return [column for _, column in self.owned_variants(calls)]
 
-    def owned(self, carriers: Sequence[str] = ()) -> list[tuple[str, Column]]:
+    def owned_variants(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
         """The surfaces, best first, each with whose it is: the host's, or the name it was set up by."""
-        hosts = self._host.columns(carriers)
-        found: list[tuple[str, Column]] = []
+        hosts = self._host.columns(calls)
+        found: list[tuple[str, SurfaceVariant]] = []
         for name in self._order:
             if name == HOST:
                 found += [(HOST, column) for column in hosts if column.surface is not Surface.MODEL]
             elif name == Surface.MODEL.value:
                 found += [(name, column) for column in hosts if column.surface is Surface.MODEL]
             elif (provider := self._own.get(Surface(name))) is not None:
-                found += [(name, column) for column in provider.columns(carriers)]
+                found += [(name, column) for column in provider.columns(calls)]
         return found
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
         """See `InputProvider.ask`."""
         return await self._own.get(column.surface, self._host).ask(question, column, problem, observe)

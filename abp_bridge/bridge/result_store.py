@@ -21,7 +21,7 @@ READ_LIMIT = 8 * 2**20
 MAX_FILES = 1_000
 
 
-class Results:
+class ResultStore:
     """The saved files of one session, by resource URI."""
 
     def __init__(self, folder: str | None) -> None:

@@ -13,19 +13,19 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.bridge.call import Call
-from abp_bridge.bridge.connection import Connection
-from abp_bridge.bridge.elicitor import Asking
-from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.connection import AppConnection
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.providers import Providers
-from abp_bridge.bridge.result_store import INLINE_LIMIT, SHOWN_LIMIT, Results, spelled
+from abp_bridge.bridge.result_store import INLINE_LIMIT, SHOWN_LIMIT, ResultStore, spelled
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.event import Observer, unobserved
+from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.core.sanitize import label, shown
+from abp_bridge.core.sanitize import label, redact_target
 from abp_bridge.interfaces.app import App, AppError
-from abp_bridge.interfaces.host import DeskError, Ended, Host, Offer, Resource, state_uri
+from abp_bridge.interfaces.host import AppCapability, CallOutcome, Host, Resource, SessionError, state_uri
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
@@ -35,7 +35,7 @@ CLOSE_LIMIT = 1.5
 
 
 class Bridge:
-    """One session. Implements `Desk`. Calls and connections live in `tasks`, which must outlive it.
+    """One session. Implements `SessionApi`. Calls and connections live in `tasks`, which must outlive it.
 
     `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
     `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens.
@@ -49,7 +49,7 @@ class Bridge:
         make_app: Callable[[str, bool], App],
         *,
         providers: Providers | None = None,
-        observe: Observer = unobserved,
+        observe: Observer = no_observer,
     ) -> None:
         self.host = host
         self.observe = observe
@@ -57,26 +57,26 @@ class Bridge:
         self._settings = settings
         self._tasks = tasks
         self._make_app = make_app
-        self._apps: dict[str, Connection] = {}
+        self._apps: dict[str, AppConnection] = {}
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
-        limit, floor = settings.question_timeout, settings.person_floor
-        self._asking = Asking(self._providers, limit=limit, person_floor=floor, observe=observe, files=Files(self._roots))
-        self._results = Results(settings.output_dir)
+        limit, floor = settings.question_timeout, settings.min_human_latency
+        self._asking = Elicitor(self._providers, limit=limit, person_floor=floor, observe=observe, files=FileAccess(self._roots))
+        self._results = ResultStore(settings.output_dir)
 
-    # --- Desk ---
+    # --- SessionApi ---
 
     async def connect(self, target: str | None) -> Sequence[str]:
-        """See `Desk.connect`."""
+        """See `SessionApi.connect`."""
         if target is None and not self._settings.apps and not self._apps:
-            raise DeskError("MISSING_PARAM", "There is no app to connect. Give a target, or start abp-bridge with --app.")
-        failures: list[DeskError] = []
+            raise SessionError("MISSING_PARAM", "There is no app to connect. Give a target, or start abp-bridge with --app.")
+        failures: list[SessionError] = []
         async with self._connecting:
             for wanted in self._not_connected() if target is None else [target]:
                 try:
                     await self._connect(wanted)
-                except DeskError as problem:
+                except SessionError as problem:
                     failures.append(problem)
                     self._failures[wanted] = str(problem)
         connected = [each.id for each in self._apps.values() if target is None or each.target == target]
@@ -85,7 +85,7 @@ class Bridge:
         return connected
 
     async def disconnect(self, app: str | None) -> Sequence[str]:
-        """See `Desk.disconnect`."""
+        """See `SessionApi.disconnect`."""
         leaving = [self._connection(app)] if app is not None else list(self._apps.values())
         for connection in leaving:
             connection.close.set()
@@ -93,9 +93,9 @@ class Bridge:
             await connection.closed.wait()
         return [connection.id for connection in leaving]
 
-    def offers(self) -> Sequence[Offer]:
-        """See `Desk.offers`."""
-        return [Offer(app.id, app.app.origin, capability) for app in self._apps.values() for capability in app.capabilities.values()]
+    def capabilities(self) -> Sequence[AppCapability]:
+        """See `SessionApi.capabilities`."""
+        return [AppCapability(app.id, app.app.origin, capability) for app in self._apps.values() for capability in app.capabilities.values()]
 
     async def start(
         self,
@@ -105,14 +105,14 @@ class Bridge:
         app: str | None = None,
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
-        on_end: Callable[[Ended], None] | None = None,
+        on_end: Callable[[CallOutcome], None] | None = None,
     ) -> Call:
-        """See `Desk.start`."""
+        """See `SessionApi.start`."""
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
             await self.connect(None)
         connection, known = self._find(capability, app)
         if problems := schema.check(dict(params), known.input_schema):
-            raise DeskError("INVALID_PARAMS", f"The parameters of {capability} do not fit: {'; '.join(problems)}.")
+            raise SessionError("INVALID_PARAMS", f"The parameters of {capability} do not fit: {'; '.join(problems)}.")
         call = Call(
             self.new_id("call"),
             connection.app,
@@ -129,24 +129,24 @@ class Bridge:
         return call
 
     async def render_pdf(self, app: str | None) -> SavedFile:
-        """See `Desk.render_pdf`."""
+        """See `SessionApi.render_pdf`."""
         able = [each for each in self._apps.values() if each.app.renders] if app is None else [self._connection(app)]
         if not able:
-            raise DeskError("NOT_SUPPORTED", "No connected app has a page. Connect one by its http(s) address first.")
+            raise SessionError("NOT_SUPPORTED", "No connected app has a page. Connect one by its http(s) address first.")
         try:
             content = await able[0].app.render_pdf()
             return self._save(able[0], content, "application/pdf", f"{able[0].id}.pdf")
         except AppError as problem:
-            raise DeskError(problem.code, str(problem)) from None
+            raise SessionError(problem.code, str(problem)) from None
         except OSError as problem:
-            raise DeskError("OPERATION_FAILED", f"The PDF could not be saved: {problem}") from None
+            raise SessionError("OPERATION_FAILED", f"The PDF could not be saved: {problem}") from None
 
     @property
     def renders(self) -> bool:
         return any(each.app.renders for each in self._apps.values())
 
     def resources(self) -> Sequence[Resource]:
-        """See `Desk.resources`."""
+        """See `SessionApi.resources`."""
         states = [
             Resource(state_uri(app.id, field), f"{app.id}: {field}", "State that the app told", "application/json")
             for app in self._apps.values()
@@ -156,7 +156,7 @@ class Bridge:
         return states + files
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """See `Desk.read`."""
+        """See `SessionApi.read`."""
         for app in self._apps.values():
             for field, value in app.state.items():
                 if state_uri(app.id, field) == uri:
@@ -164,9 +164,9 @@ class Bridge:
         try:
             found = self._results.read(uri)
         except OSError as problem:
-            raise DeskError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
+            raise SessionError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
         if found is None:
-            raise DeskError("UNKNOWN_RESOURCE", f"There is no resource {label(uri)!r}; resources/list names those there are.")
+            raise SessionError("UNKNOWN_RESOURCE", f"There is no resource {label(uri)!r}; resources/list names those there are.")
         mime_type, content = found
         if mime_type.startswith(("text/", "application/json")):
             with contextlib.suppress(UnicodeDecodeError):
@@ -174,18 +174,18 @@ class Bridge:
         return mime_type, content
 
     def status(self) -> dict[str, Json]:
-        """See `Desk.status`. Holds nothing that a person answered."""
+        """See `SessionApi.status`. Holds nothing that a person answered."""
         ledger = self._asking.ledger
         return {
             "host": self.host.name,
             "surfaces": [
                 {"surface": column.surface.value, "version": column.version, "provider": owner}
                 | ({"at": self._providers.places[owner]} if owner in self._providers.places else {})
-                for owner, column in self._providers.owned()
+                for owner, column in self._providers.owned_variants()
                 if matrix.usable(column)
             ],
             "apps": {app.id: app.status() for app in self._apps.values()},
-            "notConnected": [{"app": shown(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
+            "notConnected": [{"app": redact_target(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
             "questions": {
                 "open": [
                     {"id": each.question.id, "app": each.question.origin, "message": each.question.message, "route": each.route}
@@ -214,7 +214,7 @@ class Bridge:
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             leaving = list(self._apps.values())
             for connection in leaving:
-                connection.gone(reason)
+                connection.on_disconnect(reason)
             for connection in leaving:
                 await connection.closed.wait()
         self._results.close()
@@ -225,7 +225,7 @@ class Bridge:
         self._serial += 1
         return f"{kind}-{self._serial}"
 
-    def admit(self, connection: Connection, wanted: str) -> None:
+    def admit(self, connection: AppConnection, wanted: str) -> None:
         """Give a connection that has opened its id, made of the app's own, and tell the host what it can do."""
         stem = "-".join("".join(letter if letter.isascii() and letter.isalnum() else " " for letter in wanted.lower()).split())[:32] or "app"
         id, number = stem, 2
@@ -233,19 +233,19 @@ class Bridge:
             id, number = f"{stem}-{number}", number + 1
         connection.id = id
         self._apps[id] = connection
-        self.host.capabilities_changed()
+        self.host.on_capabilities_changed()
 
-    def dismiss(self, connection: Connection) -> None:
+    def dismiss(self, connection: AppConnection) -> None:
         """The connection is no longer to be used. Idempotent: another may have its id by now."""
         if self._apps.get(connection.id) is connection:
             del self._apps[connection.id]
-            self.host.capabilities_changed()
+            self.host.on_capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:
         return await self._asking.ask(question)
 
     async def _roots(self, question: Question) -> Sequence[str]:
-        return [*self._settings.roots, *await self.host.roots(question.carriers)]
+        return [*self._settings.roots, *await self.host.roots(question.deliverable_by)]
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
         self._asking.withdraw(questions, reason)
@@ -261,39 +261,39 @@ class Bridge:
             return
         try:
             app = self._make_app(target, target in self._settings.apps)
-            await self._tasks.start(Connection(self, target, app).live)
-            await self._providers.begin()
+            await self._tasks.start(AppConnection(self, target, app).live)
+            await self._providers.start()
         except AppError as problem:
-            raise DeskError(problem.code, str(problem)) from None
+            raise SessionError(problem.code, str(problem)) from None
 
-    def _connection(self, id: str) -> Connection:
+    def _connection(self, id: str) -> AppConnection:
         if id not in self._apps:
-            raise DeskError("DISCONNECTED", f"There is no connected app {label(id)!r}; abp_status lists those there are.")
+            raise SessionError("DISCONNECTED", f"There is no connected app {label(id)!r}; abp_status lists those there are.")
         return self._apps[id]
 
-    def _having(self, capability: str, app: str | None) -> list[Connection]:
+    def _having(self, capability: str, app: str | None) -> list[AppConnection]:
         return [each for each in self._apps.values() if app in (None, each.id) and capability in each.capabilities]
 
-    def _find(self, capability: str, app: str | None) -> tuple[Connection, Capability]:
+    def _find(self, capability: str, app: str | None) -> tuple[AppConnection, Capability]:
         if app is not None:
             self._connection(app)
         found = self._having(capability, app)
         if len(found) == 1:
             return found[0], found[0].capabilities[capability]
         if len(found) > 1:
-            raise DeskError("INVALID_PARAMS", f"Several apps have {capability}: name one of {', '.join(each.id for each in found)} as app.")
-        known = [offer.capability.name for offer in self.offers() if app in (None, offer.app)]
+            raise SessionError("INVALID_PARAMS", f"Several apps have {capability}: name one of {', '.join(each.id for each in found)} as app.")
+        known = [offer.capability.name for offer in self.capabilities() if app in (None, offer.app)]
         more = f" and {len(known) - 50} more" if len(known) > 50 else ""
         shown = f"Known are {', '.join(known[:50])}{more}." if known else "The app names no capabilities."
-        raise DeskError("UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}")
+        raise SessionError("UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}")
 
-    async def _run(self, connection: Connection, call: Call) -> None:
+    async def _run(self, connection: AppConnection, call: Call) -> None:
         try:
             await call.run()
         finally:
             connection.over(call)
 
-    def _keep(self, connection: Connection, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
+    def _keep(self, connection: AppConnection, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
         """Binary and oversized data goes to files; what could not be saved is said, and stays."""
         files: list[SavedFile] = []
         data, found = abp.extract(result.data)
@@ -313,7 +313,7 @@ class Bridge:
             data = filed if "savedTo" in filed else data
         return replace(result, data=data), files
 
-    def _filed(self, connection: Connection, files: list[SavedFile], content: bytes, mime_type: str, name: str) -> dict[str, Json]:
+    def _filed(self, connection: AppConnection, files: list[SavedFile], content: bytes, mime_type: str, name: str) -> dict[str, Json]:
         try:
             saved = self._save(connection, content, mime_type, name)
         except OSError as problem:
@@ -322,7 +322,7 @@ class Bridge:
         files.append(replace(saved, content=content) if shown else saved)
         return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
 
-    def _save(self, connection: Connection, content: bytes, mime_type: str, name: str) -> SavedFile:
+    def _save(self, connection: AppConnection, content: bytes, mime_type: str, name: str) -> SavedFile:
         saved = self._results.save(connection.id, content, mime_type, name)
-        self.host.resources_changed()
+        self.host.on_resources_changed()
         return saved

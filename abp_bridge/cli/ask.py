@@ -16,23 +16,23 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from abp_bridge.apps.elicitation import put
+from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.apps.stdio import MAX_LINE, Binding
-from abp_bridge.bridge.elicitor import Asking
-from abp_bridge.bridge.files import Files
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core import json_text
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import ORDER, Column, Surface
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import ORDER, Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.surface import InputProvider, Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import whisper
 from abp_bridge.protocols import abp
-from abp_bridge.rpc.connection import Link
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, Notification, Peer, Rejected, Request, Stray
-from abp_bridge.rpc.streams import Sink, Source, claim
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 from abp_bridge.surfaces.terminal.surface import Terminal
@@ -52,7 +52,7 @@ class UsageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class AskOptions:
     """How questions are asked: `on` one surface, or on those there are; `origin` is shown as who asks."""
 
     settings: Settings
@@ -109,16 +109,16 @@ def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
     return parsed
 
 
-def run(ways: Ways, request: Mapping[str, Any] | None) -> int:
+def run(ways: AskOptions, request: Mapping[str, Any] | None) -> int:
     """Ask one thing, or with no `request` whatever is asked on stdin. Returns the exit code."""
     if request is not None:
-        return anyio.run(_guarded, _Once(ways, request))
+        return anyio.run(_run_until_signal, _Once(ways, request))
     if os.isatty(0):
         raise UsageError("'ask -' reads requests that a program writes: COMMAND | abp-bridge ask -")
-    return anyio.run(_guarded, _Stream(ways, *claim()))
+    return anyio.run(_run_until_signal, _Stream(ways, *take_over_stdio()))
 
 
-async def _guarded(errand: _Once | _Stream) -> int:
+async def _run_until_signal(errand: _Once | _Stream) -> int:
     """A signal ends everything at once, and quietly."""
     caught: list[int] = []
     code = 0
@@ -144,9 +144,9 @@ async def _heed(working: anyio.CancelScope, caught: list[int], *, task_status: T
 
 
 class _Person:
-    """Whoever answers. Implements `apps.Listener` for whoever asks."""
+    """Whoever answers. Implements `AppListener` for whoever asks."""
 
-    def __init__(self, ways: Ways, tasks: TaskGroup) -> None:
+    def __init__(self, ways: AskOptions, tasks: TaskGroup) -> None:
         self._origin = ways.origin
         self._serial = 0
         self._terminal: Terminal | None = None
@@ -154,10 +154,10 @@ class _Person:
         self._roots = ways.settings.roots
         settings = ways.settings
         providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
-        files = Files(self._granted)
-        self._asking = Asking(providers, limit=settings.question_timeout, person_floor=settings.person_floor, files=files)
+        files = FileAccess(self._granted)
+        self._asking = Elicitor(providers, limit=settings.question_timeout, person_floor=settings.min_human_latency, files=files)
 
-    def _own(self, ways: Ways, tasks: TaskGroup) -> dict[Surface, InputProvider]:
+    def _own(self, ways: AskOptions, tasks: TaskGroup) -> dict[Surface, InputProvider]:
         from abp_bridge.cli.compose import answers, terminal
 
         settings, own = ways.settings, dict[Surface, InputProvider]()
@@ -168,9 +168,9 @@ class _Person:
             if device is not None:
                 self._terminal = own[Surface.TERMINAL] = terminal(device)
         if ways.on in (None, "page"):
-            from abp_bridge.surfaces.page.surface import Loopback, OwnPage
+            from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
-            own[Surface.PAGE] = OwnPage(Loopback(tasks), self._point)
+            own[Surface.PAGE] = PageSurface(LazyPageServer(tasks), self._point)
         return own
 
     async def _point(self, question: Question, url: str) -> Outcome:
@@ -199,14 +199,14 @@ class _Person:
     async def ask(self, question: Question) -> Answer:
         return await self._asking.ask(question)
 
-    def told(self, notice: Notice) -> None:
+    def on_notice(self, notice: Notice) -> None:
         self._say(describe(notice))
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         amount = f"{progress.value:g}" + ("" if progress.total is None else f" of {progress.total:g}")
         self._say(label(f"{amount}  {progress.message}"))
 
-    def gone(self, reason: str) -> None:
+    def on_disconnect(self, reason: str) -> None:
         """Its questions are still answered: a pipeline closes its end when it has asked."""
 
     def _say(self, words: str) -> None:
@@ -219,24 +219,24 @@ class _Person:
 class _Nobody:
     """There is no host here."""
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return ()
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
-        raise SurfaceRefused("there is no host here", lasting=True)
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+        raise SurfaceUnsupportedError("there is no host here", lasting=True)
 
 
 class _Once:
     """One question, and its response on stdout."""
 
-    def __init__(self, ways: Ways, request: Mapping[str, Any]) -> None:
+    def __init__(self, ways: AskOptions, request: Mapping[str, Any]) -> None:
         self._ways = ways
         self._request = request
 
     async def run(self, tasks: TaskGroup) -> int:
         """0 when it was answered, 2 when it is no question, 1 for everything else."""
         person = _Person(self._ways, tasks)
-        response = await put(dict(self._request), person, self._ways.origin)
+        response = await handle_elicitation(dict(self._request), person, self._ways.origin)
         try:
             sys.stdout.write(json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
             sys.stdout.flush()
@@ -254,7 +254,7 @@ class _Once:
 class _Stream:
     """Requests on stdin, each answered on stdout: ABP on a pipe, in either of its bindings."""
 
-    def __init__(self, ways: Ways, source: Source, sink: Sink) -> None:
+    def __init__(self, ways: AskOptions, source: StreamReader, sink: StreamWriter) -> None:
         self._ways = ways
         self._sink = sink
         self._source = source
@@ -264,15 +264,15 @@ class _Stream:
     async def run(self, tasks: TaskGroup) -> int:
         """Until stdin has ended and everything is answered (0), or nobody reads stdout any more (1)."""
         binding = Binding()
-        peer = Peer(max_line=MAX_LINE, inward=binding.inward, outward=binding.outward)
+        peer = JsonRpcProtocol(max_line=MAX_LINE, inward=binding.inward, outward=binding.outward)
         self._person = _Person(self._ways, tasks)
-        self._link = Link(peer, _Patient(self._source, self._answered), self._sink, on_message=self._take, on_odd=self._odd)
+        self._link = JsonRpcConnection(peer, _Patient(self._source, self._answered), self._sink, on_message=self._take, on_protocol_error=self._odd)
         unread = False
         async with anyio.create_task_group() as self._tasks:
 
             async def watch() -> None:
                 nonlocal unread
-                await self._sink.hung_up()
+                await self._sink.wait_closed()
                 unread = True
                 self._tasks.cancel_scope.cancel()
 
@@ -289,21 +289,21 @@ class _Stream:
                 self._open += 1
                 self._tasks.start_soon(self._answer, message)
             else:
-                self._link.fail(message.id, METHOD_NOT_FOUND, f"abp-bridge ask has no method {message.method[:80]!r}")
+                self._link.respond_error(message.id, METHOD_NOT_FOUND, f"abp-bridge ask has no method {message.method[:80]!r}")
         elif asks:
             whisper(f"{label(message.method, 80)} came without an id, so that nothing can answer it")
         elif message.method == abp.PROGRESS:
             if (progress := abp.decode_progress(message.params)) is not None:
-                self._person.progressed(progress)
+                self._person.on_progress(progress)
         else:
-            self._person.told(abp.decode_notice({"event": message.method, "data": message.params}))
+            self._person.on_notice(abp.decode_notice({"event": message.method, "data": message.params}))
 
-    def _odd(self, odd: Stray | Rejected) -> None:
-        if isinstance(odd, Rejected):
+    def _odd(self, odd: UnmatchedResponse | InvalidMessage) -> None:
+        if isinstance(odd, InvalidMessage):
             whisper(f"a line was not understood: {label(odd.reason)}")
 
     async def _answer(self, request: Request) -> None:
-        response = await put({"method": request.method, "params": request.params}, self._person, self._ways.origin)
+        response = await handle_elicitation({"method": request.method, "params": request.params}, self._person, self._ways.origin)
         self._link.respond(request.id, response)
         self._open -= 1
         if not self._open:
@@ -321,7 +321,7 @@ class _Stream:
 class _Patient:
     """Stdin, which ends only when `over` returns: who has asked may close it and wait. Its last line may lack its end."""
 
-    def __init__(self, source: Source, over: Any) -> None:
+    def __init__(self, source: StreamReader, over: Any) -> None:
         self._source = source
         self._over = over
         self._last = b"\n"

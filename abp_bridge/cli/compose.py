@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.core.matrix import Surface, order_of
-from abp_bridge.interfaces.surface import Place
+from abp_bridge.interfaces.surface import PageServer
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from abp_bridge.core.question import Outcome, Question
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import InputProvider
-    from abp_bridge.surfaces.answers_file import Mock
+    from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
 
 
-def resolve(settings: Settings, host: Host, page: Place) -> Providers:
+def make_providers(settings: Settings, host: Host, page: PageServer) -> Providers:
     """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
@@ -27,9 +27,9 @@ def resolve(settings: Settings, host: Host, page: Place) -> Providers:
     if settings.tty is not None:
         own[Surface.TERMINAL] = terminal(settings.tty)
     if settings.page != "off":
-        from abp_bridge.surfaces.page.surface import OwnPage
+        from abp_bridge.surfaces.page.surface import PageSurface
 
-        own[Surface.PAGE] = OwnPage(page, host.point if settings.page == "link" else _opening(host))
+        own[Surface.PAGE] = PageSurface(page, host.send_link if settings.page == "link" else _opening(host))
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
 
@@ -40,11 +40,11 @@ def resolve(settings: Settings, host: Host, page: Place) -> Providers:
 
 
 @cache
-def answers(path: str) -> Mock:
+def answers(path: str) -> AnswersFile:
     """The answers that are written down there; each is used up wherever it is asked for. Raises AnswersError."""
-    from abp_bridge.surfaces.answers_file import Mock, read_answers
+    from abp_bridge.surfaces.answers_file import AnswersFile, read_answers
 
-    return Mock(read_answers(path), "the answers file")
+    return AnswersFile(read_answers(path), "the answers file")
 
 
 @cache
@@ -66,6 +66,6 @@ def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
         with leading_to(url) as address:
             if await open_browser(address):
                 await anyio.sleep_forever()  # the page has the answer, sooner or later
-        return await host.point(question, url)
+        return await host.send_link(question, url)
 
     return point

@@ -327,7 +327,7 @@ def _acp(options: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace) -> int:
-    from abp_bridge.cli.ask import STREAM, UsageError, Ways, read_request, run
+    from abp_bridge.cli.ask import STREAM, AskOptions, UsageError, read_request, run
 
     settings = _settings(options, *_HERE_OPTIONS, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))  # where it asks, --on says
     streams = options.what == STREAM
@@ -337,7 +337,7 @@ def _ask(options: argparse.Namespace) -> int:
         if streams and options.more:
             raise UsageError("'ask -' takes its requests from stdin, and no params")
         request = None if streams else read_request(options.what, options.more)
-        return run(Ways(settings, options.on, options.origin or ("a program" if streams else "this command")), request)
+        return run(AskOptions(settings, options.on, options.origin or ("a program" if streams else "this command")), request)
     except UsageError as problem:
         _give_up(f"{problem}. abp-bridge ask --help shows how")
 

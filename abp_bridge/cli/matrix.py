@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from abp_bridge.core.matrix import HOST, MATRIX, NOBODY, ORDER, SINCE, Column, Route, Shape, Surface, Treatment, route, since
-from abp_bridge.core.notification_matrix import HINTS, PROTOCOLS, TOLD
+from abp_bridge.core.matrix import HOST, MATRIX, NOBODY, ORDER, SINCE, QuestionShape, Route, Support, Surface, SurfaceVariant, route, since
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS
 from abp_bridge.hosts.profiles import PROFILES, Profile
 
 Json = Any
@@ -54,7 +54,7 @@ class Cell:
     @property
     def words(self) -> str:
         route = self.route
-        return f"{route.treatment.value}: {route.how}" if route.how else route.treatment.value
+        return f"{route.support.value}: {route.how}" if route.how else route.support.value
 
     @property
     def heading(self) -> str:
@@ -112,13 +112,13 @@ def _hosts(name: str, *, one: bool) -> list[str]:
 def _questions(profile: Profile | None) -> Iterator[Cell]:
     """All cells of questions, column by column; with a profile, of the surfaces that such a host can have."""
     for surface, version in _columns(profile):
-        column = Column(surface, version)
+        column = SurfaceVariant(surface, version)
         if profile is not None:
             column = replace(column, plain=profile.plain, buttons=profile.buttons, loopback=profile.loopback or surface is not Surface.MCP_URL)
-        for shape in Shape:
+        for shape in QuestionShape:
             yield Cell(surface.value, version, shape.value, route(shape, column), since(surface, version, shape))
-    for shape in Shape if profile is None else ():
-        yield Cell(WITHOUT, "", shape.value, Route(Treatment.REFUSED, NOBODY))
+    for shape in QuestionShape if profile is None else ():
+        yield Cell(WITHOUT, "", shape.value, Route(Support.REFUSED, NOBODY))
 
 
 def _hints(profile: Profile | None) -> Iterator[Cell]:
@@ -133,7 +133,7 @@ def _told(profile: Profile | None) -> Iterator[Cell]:
     for protocol in PROTOCOLS if families else ():
         if protocol.partition(" ")[0] not in families:
             continue
-        for event, way in TOLD[protocol].items():
+        for event, way in NOTIFICATION_MATRIX[protocol].items():
             yield Cell(protocol, "", event.value, way, protocol)
 
 
@@ -151,7 +151,7 @@ def _about(profile: Profile) -> Iterator[str]:
     """What a profile says beside its cells."""
     yield f"shows {', '.join(profile.shows)}"
     if "mcp-form" in profile.shows:
-        yield f"waits {profile.patience:g} s for a tool{', without the time of a person' if profile.stops else ''}"
+        yield f"waits {profile.tool_timeout:g} s for a tool{', without the time of a person' if profile.paused_while_asking else ''}"
     if profile.plain:
         yield "forms show text, yes or no, and one of several only"
     if profile.buttons <= 2:
@@ -163,7 +163,7 @@ def _about(profile: Profile) -> Iterator[str]:
 def _proof(cell: Cell, proofs: Mapping[Key, str]) -> str:
     """A cell that a host's profile changes is proven by a conversation with that host only."""
     try:
-        usual = route(Shape(cell.row), Column(Surface(cell.column), cell.version)) == cell.route
+        usual = route(QuestionShape(cell.row), SurfaceVariant(Surface(cell.column), cell.version)) == cell.route
     except ValueError:
         usual = True
     own = proofs.get((_HOST, cell.column.partition("-")[0], cell.row), "") if cell.column in _SHOWN_BY_HOSTS else ""
@@ -294,7 +294,7 @@ def _spelled(cell: Cell, row: str) -> dict[str, Json]:
 
 def _way(cell: Cell) -> dict[str, Json]:
     proof = {"fixture": cell.fixture} if cell.fixture else {}
-    return {"treatment": cell.route.treatment.value, "how": cell.route.how, **proof}
+    return {"treatment": cell.route.support.value, "how": cell.route.how, **proof}
 
 
 _STYLES = {"table": _table, "markdown": _markdown, "json": _json}

@@ -11,20 +11,20 @@ import anyio
 from anyio.abc import TaskGroup
 
 from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
-from abp_bridge.core.event import unobserved
+from abp_bridge.core.event import no_observer
 from abp_bridge.core.sanitize import label
-from abp_bridge.log import hint, whisper
+from abp_bridge.log import warn_if_interactive, whisper
 from abp_bridge.rpc.stderr import Stderr
-from abp_bridge.rpc.streams import Sink, Source, claim
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.rpc.tap import untapped
+from abp_bridge.rpc.tap import unobserved_stream
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
-    from abp_bridge.bridge.elicitor import Asking
-    from abp_bridge.interfaces.host import Desk, Host
-    from abp_bridge.interfaces.surface import Place
-    from abp_bridge.proxies.acp.mcp_endpoint import Injected
+    from abp_bridge.bridge.elicitor import Elicitor
+    from abp_bridge.interfaces.host import Host, SessionApi
+    from abp_bridge.interfaces.surface import PageServer
+    from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.trace.recorder import Recorder
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
@@ -33,12 +33,12 @@ NO_PROGRAM = 127
 
 def run(settings: Settings, command: Sequence[str]) -> int:
     """Run the agent `command` behind our stdio until either side ends or a signal comes. Returns its exit code where it ended by itself."""
-    hint("an ACP editor")
-    source, sink = claim()
+    warn_if_interactive("an ACP editor")
+    source, sink = take_over_stdio()
     return anyio.run(_serve, settings, command, source, sink)
 
 
-async def _serve(settings: Settings, command: Sequence[str], source: Source, sink: Sink) -> int:
+async def _serve(settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter) -> int:
     code = 0
     async with anyio.create_task_group() as signals:
         serving = anyio.CancelScope()
@@ -59,10 +59,10 @@ async def _serve(settings: Settings, command: Sequence[str], source: Source, sin
 async def _behind(
     settings: Settings,
     command: Sequence[str],
-    editor: tuple[Source, Sink],
+    editor: tuple[StreamReader, StreamWriter],
     *,
-    injected: Injected | None,
-    page: Callable[[], Place],
+    injected: McpEndpoint | None,
+    page: Callable[[], PageServer],
     tasks: TaskGroup,
     recorder: Recorder | None,
 ) -> int:
@@ -71,12 +71,12 @@ async def _behind(
     tasks.start_soon(aloud.run)
     try:
         async with spawn(command, overhear=aloud.say) as agent:
-            from abp_bridge.proxies.acp.proxy import Proxy  # while the agent starts
+            from abp_bridge.proxies.acp.proxy import AcpProxy  # while the agent starts
 
             from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
-            proxy = Proxy(
-                (cast(Source, from_editor), to_editor),
-                (untapped if recorder is None else recorder.tap("agent"))(agent.source, agent.sink),
+            proxy = AcpProxy(
+                (cast(StreamReader, from_editor), to_editor),
+                (unobserved_stream if recorder is None else recorder.tap("agent"))(agent.stdout, agent.stdin),
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 command=label(os.path.basename(command[0])) or "the agent",
                 asking=lambda host: _asking(settings, host, page(), recorder),
@@ -116,26 +116,26 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 # What is heavy loads when it is first needed.
 
 
-def _asking(settings: Settings, host: Host, page: Place, recorder: Recorder | None) -> Asking:
-    from abp_bridge.bridge.elicitor import Asking
-    from abp_bridge.cli.compose import resolve
+def _asking(settings: Settings, host: Host, page: PageServer, recorder: Recorder | None) -> Elicitor:
+    from abp_bridge.bridge.elicitor import Elicitor
+    from abp_bridge.cli.compose import make_providers
 
-    observe = unobserved if recorder is None else recorder.observe
-    return Asking(resolve(settings, host, page), limit=settings.question_timeout, person_floor=settings.person_floor, observe=observe)
+    observe = no_observer if recorder is None else recorder.observe
+    return Elicitor(make_providers(settings, host, page), limit=settings.question_timeout, person_floor=settings.min_human_latency, observe=observe)
 
 
-def _injected(settings: Settings, page: Callable[[], Place], recorder: Recorder | None) -> Injected:
-    from abp_bridge.proxies.acp.mcp_endpoint import Injected
+def _injected(settings: Settings, page: Callable[[], PageServer], recorder: Recorder | None) -> McpEndpoint:
+    from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
 
-    def begin(host: Host, tasks: TaskGroup) -> Desk:
+    def begin(host: Host, tasks: TaskGroup) -> SessionApi:
         return make_bridge(settings, host, page(), tasks, recorder)
 
-    return Injected(
+    return McpEndpoint(
         begin,
         page,
         park=settings.park_timeout,
-        patience=settings.patience,
+        patience=settings.host_tool_timeout,
         modern=settings.mcp_modern,
         ask_model=settings.ask_model,
-        overheard=(lambda: untapped) if recorder is None else recorder.tools,
+        overheard=(lambda: unobserved_stream) if recorder is None else recorder.tools,
     )

@@ -16,7 +16,7 @@ import anyio
 
 from abp_bridge.replay.fixture import doubtful, reduce
 from abp_bridge.replay.runner import OURS, play
-from abp_bridge.replay.script import Differs
+from abp_bridge.replay.script import ReplayMismatchError
 from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines, read
 
 Json = Any
@@ -24,7 +24,7 @@ Json = Any
 MAX_FILE = 256 * 2**20
 
 
-class Unusable(Exception):
+class FixtureUnusableError(Exception):
     """The command cannot do what it is asked; the message says what would be right."""
 
 
@@ -35,7 +35,7 @@ class Played:
     path: str
     head: Head
     seconds: float
-    problem: Differs | None = None
+    problem: ReplayMismatchError | None = None
 
 
 def replay(paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int) -> int:
@@ -43,7 +43,7 @@ def replay(paths: Sequence[str], *, bridge: str | None, as_json: bool, patience:
     try:
         command = _command(bridge)
         files = _files(paths)
-    except Unusable as problem:
+    except FixtureUnusableError as problem:
         return _complain("replay", str(problem))
     failed = anyio.run(_play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1)))
     return 1 if failed else 0
@@ -54,17 +54,17 @@ def save(trace: str, out: str, shows: str) -> int:
     try:
         found = _read(trace)
         if os.path.exists(out):
-            raise Unusable(f"{out} is there already: remove it first, or give another name")
+            raise FixtureUnusableError(f"{out} is there already: remove it first, or give another name")
         fixture = reduce(found[-1], shows)
         if not fixture.entries:
-            raise Unusable(f"{trace} holds no message")
+            raise FixtureUnusableError(f"{trace} holds no message")
         with open(out, "x", encoding="utf-8") as file:
             file.writelines(lines(fixture))
     except TraceError as problem:
         return _complain("replay", f"{trace}:{problem.line}: {problem}")
     except OSError as problem:
         return _complain("replay", f"{out} cannot be written: {problem.strerror}")
-    except Unusable as problem:
+    except FixtureUnusableError as problem:
         return _complain("replay", str(problem))
     more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
     if doubt := doubtful(found[-1]):
@@ -81,7 +81,7 @@ def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
         found = _read(path)
     except TraceError as problem:
         return _complain("trace", f"{path}:{problem.line}: {problem}")
-    except Unusable as problem:
+    except FixtureUnusableError as problem:
         return _complain("trace", str(problem))
     columns = width or shutil.get_terminal_size((110, 24)).columns
     for recording in found:
@@ -98,10 +98,10 @@ def _command(bridge: str | None) -> list[str]:
     try:
         words = shlex.split(bridge)
     except ValueError as problem:
-        raise Unusable(f"--bridge cannot be read as a command: {problem}") from None
+        raise FixtureUnusableError(f"--bridge cannot be read as a command: {problem}") from None
     found = shutil.which(words[0]) if words else None
     if found is None:
-        raise Unusable(f"--bridge: there is no program {words[0] if words else ''!r}")
+        raise FixtureUnusableError(f"--bridge: there is no program {words[0] if words else ''!r}")
     # It runs in a folder of its own.
     return [os.path.abspath(found), *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:])]
 
@@ -112,24 +112,24 @@ def _files(paths: Sequence[str]) -> list[str]:
         if os.path.isdir(path):
             inside = sorted(str(each) for each in Path(path).rglob("*.jsonl"))
             if not inside:
-                raise Unusable(f"there is no fixture in {path}: fixtures are files that end in .jsonl")
+                raise FixtureUnusableError(f"there is no fixture in {path}: fixtures are files that end in .jsonl")
             found += inside
         elif os.path.exists(path):
             found.append(path)
         else:
-            raise Unusable(f"there is no {path}")
+            raise FixtureUnusableError(f"there is no {path}")
     return found
 
 
 def _read(path: str) -> list[Recording]:
     try:
         if os.path.getsize(path) > MAX_FILE:
-            raise Unusable(f"{path} has more than {MAX_FILE} bytes")
+            raise FixtureUnusableError(f"{path} has more than {MAX_FILE} bytes")
         return read(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
-        raise Unusable(f"{path} cannot be read: {problem.strerror}") from None
+        raise FixtureUnusableError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise Unusable(f"{path} is no text") from None
+        raise FixtureUnusableError(f"{path} is no text") from None
 
 
 async def _play_all(files: Sequence[str], bridge: Sequence[str], as_json: bool, patience: float, jobs: int) -> int:
@@ -164,22 +164,22 @@ async def _play_file(path: str, bridge: Sequence[str], patience: float) -> list[
     try:
         found = _read(path)
     except TraceError as problem:
-        return [Played(path, Head(), 0, Differs(str(problem), problem.line))]
-    except Unusable as problem:
-        return [Played(path, Head(), 0, Differs(str(problem)))]
+        return [Played(path, Head(), 0, ReplayMismatchError(str(problem), problem.line))]
+    except FixtureUnusableError as problem:
+        return [Played(path, Head(), 0, ReplayMismatchError(str(problem)))]
     return [await _play(path, recording, bridge, patience) for recording in found]
 
 
 async def _play(path: str, recording: Recording, bridge: Sequence[str], patience: float) -> Played:
     began = time.monotonic()
-    problem: Differs | None = None
+    problem: ReplayMismatchError | None = None
     fixture = recording
     try:
         if recording.unfinished:
-            raise Differs("its last line is cut off: it cannot be played")
+            raise ReplayMismatchError("its last line is cut off: it cannot be played")
         fixture = reduce(recording)
         await play(fixture, bridge, patience=patience)
-    except Differs as found:
+    except ReplayMismatchError as found:
         problem = found
     return Played(path, fixture.head, time.monotonic() - began, problem)
 
@@ -198,7 +198,7 @@ def _say(played: Played, as_json: bool) -> None:
         _print("".join(f"{_visible(line)}\n" for line in _complaint(played, problem)))
 
 
-def _complaint(played: Played, problem: Differs) -> Iterable[str]:
+def _complaint(played: Played, problem: ReplayMismatchError) -> Iterable[str]:
     yield f"FAIL  {played.path}"
     if played.head.shows:
         yield f"      {played.head.shows}"

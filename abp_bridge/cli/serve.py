@@ -10,13 +10,13 @@ from weakref import WeakSet
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from abp_bridge.hosts.mcp.errors import withdraw
+from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
-from abp_bridge.log import hint
-from abp_bridge.rpc.connection import Link
-from abp_bridge.rpc.protocol import Id, Notification, Peer, Request
-from abp_bridge.rpc.streams import Sink, Source, claim
-from abp_bridge.rpc.tap import untapped
+from abp_bridge.log import warn_if_interactive
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
+from abp_bridge.rpc.tap import unobserved_stream
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
-    from abp_bridge.interfaces.surface import Place
+    from abp_bridge.interfaces.surface import PageServer
     from abp_bridge.trace.recorder import Recorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -33,20 +33,20 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def run(settings: Settings) -> int:
     """Serve until the host closes our stdin, stops reading, or sends a signal. Returns the exit code."""
-    hint("an MCP host or an ACP client")
-    source, sink = claim()
+    warn_if_interactive("an MCP host or an ACP client")
+    source, sink = take_over_stdio()
     anyio.run(_serve, settings, source, sink)
     return 0
 
 
-async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
+async def _serve(settings: Settings, source: StreamReader, sink: StreamWriter) -> None:
     async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
         serving = anyio.CancelScope()
         await signals.start(watch, serving)
         recorder = recording(settings, "serve")
-        door = _Door(settings, tasks, recorder)
-        overheard = untapped if recorder is None else recorder.tap("host")
-        door.link = Link(Peer(), *overheard(source, sink), on_message=door.on_message, withdraw=door.take_back)
+        door = ProtocolDetector(settings, tasks, recorder)
+        overheard = unobserved_stream if recorder is None else recorder.tap("host")
+        door.link = JsonRpcConnection(JsonRpcProtocol(), *overheard(source, sink), on_message=door.on_message, cancel_request=door.cancel_request)
         with serving:
             await door.link.run()
         async with anyio.create_task_group() as closing:
@@ -56,17 +56,17 @@ async def _serve(settings: Settings, source: Source, sink: Sink) -> None:
         signals.cancel_scope.cancel()
 
 
-class _Door:
+class ProtocolDetector:
     """Lets the first message decide who is there: an ACP client's `initialize` has a whole number for a version, an MCP host's has words."""
 
     def __init__(self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None = None) -> None:
-        self.link: Link
+        self.link: JsonRpcConnection
         self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
-        self._withdraw = withdraw
+        self._withdraw = encode_cancel
         self._settings = settings
         self._tasks = tasks
         self._recorder = recorder
-        self._page: Place | None = None
+        self._page: PageServer | None = None
         self._face: McpServer | AcpServer | None = None
 
     def on_message(self, message: Request | Notification) -> None:
@@ -76,18 +76,18 @@ class _Door:
             self._face.link = self.link
         self._face.on_message(message)
 
-    def take_back(self, id: Id, reason: str) -> tuple[str, Any]:
-        """See `Link`: each protocol has its own words for it."""
+    def cancel_request(self, id: Id, reason: str) -> tuple[str, Any]:
+        """See `JsonRpcConnection`: each protocol has its own words for it."""
         return self._withdraw(id, reason)
 
     def _acp(self) -> AcpServer:
         from abp_bridge.hosts.acp.server import AcpServer
         from abp_bridge.protocols.acp import v1 as acp
 
-        self._withdraw = acp.withdraw
+        self._withdraw = acp.encode_cancel
         return AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
 
-    def _acp_session(self, link: Link, id: str, client: Mapping[str, Any]) -> AcpSession:
+    def _acp_session(self, link: JsonRpcConnection, id: str, client: Mapping[str, Any]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
 
         return AcpSession(link, id, client, self._own_page(), self._bridge)
@@ -103,11 +103,11 @@ class _Door:
             self._bridge,
             self._own_page(),
             park=self._settings.park_timeout,
-            patience=self._settings.patience,
+            patience=self._settings.host_tool_timeout,
             ask_model=self._settings.ask_model,
         )
 
-    def _own_page(self) -> Place:
+    def _own_page(self) -> PageServer:
         self._page = self._page or own_page(self._tasks, self._recorder)
         return self._page
 
@@ -120,24 +120,24 @@ class _Door:
 # What is heavy loads when it is first needed.
 
 
-def own_page(tasks: TaskGroup, recorder: Recorder | None) -> Place:
+def own_page(tasks: TaskGroup, recorder: Recorder | None) -> PageServer:
     """The bridge's own page, recorded where there is a recorder."""
-    from abp_bridge.surfaces.page.surface import Loopback
+    from abp_bridge.surfaces.page.surface import LazyPageServer
 
     if recorder is None:
-        return Loopback(tasks)
+        return LazyPageServer(tasks)
     from abp_bridge.trace.recorded_apps import RecordedPage
 
-    return RecordedPage(Loopback(tasks), recorder)
+    return RecordedPage(LazyPageServer(tasks), recorder)
 
 
-def make_bridge(settings: Settings, host: Host, page: Place, tasks: TaskGroup, recorder: Recorder | None) -> Bridge:
+def make_bridge(settings: Settings, host: Host, page: PageServer, tasks: TaskGroup, recorder: Recorder | None) -> Bridge:
     """A session of `host`, recorded where there is a recorder."""
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
-    from abp_bridge.cli.compose import resolve
+    from abp_bridge.cli.compose import make_providers
 
-    providers = resolve(settings, host, page)
+    providers = make_providers(settings, host, page)
     if recorder is None:
         return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)
     from abp_bridge.trace.recorded_apps import record_app

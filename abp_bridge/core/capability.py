@@ -21,7 +21,7 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class AppInfo:
     """What an app answered to `initialize`. `name` and `id` are its own words about itself; `version` is the ABP version it speaks."""
 
     id: str

@@ -83,5 +83,5 @@ Event = InputRequestEvent | RungEvent | StepEvent | ChoiceEvent | InputResolvedE
 Observer = Callable[[Event], None]
 
 
-def unobserved(event: Event) -> None:
+def no_observer(event: Event) -> None:
     """The observer of a session that nobody watches."""

@@ -127,7 +127,7 @@ def encode(file: File) -> dict[str, Json]:
     return {"content": base64.b64encode(file.content).decode(), "mimeType": file.mime_type, "encoding": "base64", **named}
 
 
-def misfits(given: Json, accept: Sequence[str]) -> list[str]:
+def file_errors(given: Json, accept: Sequence[str]) -> list[str]:
     """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding that it does not have."""
     problems: list[str] = []
     if not admits(accept, given["mimeType"]):

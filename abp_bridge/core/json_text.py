@@ -18,7 +18,7 @@ def parse(source: str | bytes) -> Json:
         raise ValueError("it is nested too deeply") from None
 
 
-def deeper(value: Json, limit: int) -> bool:
+def is_deeper(value: Json, limit: int) -> bool:
     """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one level."""
     level = [value]
     for _ in range(limit):

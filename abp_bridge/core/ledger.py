@@ -68,7 +68,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ClosedQuestion:
     """What is remembered of a question that ended: nothing a person said."""
 
     id: str
@@ -87,7 +87,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[str, Entry] = {}
-        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
+        self.ended: deque[ClosedQuestion] = deque(maxlen=REMEMBERED)
         self.ended_count = 0
         self.late_count = 0
 
@@ -135,7 +135,7 @@ class Ledger:
         del self._open[question.id]
         self.ended_count += 1
         self.ended.append(
-            Ended(
+            ClosedQuestion(
                 question.id,
                 question.kind.value,
                 question.message,

@@ -55,7 +55,7 @@ _SET_UP_BY = {
 }
 
 
-class Shape(enum.Enum):
+class QuestionShape(enum.Enum):
     """What a question looks like to a surface; the value is its row's heading."""
 
     TEXT = "text"
@@ -76,7 +76,7 @@ class Shape(enum.Enum):
     SAMPLING = "sampling"
 
 
-class Treatment(enum.Enum):
+class Support(enum.Enum):
     NATIVE = "native"
     DOWNGRADED = "downgraded"
     OUT_OF_BAND = "out of band"
@@ -88,16 +88,16 @@ class Treatment(enum.Enum):
 class Route:
     """One cell. `how` says in a few words what a downgrade does, or why a refusal refuses."""
 
-    treatment: Treatment
+    support: Support
     how: str = ""
 
     @property
     def asks(self) -> bool:
-        return self.treatment is not Treatment.REFUSED
+        return self.support is not Support.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SurfaceVariant:
     """A surface as one host offers it.
 
     `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows) and `loopback` (it opens addresses on this
@@ -112,10 +112,10 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Attempt:
     """One place where a question can be asked, and how."""
 
-    column: Column
+    column: SurfaceVariant
     route: Route
 
     @property
@@ -124,115 +124,115 @@ class Rung:
         return self.column.surface.value + how
 
 
-NATIVE = Route(Treatment.NATIVE)
+NATIVE = Route(Support.NATIVE)
 
 
 def _downgraded(how: str) -> Route:
-    return Route(Treatment.DOWNGRADED, how)
+    return Route(Support.DOWNGRADED, how)
 
 
 def _refused(why: str) -> Route:
-    return Route(Treatment.REFUSED, why)
+    return Route(Support.REFUSED, why)
 
 
 _NO_SECRETS = _refused("a form passes through the host and the model: secrets never do")
 _NO_FILES = _refused("MCP forms carry no files")
 _ONLY_SAMPLING = _refused("this surface asks a model, not the person")
 _NOT_A_FORM = _refused("a form asks the person, not a model")
-_OUT_OF_BAND = Route(Treatment.OUT_OF_BAND, "on a page of the bridge's own")
+_OUT_OF_BAND = Route(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _NO_LOOPBACK = _refused("this host opens no addresses on this machine")
-_PAGE: dict[Shape, Route] = dict.fromkeys(Shape, _OUT_OF_BAND)
-_PAGE |= {Shape.SAMPLING: _refused("a page asks the person, not a model")}
+_PAGE: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
+_PAGE |= {QuestionShape.SAMPLING: _refused("a page asks the person, not a model")}
 
-_FORM_2025_11_25: dict[Shape, Route] = {
-    Shape.TEXT: NATIVE,
-    Shape.FORMATTED_TEXT: NATIVE,
-    Shape.NUMBER: NATIVE,
-    Shape.RANGE: NATIVE,
-    Shape.BOOLEAN: NATIVE,
-    Shape.CONFIRM: NATIVE,
-    Shape.CONFIRM_DESTRUCTIVE: NATIVE,
-    Shape.SELECT_FEW: NATIVE,
-    Shape.SELECT_MANY: NATIVE,
-    Shape.MULTI_SELECT: NATIVE,
-    Shape.FIELDS: NATIVE,
-    Shape.NESTED: _downgraded("as JSON text"),
-    Shape.SECRET: _NO_SECRETS,
-    Shape.FILE: _NO_FILES,
-    Shape.FILE_CONSENT: NATIVE,
-    Shape.SAMPLING: _NOT_A_FORM,
+_FORM_2025_11_25: dict[QuestionShape, Route] = {
+    QuestionShape.TEXT: NATIVE,
+    QuestionShape.FORMATTED_TEXT: NATIVE,
+    QuestionShape.NUMBER: NATIVE,
+    QuestionShape.RANGE: NATIVE,
+    QuestionShape.BOOLEAN: NATIVE,
+    QuestionShape.CONFIRM: NATIVE,
+    QuestionShape.CONFIRM_DESTRUCTIVE: NATIVE,
+    QuestionShape.SELECT_FEW: NATIVE,
+    QuestionShape.SELECT_MANY: NATIVE,
+    QuestionShape.MULTI_SELECT: NATIVE,
+    QuestionShape.FIELDS: NATIVE,
+    QuestionShape.NESTED: _downgraded("as JSON text"),
+    QuestionShape.SECRET: _NO_SECRETS,
+    QuestionShape.FILE: _NO_FILES,
+    QuestionShape.FILE_CONSENT: NATIVE,
+    QuestionShape.SAMPLING: _NOT_A_FORM,
 }
 
-_FORM_2025_06_18: dict[Shape, Route] = _FORM_2025_11_25 | {
-    Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
+_FORM_2025_06_18: dict[QuestionShape, Route] = _FORM_2025_11_25 | {
+    QuestionShape.MULTI_SELECT: _downgraded("a yes or no per option"),
 }
 
 _NO_ACP_FILES = _refused("ACP forms carry no files")
 _NO_TEXT = _refused("buttons carry no free text")
 _PAGES = _downgraded("by pages")
 
-_PERMISSION: dict[Shape, Route] = {
-    Shape.TEXT: _NO_TEXT,
-    Shape.FORMATTED_TEXT: _NO_TEXT,
-    Shape.NUMBER: _refused("buttons carry no number of any size"),
-    Shape.RANGE: _downgraded("as options"),
-    Shape.BOOLEAN: _downgraded("as options"),
-    Shape.CONFIRM: _downgraded("as options"),
-    Shape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
-    Shape.SELECT_FEW: _downgraded("as options"),
-    Shape.SELECT_MANY: _PAGES,
-    Shape.MULTI_SELECT: _downgraded("as toggles"),
-    Shape.FIELDS: _downgraded("one field after the other"),
-    Shape.NESTED: _refused("buttons carry no nested data"),
-    Shape.SECRET: _refused("a permission passes through the host: secrets never do"),
-    Shape.FILE: _refused("buttons carry no files"),
-    Shape.FILE_CONSENT: _downgraded("as options"),
-    Shape.SAMPLING: _refused("buttons ask the person, not a model"),
+_PERMISSION: dict[QuestionShape, Route] = {
+    QuestionShape.TEXT: _NO_TEXT,
+    QuestionShape.FORMATTED_TEXT: _NO_TEXT,
+    QuestionShape.NUMBER: _refused("buttons carry no number of any size"),
+    QuestionShape.RANGE: _downgraded("as options"),
+    QuestionShape.BOOLEAN: _downgraded("as options"),
+    QuestionShape.CONFIRM: _downgraded("as options"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
+    QuestionShape.SELECT_FEW: _downgraded("as options"),
+    QuestionShape.SELECT_MANY: _PAGES,
+    QuestionShape.MULTI_SELECT: _downgraded("as toggles"),
+    QuestionShape.FIELDS: _downgraded("one field after the other"),
+    QuestionShape.NESTED: _refused("buttons carry no nested data"),
+    QuestionShape.SECRET: _refused("a permission passes through the host: secrets never do"),
+    QuestionShape.FILE: _refused("buttons carry no files"),
+    QuestionShape.FILE_CONSENT: _downgraded("as options"),
+    QuestionShape.SAMPLING: _refused("buttons ask the person, not a model"),
 }
 
-_TERMINAL: dict[Shape, Route] = dict.fromkeys(Shape, NATIVE) | {
-    Shape.NESTED: _downgraded("as JSON text"),
-    Shape.FILE: _downgraded("as a path"),
-    Shape.SAMPLING: _refused("a terminal asks the person, not a model"),
+_TERMINAL: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.NESTED: _downgraded("as JSON text"),
+    QuestionShape.FILE: _downgraded("as a path"),
+    QuestionShape.SAMPLING: _refused("a terminal asks the person, not a model"),
 }
 
 _TYPED = _downgraded("as typed text")
-_QUESTIONS_API: dict[Shape, Route] = dict.fromkeys(Shape, NATIVE) | {
-    Shape.FORMATTED_TEXT: _TYPED,
-    Shape.NUMBER: _TYPED,
-    Shape.RANGE: _TYPED,
-    Shape.NESTED: _downgraded("as JSON text"),
-    Shape.BOOLEAN: _downgraded("as options"),
-    Shape.CONFIRM: _downgraded("as options"),
-    Shape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
-    Shape.FILE_CONSENT: _downgraded("as options"),
-    Shape.SECRET: _refused("the questions API is another program's: secrets never pass through it"),
-    Shape.FILE: _refused("the questions API carries no files"),
-    Shape.SAMPLING: _refused("the questions API asks the person, not a model"),
+_QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.FORMATTED_TEXT: _TYPED,
+    QuestionShape.NUMBER: _TYPED,
+    QuestionShape.RANGE: _TYPED,
+    QuestionShape.NESTED: _downgraded("as JSON text"),
+    QuestionShape.BOOLEAN: _downgraded("as options"),
+    QuestionShape.CONFIRM: _downgraded("as options"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
+    QuestionShape.FILE_CONSENT: _downgraded("as options"),
+    QuestionShape.SECRET: _refused("the questions API is another program's: secrets never pass through it"),
+    QuestionShape.FILE: _refused("the questions API carries no files"),
+    QuestionShape.SAMPLING: _refused("the questions API asks the person, not a model"),
 }
 
-_MODEL: dict[Shape, Route] = dict.fromkeys(Shape, _downgraded("in the model's words")) | {
-    Shape.CONFIRM_DESTRUCTIVE: _refused("a model cannot confirm what cannot be undone"),
-    Shape.SECRET: _refused("secrets never pass through the model"),
-    Shape.FILE: _refused("a model gives no files of the person's"),
-    Shape.FILE_CONSENT: _refused("a model cannot give leave to read the person's files"),
-    Shape.SAMPLING: _refused("this asks the person through the model"),
+_MODEL: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _downgraded("in the model's words")) | {
+    QuestionShape.CONFIRM_DESTRUCTIVE: _refused("a model cannot confirm what cannot be undone"),
+    QuestionShape.SECRET: _refused("secrets never pass through the model"),
+    QuestionShape.FILE: _refused("a model gives no files of the person's"),
+    QuestionShape.FILE_CONSENT: _refused("a model cannot give leave to read the person's files"),
+    QuestionShape.SAMPLING: _refused("this asks the person through the model"),
 }
 
-MATRIX: dict[tuple[Surface, str], dict[Shape, Route]] = {
+MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Route]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
     (Surface.MCP_URL, ""): _PAGE,
-    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {Shape.FILE: _NO_ACP_FILES},
+    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {QuestionShape.FILE: _NO_ACP_FILES},
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
     (Surface.TERMINAL, ""): _TERMINAL,
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
-    (Surface.MOCK, ""): dict.fromkeys(Shape, NATIVE),
+    (Surface.MOCK, ""): dict.fromkeys(QuestionShape, NATIVE),
     (Surface.MODEL, ""): _MODEL,
-    (Surface.MCP_SAMPLING, ""): dict.fromkeys(Shape, _ONLY_SAMPLING) | {Shape.SAMPLING: NATIVE},
+    (Surface.MCP_SAMPLING, ""): dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: NATIVE},
 }
 
 # Since which version of its protocol a host can have a surface; a column with a version of its own has it from there.
@@ -249,53 +249,55 @@ SINCE: dict[Surface, str] = {
 NOBODY = "the host offers no way to ask its user"
 
 # What a plain column does instead, where that differs.
-PLAIN: dict[Shape, Route] = {
-    Shape.NUMBER: _downgraded("as text"),
-    Shape.RANGE: _downgraded("as text"),
-    Shape.MULTI_SELECT: _downgraded("a yes or no per option"),
+PLAIN: dict[QuestionShape, Route] = {
+    QuestionShape.NUMBER: _downgraded("as text"),
+    QuestionShape.RANGE: _downgraded("as text"),
+    QuestionShape.MULTI_SELECT: _downgraded("a yes or no per option"),
 }
 
 
 # What a host does instead that has two buttons, where that differs.
 _ONE_BY_ONE = _downgraded("yes or no to one option after the other")
-TWO_BUTTONS: dict[Shape, Route] = dict.fromkeys((Shape.RANGE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT), _ONE_BY_ONE)
+TWO_BUTTONS: dict[QuestionShape, Route] = dict.fromkeys(
+    (QuestionShape.RANGE, QuestionShape.SELECT_FEW, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT), _ONE_BY_ONE
+)
 
 
-def shape(question: Question) -> Shape:
+def shape(question: Question) -> QuestionShape:
     """The row a question stands in. A secret is a secret whatever else it is."""
     if question.secret:
-        return Shape.SECRET
+        return QuestionShape.SECRET
     if question.kind in _BY_KIND:
-        return Shape.FILE_CONSENT if question.consents else _BY_KIND[question.kind]
+        return QuestionShape.FILE_CONSENT if question.consents else _BY_KIND[question.kind]
     if question.kind is Kind.CONFIRM:
-        return Shape.CONFIRM_DESTRUCTIVE if question.destructive else Shape.CONFIRM
-    return _field_shape(question.fields[0]) if len(question.fields) == 1 else Shape.FIELDS
+        return QuestionShape.CONFIRM_DESTRUCTIVE if question.destructive else QuestionShape.CONFIRM
+    return _field_shape(question.fields[0]) if len(question.fields) == 1 else QuestionShape.FIELDS
 
 
-def _field_shape(field: Field) -> Shape:
+def _field_shape(field: Field) -> QuestionShape:
     if field.type is FieldType.CHOICE:
-        return Shape.SELECT_FEW if len(field.choices) <= FEW else Shape.SELECT_MANY
+        return QuestionShape.SELECT_FEW if len(field.choices) <= FEW else QuestionShape.SELECT_MANY
     if field.type is FieldType.TEXT and ("format" in field.schema or "pattern" in field.schema):
-        return Shape.FORMATTED_TEXT
+        return QuestionShape.FORMATTED_TEXT
     if counted(field) is not None:
-        return Shape.RANGE
+        return QuestionShape.RANGE
     return _BY_FIELD[field.type]
 
 
-_BY_KIND = {Kind.RESOURCE: Shape.FILE, Kind.SAMPLING: Shape.SAMPLING}
+_BY_KIND = {Kind.RESOURCE: QuestionShape.FILE, Kind.SAMPLING: QuestionShape.SAMPLING}
 
 _BY_FIELD = {
-    FieldType.TEXT: Shape.TEXT,
-    FieldType.NUMBER: Shape.NUMBER,
-    FieldType.INTEGER: Shape.NUMBER,
-    FieldType.BOOLEAN: Shape.BOOLEAN,
-    FieldType.CHOICES: Shape.MULTI_SELECT,
-    FieldType.FILE: Shape.FILE,
-    FieldType.JSON: Shape.NESTED,
+    FieldType.TEXT: QuestionShape.TEXT,
+    FieldType.NUMBER: QuestionShape.NUMBER,
+    FieldType.INTEGER: QuestionShape.NUMBER,
+    FieldType.BOOLEAN: QuestionShape.BOOLEAN,
+    FieldType.CHOICES: QuestionShape.MULTI_SELECT,
+    FieldType.FILE: QuestionShape.FILE,
+    FieldType.JSON: QuestionShape.NESTED,
 }
 
 
-def route(asked: Shape, column: Column) -> Route:
+def route(asked: QuestionShape, column: SurfaceVariant) -> Route:
     """The cell for a shape and a column; a pair that is not in the matrix is refused."""
     row = MATRIX.get((column.surface, column.version), {})
     cell = row.get(asked, _refused(f"{column.surface.value} {column.version} is not known here"))
@@ -308,7 +310,7 @@ def route(asked: Shape, column: Column) -> Route:
     return cell
 
 
-def since(surface: Surface, version: str, asked: Shape) -> str:
+def since(surface: Surface, version: str, asked: QuestionShape) -> str:
     """The version of the host's protocol from which on a cell is what it is; empty for a surface that is no host's."""
     if surface not in SINCE or not version:
         return SINCE.get(surface, "")
@@ -319,33 +321,33 @@ def since(surface: Surface, version: str, asked: Shape) -> str:
     return f"{SINCE[surface].partition(' ')[0]} {same[kept - 1]}"
 
 
-def usable(column: Column) -> bool:
+def usable(column: SurfaceVariant) -> bool:
     """Whether anything at all can be asked there."""
-    return any(route(each, column).asks for each in Shape)
+    return any(route(each, column).asks for each in QuestionShape)
 
 
-def _cell(question: Question, column: Column) -> Route:
+def _cell(question: Question, column: SurfaceVariant) -> Route:
     """The cell of a question. Several fields go no better than each of them, and the route says how."""
     asked = shape(question)
     cells = [route(asked, column)]
     if column.surface is Surface.ACP_PERMISSION and cells[0].asks and (reason := obstacle(question)):
         return _refused(reason)
-    if asked is Shape.FIELDS:
+    if asked is QuestionShape.FIELDS:
         cells += [route(_field_shape(field), column) for field in question.fields]
-    hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.treatment))
-    hows = dict.fromkeys(cell.how for cell in cells if cell.treatment is hardest.treatment)
-    return Route(hardest.treatment, ", ".join(hows))
+    hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.support))
+    hows = dict.fromkeys(cell.how for cell in cells if cell.support is hardest.support)
+    return Route(hardest.support, ", ".join(hows))
 
 
-_HARDNESS = list(Treatment)
+_HARDNESS = list(Support)
 
 
-def ladder(question: Question, columns: Sequence[Column]) -> list[Rung]:
+def candidate_routes(question: Question, columns: Sequence[SurfaceVariant]) -> list[Attempt]:
     """Where `question` can be asked, best first: the host's order without what the matrix refuses."""
-    return [Rung(column, cell) for column in columns if (cell := _cell(question, column)).asks]
+    return [Attempt(column, cell) for column in columns if (cell := _cell(question, column)).asks]
 
 
-def refusals(question: Question, columns: Iterable[Column], tried: Sequence[str] = ()) -> str:
+def refusals(question: Question, columns: Iterable[SurfaceVariant], tried: Sequence[str] = ()) -> str:
     """Why no rung is left, for the app's developer: each surface with its reason, and the one that the person could set up.
 
     `tried` are the reasons of those that were asked in vain.
@@ -353,6 +355,6 @@ def refusals(question: Question, columns: Iterable[Column], tried: Sequence[str]
     listed = list(columns)
     reasons = [*tried, *(f"{column.surface.value}: {cell.how}" for column in listed if not (cell := _cell(question, column)).asks)]
     reasons = reasons or [NOBODY]
-    if _cell(question, Column(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
+    if _cell(question, SurfaceVariant(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
         reasons.append("page: not set up (--page)")
     return "; ".join(reasons)

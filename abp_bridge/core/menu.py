@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class MenuResult:
     """How a walk ended: accepted with content by field name, or declined, or given up after too many steps."""
 
     outcome: Outcome
@@ -76,21 +76,21 @@ class Menu:
         self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
         self.step = self._shown(next(self._walk))
 
-    def choose(self, option: str) -> Step | Walked:
+    def choose(self, option: str) -> Step | MenuResult:
         """The next step, or the end. Raises RemoteProtocolError for an option that is not on this step."""
         pressed = next((item for shown, item in zip(self.step.options, self._page.items, strict=True) if shown.id == option), None)
         if pressed is None:
             raise RemoteProtocolError(f"the host chose {sanitize.label(option, 60)!r}, which is not on this step")
         self._taken += 1
         if self._taken >= self._limit:
-            return Walked(Outcome.CANCELLED)
+            return MenuResult(Outcome.CANCELLED)
         try:
             self.step = self._shown(self._walk.send(pressed.value))
         except StopIteration as end:
-            walked: Walked = end.value
+            walked: MenuResult = end.value
             return walked
         except _LeftError:
-            return Walked(Outcome.CANCELLED)
+            return MenuResult(Outcome.CANCELLED)
         return self.step
 
     def _shown(self, page: _Page) -> Step:
@@ -141,7 +141,7 @@ _CHANGE: Final = _Item("Change", _Way.CHANGE)
 _Walk = Generator[_Page, object, object]
 
 
-def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
+def _question(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
     if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
@@ -149,11 +149,11 @@ def _question(question: Question, k: int) -> Generator[_Page, object, Walked]:
         only = replace(question.fields[0], required=question.fields[0].required or question.wrapped)
         heading = question.message if question.wrapped else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
         value = yield from _field(only, heading, k, _SKIP)
-        return Walked(Outcome.DECLINED) if value is _Way.SKIP else Walked(Outcome.ACCEPTED, {only.name: value})
+        return MenuResult(Outcome.DECLINED) if value is _Way.SKIP else MenuResult(Outcome.ACCEPTED, {only.name: value})
     return (yield from _form(question, k))
 
 
-def _confirm(question: Question) -> Generator[_Page, object, Walked]:
+def _confirm(question: Question) -> Generator[_Page, object, MenuResult]:
     yes, no = _Item("Yes", True), _Item("No", False, rejects=True)
     items = [yes, no]
     message = question.message
@@ -166,10 +166,10 @@ def _confirm(question: Question) -> Generator[_Page, object, Walked]:
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:
         confirmed = yield _Page(question.message, message, items)
-    return Walked(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
+    return MenuResult(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
 
 
-def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
+def _form(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
     content: dict[str, Json] = {}
     todo = list(question.fields)
     while True:
@@ -177,7 +177,7 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
             heading = f"{sanitize.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
             value = yield from _field(each, heading, k, _SKIP if each.required else _EMPTY)
             if value is _Way.SKIP:
-                return Walked(Outcome.DECLINED)
+                return MenuResult(Outcome.DECLINED)
             content.pop(each.name, None)
             if value is not _Way.EMPTY:
                 content[each.name] = value
@@ -187,9 +187,9 @@ def _form(question: Question, k: int) -> Generator[_Page, object, Walked]:
         )  # with two buttons, titles are all that is seen
         pressed = yield from _one_of(f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
         if pressed is _Way.SEND:
-            return Walked(Outcome.ACCEPTED, content)
+            return MenuResult(Outcome.ACCEPTED, content)
         if pressed is _Way.SKIP:
-            return Walked(Outcome.DECLINED)
+            return MenuResult(Outcome.DECLINED)
         fields = [_Item(f"{_title(each)}: {_spelled(each, content)}", each) for each in question.fields]
         changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
         assert isinstance(changed, Field)
@@ -210,7 +210,7 @@ def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
     """Toggles, until "Done". What may not be pressed, because of the least or the most that may be chosen, is not there."""
     least, most = (_count(asked.schema.get(word), default) for word, default in (("minItems", 0), ("maxItems", len(asked.choices))))
     defaults = asked.default if isinstance(asked.default, list) else []
-    chosen = {choice.key for choice in asked.choices if any(schema.same(choice.value, value) for value in defaults)}
+    chosen = {choice.key for choice in asked.choices if any(schema.json_equal(choice.value, value) for value in defaults)}
     page = 0
     while True:
         done = [_Item(f"Done ({len(chosen)} chosen)", _Way.DONE)] if least <= len(chosen) <= most else []
@@ -289,7 +289,7 @@ def counted(asked: Field) -> Sequence[int] | None:
     low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
     if asked.type is not FieldType.INTEGER or not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < MAX_RANGE:
         return None
-    return [number for number in range(low, high + 1) if schema.fits(number, asked.schema)] or None
+    return [number for number in range(low, high + 1) if schema.is_valid(number, asked.schema)] or None
 
 
 def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
@@ -297,7 +297,7 @@ def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
 
 
 def _is_default(asked: Field, choice: Choice) -> bool:
-    return asked.default is not MISSING and schema.same(asked.default, choice.value)
+    return asked.default is not MISSING and schema.json_equal(asked.default, choice.value)
 
 
 def _marked(asked: Field, choice: Choice) -> str:
@@ -314,7 +314,7 @@ def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
     if asked.name not in content:
         return "(empty)"
     values = content[asked.name] if asked.type is FieldType.CHOICES else [content[asked.name]]
-    labels = [choice.label for value in values for choice in _choices(asked) if schema.same(choice.value, value)]
+    labels = [choice.label for value in values for choice in _choices(asked) if schema.json_equal(choice.value, value)]
     return ", ".join(labels) or "(none)"
 
 

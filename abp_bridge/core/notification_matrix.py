@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from abp_bridge.core.matrix import NATIVE, Route, Surface, Treatment
+from abp_bridge.core.matrix import NATIVE, Route, Support, Surface
 
 
 class Hint(enum.Enum):
@@ -37,11 +37,11 @@ class Event(enum.Enum):
 
 
 def _native(how: str) -> Route:
-    return Route(Treatment.NATIVE, how)
+    return Route(Support.NATIVE, how)
 
 
 def _downgraded(how: str) -> Route:
-    return Route(Treatment.DOWNGRADED, how)
+    return Route(Support.DOWNGRADED, how)
 
 
 _IN_WORDS = _downgraded("in words")
@@ -59,7 +59,7 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Route]] = {
     (Surface.TERMINAL, ""): {Hint.DEFAULT: _native("Enter takes it"), Hint.DESCRIPTION: NATIVE},
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): {Hint.DEFAULT: _downgraded("an option that says so"), Hint.DESCRIPTION: _IN_WORDS},
-    (Surface.MOCK, ""): dict.fromkeys(Hint, Route(Treatment.REFUSED, "what is written down is taken as it is")),
+    (Surface.MOCK, ""): dict.fromkeys(Hint, Route(Support.REFUSED, "what is written down is taken as it is")),
     (Surface.MODEL, ""): dict.fromkeys(Hint, _downgraded("in the schema that the model is given")),
 }
 
@@ -69,7 +69,7 @@ PROTOCOLS = (MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP)
 _LOG = _native("a log message, and at the end of the result")
 _TAKEN_BACK = _native("the question is taken down by notifications/cancelled")
 _USER_CANCELLED = _native("USER_CANCELLED")
-_DEFAULT = Route(Treatment.DEFAULT, "the app's own")
+_DEFAULT = Route(Support.DEFAULT, "the app's own")
 _BOTH = _native("both are asked, each has its own answer")
 
 _LEGACY: dict[Event, Route] = {
@@ -87,7 +87,7 @@ _LEGACY: dict[Event, Route] = {
     Event.TOGETHER: _BOTH,
 }
 
-TOLD: dict[str, Mapping[Event, Route]] = {
+NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
     MCP_LEGACY: _LEGACY,
     MCP_2025_11_25: _LEGACY,
     MCP_MODERN: _LEGACY

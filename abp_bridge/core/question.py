@@ -86,7 +86,7 @@ class Field:
 class Question:
     """One elicitation.
 
-    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `carriers` those that can take it to a host that is asked
+    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `calls` those that can take it to a host that is asked
     only inside of calls, the likeliest first. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
     field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `note` is a remark of the bridge's
     own, to be shown with it. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
@@ -98,7 +98,7 @@ class Question:
     fields: tuple[Field, ...]
     origin: str
     call: str | None = None
-    carriers: tuple[str, ...] = ()
+    deliverable_by: tuple[str, ...] = ()
     wrapped: bool = True
     default: Json = MISSING
     destructive: bool = False
@@ -155,7 +155,7 @@ class Answer:
     unchecked: tuple[str, ...] = ()
 
 
-def attribute(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
+def classify_answerer(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
     """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by policy, and no person did.
 
     A policy can neither confirm what is destructive nor hand out a file.
@@ -170,7 +170,7 @@ def attribute(question: Question, answer: Answer, slowest: float, floor: float) 
     return replace(answer, answered_by=AnsweredBy.HOST_POLICY, reason=reason)
 
 
-def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str]]:
+def validate_answer(question: Question, content: Json) -> tuple[dict[str, Json], list[str]]:
     """What a host sent back as an accepted form -> (the answer by field name, what is wrong with it).
 
     Text that stands for a number, a yes or a list is read as that where only one reading is possible (hosts with plain text lines send
@@ -181,17 +181,17 @@ def review(question: Question, content: Json) -> tuple[dict[str, Json], list[str
     answer = {
         each.name: read(each, content[each.name]) for each in question.fields if each.name in content and not _left_empty(each, content[each.name])
     }
-    return answer, misfits(question, answer)
+    return answer, answer_errors(question, answer)
 
 
-def misfits(question: Question, answer: Mapping[str, Json]) -> list[str]:
+def answer_errors(question: Question, answer: Mapping[str, Json]) -> list[str]:
     """What is wrong with an answer by field name, in the app's own values; safe to show."""
     problems: list[str] = []
     for each in question.fields:
         if each.name in answer:
             wrong = schemas.check(answer[each.name], each.schema, each.name)
             if each.type is FieldType.FILE and not wrong:
-                wrong = [f"{each.name} {problem}" for problem in files.misfits(answer[each.name], each.accept)]
+                wrong = [f"{each.name} {problem}" for problem in files.file_errors(answer[each.name], each.accept)]
             problems.extend(_unsaid(wrong, each) if each.secret else wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
@@ -269,7 +269,7 @@ def _read_boolean(asked: Field, sent: Json) -> Json:
 
 def _read_choice(asked: Field, sent: Json) -> Json:
     for choice in asked.choices:
-        if schemas.same(sent, choice.key) or schemas.same(sent, choice.value):
+        if schemas.json_equal(sent, choice.key) or schemas.json_equal(sent, choice.value):
             return choice.value
     labelled = [choice for choice in asked.choices if isinstance(sent, str) and choice.label == sent.strip()]
     return labelled[0].value if len(labelled) == 1 else sent
@@ -288,7 +288,7 @@ def _read_choices(asked: Field, sent: Json) -> Json:
 
 def _is_option(asked: Field, sent: str) -> bool:
     value = _read_choice(asked, sent)
-    return any(schemas.same(value, choice.value) for choice in asked.choices)
+    return any(schemas.json_equal(value, choice.value) for choice in asked.choices)
 
 
 def _read_json(asked: Field, sent: Json) -> Json:

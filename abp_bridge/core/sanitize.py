@@ -52,7 +52,7 @@ def _bounded(value: str, limit: int) -> str:
     return f"{value[:limit].rstrip()} … [{len(value) - limit} more characters not shown]"
 
 
-def program(command: Sequence[str]) -> str:
+def command_name(command: Sequence[str]) -> str:
     """What a command is called: its program, and the script it runs. Its other arguments may hold secrets, and the origin is shown to the model."""
     script = [os.path.basename(word) for word in command[1:2] if word.endswith(_SCRIPTS)]
     return " ".join([*map(os.path.basename, command[:1]), *script])
@@ -61,9 +61,9 @@ def program(command: Sequence[str]) -> str:
 _SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 
-def shown(target: str) -> str:
+def redact_target(target: str) -> str:
     """A target as it may be shown to a model: without a command's arguments, and without an address's user and query, where secrets stand."""
     if target.startswith("stdio:"):
-        return f"stdio:{program(target.removeprefix('stdio:').split())}"
+        return f"stdio:{command_name(target.removeprefix('stdio:').split())}"
     address = target.partition("?")[0]
     return re.sub(r"^(\w+://)[^/]*@", r"\1", address)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from abp_bridge.core.json_text import deeper
+from abp_bridge.core.json_text import is_deeper
 
 Json = Any
 Schema = Mapping[str, Json]
@@ -38,18 +38,18 @@ def check(value: Json, schema: Schema, name: str = "") -> list[str]:
 
     `name` is what the sentences call the value. What is too deep or too large to be checked does not fit.
     """
-    if deeper(value, MAX_LEVELS):
+    if is_deeper(value, MAX_LEVELS):
         return [f"{name or 'the answer'} is nested more than {MAX_LEVELS} levels deep"]
     walk = _Walk(MAX_CHECKS)
     walk.visit(value, schema, name, 0)
     return list(dict.fromkeys(walk.undecided + walk.problems))[:MAX_PROBLEMS]
 
 
-def fits(value: Json, schema: Schema) -> bool:
+def is_valid(value: Json, schema: Schema) -> bool:
     return not check(value, schema)
 
 
-def unchecked(schema: Schema) -> tuple[str, ...]:
+def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
     """The keywords that `check` passes over, anywhere in `schema`, sorted."""
     found: set[str] = set()
     for _, part in parts(schema):
@@ -73,14 +73,14 @@ def type_of(value: Json) -> str:
     return "null"
 
 
-def same(a: Json, b: Json) -> bool:
+def json_equal(a: Json, b: Json) -> bool:
     """Equality as JSON has it: `True` is not `1`, `1.0` is `1`."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(json_equal, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(json_equal(a[key], b[key]) for key in a)
     return bool(a == b)
 
 
@@ -182,12 +182,12 @@ def _type(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
 
 
 def _enum(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if isinstance(limit, list) and not any(same(value, allowed) for allowed in limit):
+    if isinstance(limit, list) and not any(json_equal(value, allowed) for allowed in limit):
         walk.say(at.path, f"must be one of {_listed(limit)}, not {_shown(value)}")
 
 
 def _const(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    if not same(value, limit):
+    if not json_equal(value, limit):
         walk.say(at.path, f"must be {_shown(limit)}, not {_shown(value)}")
 
 

@@ -24,8 +24,8 @@ class Profile:
     buttons: int = 4
     loopback: bool = True
     url_ids: bool = False
-    patience: float = 60.0
-    stops: bool = False
+    tool_timeout: float = 60.0
+    paused_while_asking: bool = False
     shows: tuple[str, ...] = ("acp-permission",)
 
 
@@ -33,9 +33,9 @@ CAREFUL = Profile("an unknown host")
 
 PROFILES: dict[str, Profile] = {
     # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`; it opens https addresses only.
-    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, patience=300.0, stops=True, shows=("mcp-form", "mcp-url")),
+    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, tool_timeout=300.0, paused_while_asking=True, shows=("mcp-form", "mcp-url")),
     # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
-    "goose-cli": Profile("Goose as an MCP host", plain=True, url_ids=True, patience=300.0, shows=("mcp-form", "mcp-sampling")),
+    "goose-cli": Profile("Goose as an MCP host", plain=True, url_ids=True, tool_timeout=300.0, shows=("mcp-form", "mcp-sampling")),
     "claude-code": Profile("Claude Code", shows=("mcp-form", "mcp-url")),
     # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows buttons of its own and answers by kind, OpenHands
     # takes the first option there is.

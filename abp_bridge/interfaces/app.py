@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from abp_bridge.core.capability import CallResult, Capability, Opened
+from abp_bridge.core.capability import AppInfo, CallResult, Capability
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.schema import Json
@@ -20,7 +20,7 @@ class AppError(Exception):
         self.code = code
 
 
-class Listener(Protocol):
+class AppListener(Protocol):
     """Where an app's connection brings what the app asks and tells. Nothing here raises."""
 
     def new_question_id(self) -> str: ...
@@ -28,11 +28,11 @@ class Listener(Protocol):
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person. Returns once, however it ends."""
 
-    def told(self, notice: Notice) -> None: ...
+    def on_notice(self, notice: Notice) -> None: ...
 
-    def progressed(self, progress: Progress) -> None: ...
+    def on_progress(self, progress: Progress) -> None: ...
 
-    def gone(self, reason: str) -> None:
+    def on_disconnect(self, reason: str) -> None:
         """The app cannot be reached any more: its page left, its browser or its process died."""
 
 
@@ -41,9 +41,9 @@ class App(Protocol):
 
     origin: str
     renders: bool  # whether `render_pdf` can work
-    settle: float  # within how many seconds questions arrive that it asks at the same time
+    batch_window: float  # within how many seconds questions arrive that it asks at the same time
 
-    def open(self, listener: Listener) -> AbstractAsyncContextManager[Opened]:
+    def open(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
         """Connect and initialise; on the way out, shut down. Raises AppError when it cannot be connected."""
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:

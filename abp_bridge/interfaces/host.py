@@ -1,4 +1,4 @@
-"""What every host offers the bridge (`Host`), and what the bridge offers every host (`Desk`)."""
+"""What every host offers the bridge (`Host`), and what the bridge offers every host (`SessionApi`)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Host(InputProvider, Protocol):
     def name(self) -> str:
         """The host as it calls itself."""
 
-    async def point(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> Outcome:
         """Tell the person, by whatever this host shows, that `question` waits at `url`. Returns how that was answered. Cancelling takes it down.
 
-        Raises as `ask`: SurfaceRefused when this host has no words for it.
+        Raises as `ask`: SurfaceUnsupportedError when this host has no words for it.
         """
 
-    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+    async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folders that the host grants, as absolute paths. Bounded in time, and never raises but for cancellation."""
 
-    def told(self, app: str, origin: str, notice: Notice) -> None:
+    def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """The app told something; `notice` has been recorded already."""
 
-    def capabilities_changed(self) -> None: ...
+    def on_capabilities_changed(self) -> None: ...
 
-    def resources_changed(self) -> None: ...
+    def on_resources_changed(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AppCapability:
     """A capability of a connected app."""
 
     app: str
@@ -48,14 +48,14 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CallOutcome:
     """A call that is over: its result, what the app told meanwhile (a line each), and the files its data was saved to.
 
     `refused` are the kinds of its questions that no surface could ask.
     """
 
     result: CallResult
-    told: Sequence[str] = ()
+    summary: Sequence[str] = ()
     files: Sequence[SavedFile] = ()
     refused: frozenset[Kind] = frozenset()
 
@@ -71,7 +71,7 @@ class Resource:
     size: int | None = None
 
 
-class DeskError(Exception):
+class SessionError(Exception):
     """A request of the host's that cannot be met, with an ABP error code and words that say what to do."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -86,22 +86,22 @@ class Call(Protocol):
     """
 
     id: str
-    settle: float
+    batch_window: float
 
-    async def wait(self) -> Ended: ...
+    async def wait(self) -> CallOutcome: ...
 
     def cancel(self, reason: str) -> None: ...
 
 
-class Desk(Protocol):
-    """What a host can ask of the session. Methods raise DeskError."""
+class SessionApi(Protocol):
+    """What a host can ask of the session. Methods raise SessionError."""
 
     async def connect(self, target: str | None) -> Sequence[str]:
         """Connect the app at `target`, or those named at the start; returns the ids of the apps that are connected now."""
 
     async def disconnect(self, app: str | None) -> Sequence[str]: ...
 
-    def offers(self) -> Sequence[Offer]: ...
+    def capabilities(self) -> Sequence[AppCapability]: ...
 
     def status(self) -> dict[str, Json]: ...
 
@@ -113,7 +113,7 @@ class Desk(Protocol):
         app: str | None = None,
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
-        on_end: Callable[[Ended], None] | None = None,
+        on_end: Callable[[CallOutcome], None] | None = None,
     ) -> Call:
         """Begin a call; apps named at the start are connected first. Whoever waits may do it by `on_end` too."""
 

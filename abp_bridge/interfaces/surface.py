@@ -7,21 +7,21 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import Column
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.schema import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SurfaceResponse:
     """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet."""
 
     outcome: Outcome
     content: Mapping[str, Json] = field(default_factory=dict)
 
 
-class SurfaceRefused(Exception):
+class SurfaceUnsupportedError(Exception):
     """A surface cannot ask this after all. `lasting`: it never will in this session."""
 
     def __init__(self, reason: str, *, lasting: bool) -> None:
@@ -29,7 +29,7 @@ class SurfaceRefused(Exception):
         self.lasting = lasting
 
 
-class HostGone(Exception):
+class HostDisconnectedError(Exception):
     """The host, or its turn that a question belongs to, ended before it was answered: why, and what that makes of the question."""
 
     def __init__(self, reason: str = "the host ended before it answered", outcome: Outcome = Outcome.WITHDRAWN) -> None:
@@ -37,15 +37,15 @@ class HostGone(Exception):
         self.outcome = outcome
 
 
-class Moved(Exception):
+class RouteChangedError(Exception):
     """The host can no longer be asked where it was: another of its requests, or another call, has to take the question."""
 
 
-class HostAway(Exception):
+class HostTimeoutError(Exception):
     """The host has what is asked, and did not come back with an answer in time."""
 
 
-class Sheet(Protocol):
+class PageQuestion(Protocol):
     """A question on the bridge's own page. `url` is a link to it."""
 
     url: str
@@ -54,10 +54,10 @@ class Sheet(Protocol):
     def opened(self) -> bool:
         """Whether somebody followed the link."""
 
-    async def answered(self) -> Reply:
+    async def answered(self) -> SurfaceResponse:
         """The person's reply, when it comes."""
 
-    def answer(self, reply: Reply, words: str = ...) -> bool:
+    def answer(self, reply: SurfaceResponse, words: str = ...) -> bool:
         """Answer it in the person's place, from wherever they did: the first answer counts, False for a later one.
 
         `words` are said to whoever still has it open.
@@ -67,29 +67,29 @@ class Sheet(Protocol):
 class QuestionPage(Protocol):
     """The bridge's own page, in the person's browser."""
 
-    def shown(self, question: Question) -> AbstractAsyncContextManager[Sheet]:
-        """The question is on the page for as long as the block lasts. Raises SurfaceRefused when there can be no page."""
+    def shown(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
+        """The question is on the page for as long as the block lasts. Raises SurfaceUnsupportedError when there can be no page."""
 
 
 class Page(QuestionPage, Protocol):
     """A page that a host can send its person to."""
 
-    async def ask(self, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+    async def ask(self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
         """Put `question` on the page, and have a host send its person there: `send_link(sheet)` says how the host answered that.
 
         Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises
-        SurfaceRefused, and what `send_link` raises.
+        SurfaceUnsupportedError, and what `send_link` raises.
         """
 
 
 class InputProvider(Protocol):
     """Asks on surfaces of its own: a host, or what the person set up beside it."""
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
-        """The surfaces it offers now, best first; to a question that one of the calls `carriers` can take to it."""
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces it offers now, best first; to a question that one of the calls `calls` can take to it."""
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
-        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceRefused, Moved, HostAway, HostGone
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceUnsupportedError, RouteChangedError, HostTimeoutError, HostDisconnectedError
         or RemoteProtocolError.
 
         `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
@@ -97,14 +97,14 @@ class InputProvider(Protocol):
 
 
 @runtime_checkable
-class Served(Protocol):
+class Startable(Protocol):
     """What has to be found by others before a question comes."""
 
-    async def begin(self) -> str:
-        """Be there: the address. Idempotent. Raises SurfaceRefused."""
+    async def start(self) -> str:
+        """Be there: the address. Idempotent. Raises SurfaceUnsupportedError."""
 
 
-class QuestionsEndpoint(Protocol):
+class QuestionsServerInterface(Protocol):
     """The questions API of this process, for all of its sessions."""
 
     @property
@@ -115,15 +115,15 @@ class QuestionsEndpoint(Protocol):
     def url(self) -> str:
         """Where it is served; empty as long as it is not."""
 
-    async def begin(self) -> None:
-        """Serve, if that has not begun. Raises SurfaceRefused."""
+    async def start(self) -> None:
+        """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
 
-    async def ask(self, question: Question, session: str, sheet: Sheet) -> Reply:
+    async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
         """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
 
 
-class Place(Page, Protocol):
+class PageServer(Page, Protocol):
     """Where the process can be found by a person's browser, and by their programs."""
 
-    def questions(self, port: int, password: str) -> QuestionsEndpoint:
+    def questions(self, port: int, password: str) -> QuestionsServerInterface:
         """The questions API of this process, which nothing listens for yet."""

@@ -14,7 +14,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.menu import act
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
-from abp_bridge.core.schema import Json, same
+from abp_bridge.core.schema import Json, json_equal
 
 HEADER_LIMIT = 30  # the API's own
 SCHEMA_LIMIT = 1_000
@@ -85,7 +85,7 @@ def _encode(question: Question, asked: Field, content: Mapping[str, Json]) -> li
 
 
 def _stands_for(offer: _Offer, value: Json) -> bool:
-    return offer.value is value if MISSING in (offer.value, value) else same(offer.value, value)
+    return offer.value is value if MISSING in (offer.value, value) else json_equal(offer.value, value)
 
 
 def _spelled(asked: Field, value: Json) -> str:
@@ -176,7 +176,7 @@ def _is_default(asked: Field, value: Json) -> bool:
     if asked.default is MISSING or _typed(asked):
         return False
     wanted = asked.default if asked.type is FieldType.CHOICES and isinstance(asked.default, list) else [asked.default]
-    return any(same(value, each) for each in wanted)
+    return any(json_equal(value, each) for each in wanted)
 
 
 def _typed(asked: Field) -> bool:

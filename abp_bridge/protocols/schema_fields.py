@@ -9,7 +9,7 @@ from dataclasses import replace
 from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType
-from abp_bridge.core.schema import Json, Schema, fits, same, type_of
+from abp_bridge.core.schema import Json, Schema, is_valid, json_equal, type_of
 
 MAX_CHOICES = 2_000
 MAX_FIELDS = 200
@@ -41,7 +41,7 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
 
 def fitting(default: Json, schema: Schema) -> Json:
     """An app's default if it is an answer to its question; offered to a person, any other would only be asked for again."""
-    return default if default is not MISSING and fits(default, schema) else MISSING
+    return default if default is not MISSING and is_valid(default, schema) else MISSING
 
 
 _TYPES = {
@@ -114,7 +114,7 @@ def _key(value: Json, texts: Collection[str], found: Mapping[str, Choice]) -> st
     """A value that is no text, as text that is no option's. A text is its own key: so a key and a value are never taken for each other."""
     spelt = json.dumps(value, sort_keys=True, ensure_ascii=False)
     key = f"{type_of(value)} {spelt}" if spelt in texts else spelt
-    while key in texts or (key in found and not same(found[key].value, value)):
+    while key in texts or (key in found and not json_equal(found[key].value, value)):
         key += "'"
     return key
 

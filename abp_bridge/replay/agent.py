@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abp_bridge.replay.script import Differs
+from abp_bridge.replay.script import ReplayMismatchError
 from abp_bridge.rpc.subprocess import Child
 
 Json = Any
@@ -36,19 +36,19 @@ class Servers:
                 self._last = server
 
     def command(self, line: int) -> tuple[list[str], dict[str, str]]:
-        """What the agent launches, and its environment. Raises Differs when the bridge gave it nothing to launch."""
+        """What the agent launches, and its environment. Raises ReplayMismatchError when the bridge gave it nothing to launch."""
         server = self._last
         if server is None:
-            raise Differs("the agent is to use its tools here, and the bridge has given it no server for them", line)
+            raise ReplayMismatchError("the agent is to use its tools here, and the bridge has given it no server for them", line)
         args, env = server.get("args", []), server.get("env", [])
         readable = isinstance(args, list) and isinstance(env, list) and all(isinstance(each, Mapping) for each in env)
         words = [*args, *(each.get(name) for each in env for name in ("name", "value"))] if readable else [None]
         if not all(isinstance(word, str) and "\0" not in word for word in words):
-            raise Differs("the server that the bridge gives its agent cannot be launched: its args and env must be texts", line)
+            raise ReplayMismatchError("the server that the bridge gives its agent cannot be launched: its args and env must be texts", line)
         return [server["command"], *args], {"PATH": os.environ.get("PATH", os.defpath), **{each["name"]: each["value"] for each in env}}
 
 
-class Launched:
+class LaunchedServer:
     """The agent's end of a server that was launched."""
 
     def __init__(self, child: Child) -> None:
@@ -58,11 +58,11 @@ class Launched:
         """Raises OSError when it has ended."""
         left = memoryview(data)
         while left:
-            await self._child.sink.writable()
-            left = left[self._child.sink.offer(left) :]
+            await self._child.stdin.writable()
+            left = left[self._child.stdin.write_nowait(left) :]
 
     async def aclose(self) -> None:
-        self._child.sink.close()
+        self._child.stdin.close()
 
 
 def _texts(value: Json) -> Iterator[str]:

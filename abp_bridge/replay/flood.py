@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abp_bridge.replay.script import Differs
+from abp_bridge.replay.script import ReplayMismatchError
 
 BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
 LINES = 50_000
@@ -15,13 +15,13 @@ class Meter:
         self._bytes = self._lines = 0
 
     def count(self, size: int, lines: int = 0) -> None:
-        """Raises Differs for what is too much."""
+        """Raises ReplayMismatchError for what is too much."""
         self._bytes += size
         self._lines += lines
         if self._bytes > BYTES:
-            raise Differs(f"the bridge says too much: more than {BYTES // 2**20} MiB in one fixture")
+            raise ReplayMismatchError(f"the bridge says too much: more than {BYTES // 2**20} MiB in one fixture")
         if self._lines > LINES:
-            raise Differs(f"the bridge says too much: more than {LINES} lines in one fixture")
+            raise ReplayMismatchError(f"the bridge says too much: more than {LINES} lines in one fixture")
 
 
 class Lines:
@@ -36,7 +36,7 @@ class Lines:
         return bytes(self._rest)
 
     def take(self, data: bytes) -> list[bytes]:
-        """The lines that `data` ends. Raises Differs."""
+        """The lines that `data` ends. Raises ReplayMismatchError."""
         self._meter.count(len(data), data.count(b"\n"))
         self._rest += data
         if b"\n" not in data:

@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.core.json_text import deeper, parse
+from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.replay.flood import Lines, Meter
-from abp_bridge.replay.script import Differs
+from abp_bridge.replay.script import ReplayMismatchError
 from abp_bridge.trace.format import DEEPEST, PERSON
 from abp_bridge.trace.redact import placed
 
@@ -22,7 +22,7 @@ DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
 class Inbox:
     """One replay's. What comes out is (party, kind, value), where the kind is one of a fixture's lines, or
 
-    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the value is the Differs that says how).
+    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the value is the ReplayMismatchError that says how).
     """
 
     def __init__(self, places: Mapping[str, str], heard: Mapping[str, Callable[[Json], None]]) -> None:
@@ -44,13 +44,13 @@ class Inbox:
         try:
             async for line in self.lines(receive):
                 self.line(party, line)
-        except Differs as problem:
+        except ReplayMismatchError as problem:
             self.failed(problem)
         else:
             self.say(party, "closed", True)
 
     async def lines(self, receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
-        """The lines of a stream that ends with nothing, or with an error. Raises Differs for a flood."""
+        """The lines of a stream that ends with nothing, or with an error. Raises ReplayMismatchError for a flood."""
         lines = Lines(self._meter)
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while data := await receive():
@@ -60,7 +60,7 @@ class Inbox:
             yield rest
 
     def line(self, party: str, line: bytes) -> None:
-        """A line to `party`. Raises Differs for one that nothing can take."""
+        """A line to `party`. Raises ReplayMismatchError for one that nothing can take."""
         if not line.strip():
             return
         try:
@@ -73,13 +73,13 @@ class Inbox:
             self._message(party, message)
 
     def offered(self, message: Json, size: int) -> None:
-        """What a program of the person's is sent. Raises Differs."""
+        """What a program of the person's is sent. Raises ReplayMismatchError."""
         self._meter.count(size, 1)
         self._message(PERSON, message)
 
     def _message(self, party: str, message: Json) -> None:
-        if deeper(message, DEEPER):
-            raise Differs(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
+        if is_deeper(message, DEEPER):
+            raise ReplayMismatchError(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
         self.say(party, "message", placed(message, self._places))
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
@@ -90,10 +90,10 @@ class Inbox:
                 if not self._changed:
                     self._changed = True
                     self.say(PERSON, "screen", None)
-        except Differs as problem:
+        except ReplayMismatchError as problem:
             self.failed(problem)
 
-    def failed(self, problem: Differs) -> None:
+    def failed(self, problem: ReplayMismatchError) -> None:
         """Something that is done beside the conversation went wrong."""
         self.say(PERSON, "failed", problem)
 

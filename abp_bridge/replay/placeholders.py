@@ -88,12 +88,12 @@ def over(learned: dict[str, Any], known: Known) -> Known:
     return ChainMap(learned, known)  # type: ignore[arg-type]
 
 
-class Unknown(Exception):
+class UnknownPlaceholderError(Exception):
     """A line that is to be sent has a word that cannot be said; the message says why."""
 
 
 def fill(value: Json, known: Known) -> Json:
-    """`value` with what the bridge chose in place of the names. Raises Unknown."""
+    """`value` with what the bridge chose in place of the names. Raises UnknownPlaceholderError."""
     if isinstance(value, str):
         return _filled(value, known)
     if isinstance(value, Mapping):
@@ -112,5 +112,5 @@ def _said(word: str, known: Known) -> Json:
     if word in known:
         return known[word]
     if is_name(word) or word in PLACES:
-        raise Unknown(f"{word} stands here before the bridge chose anything for it")
-    raise Unknown(f"{word} stands for more than one thing: it cannot be said")
+        raise UnknownPlaceholderError(f"{word} stands here before the bridge chose anything for it")
+    raise UnknownPlaceholderError(f"{word} stands for more than one thing: it cannot be said")

@@ -19,14 +19,14 @@ from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
 from abp_bridge.core.json_text import parse
 from abp_bridge.replay import shutdown
-from abp_bridge.replay.agent import Launched, Servers
+from abp_bridge.replay.agent import LaunchedServer, Servers
 from abp_bridge.replay.inbox import Inbox
 from abp_bridge.replay.match import shown
 from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.policy import PORT, TERMINAL, connects_elsewhere, refusal
-from abp_bridge.replay.script import Differs, Script
+from abp_bridge.replay.script import ReplayMismatchError, Script
 from abp_bridge.replay.terminal_driver import Program, Terminal
-from abp_bridge.replay.workspace import Setting, told
+from abp_bridge.replay.workspace import Workspace, as_mismatch
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.trace.redact import placed
@@ -45,25 +45,25 @@ PAGE = 15.0  # seconds for what a person does on a page
 
 
 async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE) -> None:
-    """Play one fixture. Raises Differs where `bridge` does something else, or nothing."""
+    """Play one fixture. Raises ReplayMismatchError where `bridge` does something else, or nothing."""
     if (refused := refusal(fixture)) is not None:
-        raise Differs(*refused)
+        raise ReplayMismatchError(*refused)
     with ExitStack() as ends:
         words = [*fixture.head.run, *fixture.head.env.values()]
         terminal = program = None
-        with told("a terminal cannot be made"):
+        with as_mismatch("a terminal cannot be made"):
             if any(TERMINAL in word for word in words):
                 terminal = ends.enter_context(closing(Terminal()))
-        with told("there is no free port"):
+        with as_mismatch("there is no free port"):
             if any(PORT in word for word in words):
                 program = Program(fixture.head.env)
-        setting = Setting(fixture, "" if terminal is None else terminal.name, "" if program is None else str(program.port))
+        setting = Workspace(fixture, "" if terminal is None else terminal.name, "" if program is None else str(program.port))
         ends.callback(setting.close)
         try:
             with _unwrapped(), anyio.fail_after(WHOLE):
-                await _Stage(fixture, setting, terminal, program, fixture.head.patience or patience).play(bridge)
+                await Runner(fixture, setting, terminal, program, fixture.head.patience or patience).play(bridge)
         except TimeoutError:
-            raise Differs(f"it took longer than {WHOLE:g} s") from None
+            raise ReplayMismatchError(f"it took longer than {WHOLE:g} s") from None
 
 
 @contextmanager
@@ -72,26 +72,26 @@ def _unwrapped() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        differs, others = group.split(Differs)
+        differs, others = group.split(ReplayMismatchError)
         refused, unknown = (None, None) if others is None else others.split(OSError)
         if unknown is not None:
             raise
         first: BaseException | None = differs or refused
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        raise first if isinstance(first, Differs) else Differs(f"the fixture cannot be played on: {first}") from None
+        raise first if isinstance(first, ReplayMismatchError) else ReplayMismatchError(f"the fixture cannot be played on: {first}") from None
 
 
-class _Stage:
+class Runner:
     """One fixture being played."""
 
-    def __init__(self, fixture: Recording, setting: Setting, terminal: Terminal | None, program: Program | None, patience: float) -> None:
+    def __init__(self, fixture: Recording, setting: Workspace, terminal: Terminal | None, program: Program | None, patience: float) -> None:
         self._setting = setting
         self._terminal = terminal
         self._program = program
         self._patience = patience
         self._script = Script(fixture.entries, dict(setting.known))
-        self._players: dict[str, SocketStream | Launched] = {}
+        self._players: dict[str, SocketStream | LaunchedServer] = {}
         self._servers = Servers()
         self._inbox = Inbox(setting.places, {AGENT: self._servers.heard})
         self._speaking: set[str] = set()  # parties that a bridge may still say something to
@@ -104,22 +104,22 @@ class _Stage:
 
     async def play(self, bridge: Sequence[str]) -> None:
         """See `play`."""
-        problem: Differs | None = None
-        with told(f"the stand-ins' socket cannot be made at {self._setting.socket}", ". A shorter TMPDIR may help"):
+        problem: ReplayMismatchError | None = None
+        with as_mismatch(f"the stand-ins' socket cannot be made at {self._setting.socket}", ". A shorter TMPDIR may help"):
             listener = await anyio.create_unix_listener(self._setting.socket)
         async with listener, anyio.create_task_group() as self._tasks:
             async with AsyncExitStack() as ends:
-                with told("the bridge cannot be started", ". Check --bridge"):
+                with as_mismatch("the bridge cannot be started", ". Check --bridge"):
                     command, environment = self._setting.command(bridge), self._setting.environment()
                     self._child = await ends.enter_async_context(spawn(command, env=environment, cwd=self._setting.folder))
                 self._tasks.start_soon(listener.serve, self._welcome)
-                self._tasks.start_soon(self._inbox.read, HOST, self._child.source.receive)
+                self._tasks.start_soon(self._inbox.read, HOST, self._child.stdout.receive)
                 if self._terminal is not None:
                     self._tasks.start_soon(self._inbox.watch, self._terminal.watch())
                 try:
                     await self._follow()
                     await self._leave()
-                except Differs as found:
+                except ReplayMismatchError as found:
                     problem = found
             self._tasks.cancel_scope.cancel()
         for stream in self._players.values():
@@ -165,7 +165,7 @@ class _Stage:
             raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
         if kind == "closed" and not self._expects_end(party):
             if party in self._players:
-                raise Differs(f"the bridge ended what it says to the {party}, in the middle of the conversation", self._line_now)
+                raise ReplayMismatchError(f"the bridge ended what it says to the {party}, in the middle of the conversation", self._line_now)
             return
         self._script.heard(party, kind, value)
 
@@ -185,7 +185,7 @@ class _Stage:
         with anyio.move_on_after(1):
             await self._child.process.wait()
             await self._child.heard.wait()
-        return self._child.farewell
+        return self._child.ending
 
     async def _leave(self) -> None:
         """The fixture is over: what is said now is too much. Then the host leaves, and the bridge ends."""
@@ -193,20 +193,20 @@ class _Stage:
             while True:
                 await self._take(END, "")
         self._over = True
-        self._child.sink.close()
+        self._child.stdin.close()
         self._tasks.start_soon(self._wait_for_end)
         with anyio.move_on_after(END) as waiting:
             await self._part({(HOST, "closed"), (HOST, "ended")})
         if waiting.cancelled_caught:
-            raise Differs(f"the bridge did not end within {END:g} s of its host's leaving")
+            raise ReplayMismatchError(f"the bridge did not end within {END:g} s of its host's leaving")
         with anyio.move_on_after(LAST):
             await self._part({(party, "closed") for party in self._speaking})
         self._look_back()
         if left := sorted(self._speaking):
-            raise Differs(f"the bridge has ended, and left the {left[0]} running")
+            raise ReplayMismatchError(f"the bridge has ended, and left the {left[0]} running")
         code = self._child.process.returncode
         if code is not None and code not in (_ENDINGS if AGENT in self._setting.parties else (0,)):
-            raise Differs(f"the bridge ended with exit code {code}" if code > 0 else f"the bridge was ended by signal {-code}")
+            raise ReplayMismatchError(f"the bridge ended with exit code {code}" if code > 0 else f"the bridge was ended by signal {-code}")
 
     async def _part(self, awaited: set[tuple[str, str]]) -> None:
         """Hear what is said while they part, until all of these have come."""
@@ -231,10 +231,10 @@ class _Stage:
         again = said in shutdown.ONCE and (party, said) in self._goodbyes
         self._goodbyes.add((party, str(said)))
         if again:
-            raise Differs(f"the bridge said {said} to the {party} twice", self._last_line, [shown(value, 400)], got=value)
+            raise ReplayMismatchError(f"the bridge said {said} to the {party} twice", self._last_line, [shown(value, 400)], got=value)
         if words := shutdown.fault(party, kind, value, self._script.questions):
             problem = f"the bridge said something that is no goodbye when its host had left: {words}"
-            raise Differs(problem, self._last_line, [shown(value, 400)], got=value)
+            raise ReplayMismatchError(problem, self._last_line, [shown(value, 400)], got=value)
         answer = shutdown.reply(value)
         if answer is not None and party in self._players:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -249,13 +249,13 @@ class _Stage:
         if (left := self._script.left_over()) is not None:
             raise left
         if not any(entry.ours for entry in self._script.entries):
-            raise Differs("it shows nothing that a bridge says: there is nothing to hold this one to")
+            raise ReplayMismatchError("it shows nothing that a bridge says: there is nothing to hold this one to")
         if self._terminal is not None:
             while self._terminal.read():
                 pass
             if lines := placed(self._terminal.lines, self._setting.places):
                 line = self._script.entries[-1].line
-                raise Differs("the terminal shows something that the fixture does not show", line, [shown(lines, 400)], got=lines)
+                raise ReplayMismatchError("the terminal shows something that the fixture does not show", line, [shown(lines, 400)], got=lines)
 
     async def _send(self, entry: Entry, value: Json) -> None:
         if entry.kind == "fill":
@@ -266,7 +266,7 @@ class _Stage:
             self._tasks.start_soon(self._request, entry, value)
         elif entry.party == HOST and entry.kind == "closed":
             self._left = True
-            self._child.sink.close()
+            self._child.stdin.close()
         elif entry.party == HOST:
             await self._write(self._line(entry, value))
         else:
@@ -277,7 +277,7 @@ class _Stage:
         if entry.party not in self._players and entry.party.startswith(TOOLS):
             await self._tasks.start(self._launch, entry)
         if (stream := self._players.get(entry.party)) is None:
-            raise Differs(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
+            raise ReplayMismatchError(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError), anyio.move_on_after(self._patience):
             if entry.kind == "closed":
                 del self._players[entry.party]
@@ -288,15 +288,15 @@ class _Stage:
     async def _launch(self, entry: Entry, *, task_status: TaskStatus[None]) -> None:
         """Stand for the agent that launches its server, until that ends."""
         command, environment = self._servers.command(entry.line)
-        with told("the server that the bridge gives its agent cannot be launched"):
+        with as_mismatch("the server that the bridge gives its agent cannot be launched"):
             async with spawn(command, env=environment, cwd=self._setting.folder) as child:
-                self._players[entry.party] = Launched(child)
+                self._players[entry.party] = LaunchedServer(child)
                 self._speaking.add(entry.party)
                 task_status.started()
-                await self._inbox.read(entry.party, child.source.receive)
+                await self._inbox.read(entry.party, child.stdout.receive)
 
     def _line(self, entry: Entry, value: Json) -> bytes:
-        """What is said for an entry. Raises Differs for what would reach out of the replay."""
+        """What is said for an entry. Raises ReplayMismatchError for what would reach out of the replay."""
         if entry.kind == "lines":
             data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
         else:
@@ -306,42 +306,42 @@ class _Stage:
                 message = parse(line)
                 self._servers.sent(message)
                 if connects_elsewhere(message):
-                    raise Differs("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
+                    raise ReplayMismatchError("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
         return data
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)
         with suppress(OSError), anyio.move_on_after(self._patience):  # a bridge that has ended is heard of soon
             while left:
-                await self._child.sink.writable()
-                left = left[self._child.sink.offer(left) :]
+                await self._child.stdin.writable()
+                left = left[self._child.stdin.write_nowait(left) :]
 
     async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
         try:
             with anyio.fail_after(PAGE):
                 await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], value.get("reads", ()), abandon_on_cancel=True)
         except (OSError, ValueError) as problem:
-            raise Differs(f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line) from None
+            raise ReplayMismatchError(f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line) from None
 
     async def _type(self, entry: Entry, keys: str) -> None:
         if self._terminal is None:
-            raise Differs('there is no terminal to type at: "run" in the head needs "--tty", "{tty}"', entry.line)
+            raise ReplayMismatchError('there is no terminal to type at: "run" in the head needs "--tty", "{tty}"', entry.line)
         try:
             await self._terminal.enter(keys, self._patience)
         except (OSError, ValueError) as problem:
-            raise Differs(f"what is typed does not reach the bridge: {problem}", entry.line) from None
+            raise ReplayMismatchError(f"what is typed does not reach the bridge: {problem}", entry.line) from None
 
     async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
         if self._program is None:
-            self._inbox.failed(Differs('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
+            self._inbox.failed(ReplayMismatchError('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
             return
         try:
             await self._program.send(said, self._patience, self._inbox.offered)
-        except Differs as problem:
+        except ReplayMismatchError as problem:
             self._inbox.failed(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
             if not self._over:
-                self._inbox.failed(Differs(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
+                self._inbox.failed(ReplayMismatchError(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
 
     # --- what is heard ---
 
@@ -364,13 +364,13 @@ class _Stage:
                 if party:
                     self._inbox.line(party, line)
                 elif (named := line.decode(errors="replace")) in self._players:
-                    raise Differs(f"the bridge started the {named} again, while it was still running")
+                    raise ReplayMismatchError(f"the bridge started the {named} again, while it was still running")
                 elif (party := named) in self._setting.parties:
                     self._players[party] = stream
                     self._speaking.add(party)
                 else:
                     return
-        except Differs as problem:
+        except ReplayMismatchError as problem:
             self._inbox.failed(problem)
             return
         if party:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abp_bridge.replay.match import MOST, Match, match, shown
-from abp_bridge.replay.placeholders import ANY, ID, OPTION, Unknown, fill, kind
+from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
 from abp_bridge.replay.shutdown import OpenQuestions, is_answer
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, is_request, is_response, unreadable
 
@@ -23,7 +23,7 @@ MOST_HELD = 1_000  # messages that come before the fixture comes to them
 FREE = ("available_commands_update", "notice", "current_mode_update", "usage_update", "session_info_update")  # updates about nothing that goes on
 
 
-class Differs(Exception):
+class ReplayMismatchError(Exception):
     """The bridge does not do what the fixture shows. `line` is the fixture's; `details` are differences, a line each."""
 
     def __init__(self, words: str, line: int = 0, details: Iterable[str] = (), expected: Json = None, got: Json = None) -> None:
@@ -63,7 +63,7 @@ class Script:
         return self._at >= len(self.entries)
 
     def next(self) -> list[tuple[Entry, Json]]:
-        """What can be sent now, with what it is with the bridge's own names in it. Raises Differs."""
+        """What can be sent now, with what it is with the bridge's own names in it. Raises ReplayMismatchError."""
         sending: list[tuple[Entry, Json]] = []
         while not self.over:
             entry = self.entries[self._at]
@@ -80,10 +80,10 @@ class Script:
     def _filled(self, entry: Entry) -> Json:
         try:
             value = fill(entry.value, self.known)
-        except Unknown as problem:
-            raise Differs(str(problem), entry.line) from None
+        except UnknownPlaceholderError as problem:
+            raise ReplayMismatchError(str(problem), entry.line) from None
         if (why := unreadable(entry.kind, value)) is not None:
-            raise Differs(f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}", entry.line, [shown(value, 400)])
+            raise ReplayMismatchError(f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}", entry.line, [shown(value, 400)])
         if entry.kind == "message":
             self.questions.asked(entry.party, value)
         elif entry.kind == "closed":
@@ -91,14 +91,16 @@ class Script:
         return value
 
     def heard(self, party: str, kind: str, value: Json) -> None:
-        """The bridge said `value` to `party`. Raises Differs as soon as it cannot fit any more."""
+        """The bridge said `value` to `party`. Raises ReplayMismatchError as soon as it cannot fit any more."""
         said = _Said(party, kind, value)
         if self._fits(said):
             return
         self._explain(said)
         if len(self._held) == MOST_HELD:
             line = 0 if self.waiting is None else self.waiting.line
-            raise Differs(f"the bridge said {MOST_HELD} things and more before the fixture came to them", line, [f"the last was {_name(said)}"])
+            raise ReplayMismatchError(
+                f"the bridge said {MOST_HELD} things and more before the fixture came to them", line, [f"the last was {_name(said)}"]
+            )
         self._held.append(said)
 
     @property
@@ -115,23 +117,25 @@ class Script:
         """Whether all has come that is awaited now."""
         return all(place in self._done for place in self._window())
 
-    def overdue(self, how: str) -> Differs:
+    def overdue(self, how: str) -> ReplayMismatchError:
         """Nothing more came: what was waited for, and what came instead. `how` says why there will be no more."""
         entry = self.waiting
         if entry is None:
-            return self.left_over() or Differs(how)
+            return self.left_over() or ReplayMismatchError(how)
         close = [said for said in self._held if (said.party, said.kind) == (entry.party, entry.kind) and _about(said.value) == _about(entry.value)]
         if close:
             return self._differs(entry, close[0].value, self._held_against(entry, close[0]))
         instead = [f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]]
-        return Differs(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
+        return ReplayMismatchError(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
 
-    def left_over(self) -> Differs | None:
+    def left_over(self) -> ReplayMismatchError | None:
         """What the bridge said that the fixture does not show."""
         if not self._held:
             return None
         said = self._held[0]
-        return Differs(f"the bridge said something that is not in the fixture: {_name(said)}", 0, [shown(said.value, 400)], got=said.value)
+        return ReplayMismatchError(
+            f"the bridge said something that is not in the fixture: {_name(said)}", 0, [shown(said.value, 400)], got=said.value
+        )
 
     # --- fitting ---
 
@@ -195,20 +199,20 @@ class Script:
             if before >= place:
                 return
             if before not in self._done and entry.party == said.party and not _commute(entry.value, said.value):
-                raise Differs(f"{_name(said)} came before {_name(entry)}", entry.line, expected=entry.value, got=said.value)
+                raise ReplayMismatchError(f"{_name(said)} came before {_name(entry)}", entry.line, expected=entry.value, got=said.value)
 
     def _explain(self, said: _Said) -> None:
-        """Raise Differs if `said` can fit nothing that is still to come."""
+        """Raise ReplayMismatchError if `said` can fit nothing that is still to come."""
         if is_response(said.value) and (answered := self._answered.get((said.party, *_id(said.value)))) is not None:
             words = (
                 f"the bridge answered twice: a second response to the {said.party}'s request {said.value.get('id')!r}, which line {answered} answers"
             )
-            raise Differs(words, answered, [shown(said.value, 400)], got=said.value)
+            raise ReplayMismatchError(words, answered, [shown(said.value, 400)], got=said.value)
         if self._may_come_later(said):
             return
         if (later := self._later(said)) is not None:
             words = f"{_name(said)} came too early: it is line {later.line}, and before that somebody else has to speak"
-            raise Differs(words, self._line, [shown(said.value, 400)], expected=later.value, got=said.value)
+            raise ReplayMismatchError(words, self._line, [shown(said.value, 400)], expected=later.value, got=said.value)
         about = _about(said.value)
         alike = [
             self.entries[place]
@@ -222,7 +226,7 @@ class Script:
         words = f"the bridge said something that the fixture does not show: {_name(said)}"
         waiting = self.waiting
         more = [] if waiting is None else [f"expected was {_name(waiting)}"]
-        raise Differs(words, self._line, [shown(said.value, 400), *more], got=said.value)
+        raise ReplayMismatchError(words, self._line, [shown(said.value, 400), *more], got=said.value)
 
     @property
     def _line(self) -> int:
@@ -254,10 +258,10 @@ class Script:
                 return True
         return False
 
-    def _differs(self, entry: Entry, got: Json, found: Match) -> Differs:
+    def _differs(self, entry: Entry, got: Json, found: Match) -> ReplayMismatchError:
         more = len(found.differences) - MOST
         details = [str(each) for each in found.differences[:MOST]] + ([f"and {more} differences more"] if more > 0 else [])
-        return Differs(f"{_name(entry)} is not as it should be", entry.line, details, expected=entry.value, got=got)
+        return ReplayMismatchError(f"{_name(entry)} is not as it should be", entry.line, details, expected=entry.value, got=got)
 
 
 def _early(expected: Json, got: Json) -> bool:

@@ -17,33 +17,33 @@ from pathlib import Path
 from abp_bridge.replay import stand_in
 from abp_bridge.replay.fixture import program
 from abp_bridge.replay.policy import FOLDER, PORT, STANDS, TERMINAL, parties
-from abp_bridge.replay.script import Differs
+from abp_bridge.replay.script import ReplayMismatchError
 from abp_bridge.trace.format import Recording
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 
 
 @contextmanager
-def told(what: str, more: str = "") -> Iterator[None]:
+def as_mismatch(what: str, more: str = "") -> Iterator[None]:
     """What the system refuses is a difference that says what was to be done."""
     try:
         yield
     except OSError as problem:
-        raise Differs(f"{what}: {problem}{more}") from None
+        raise ReplayMismatchError(f"{what}: {problem}{more}") from None
 
 
-class Setting:
+class Workspace:
     """The folder and the stand-ins of one fixture. `terminal` and `port` are what stands for `{tty}` and `{port}`."""
 
     def __init__(self, fixture: Recording, terminal: str, port: str) -> None:
         self._head = fixture.head
         self.parties = parties(fixture)
-        with told("there is no place for temporary files"):
+        with as_mismatch("there is no place for temporary files"):
             self._around = tempfile.mkdtemp(prefix="abp-replay-")
         self.folder = os.path.join(self._around, "here")
         self.socket = os.path.join(self._around, "s")
         self._stands = {FOLDER: self.folder, TERMINAL: terminal, PORT: port}
-        with told(f"the fixture's files cannot be laid out in {self._around}"):
+        with as_mismatch(f"the fixture's files cannot be laid out in {self._around}"):
             os.mkdir(self.folder)
             for name, text in self._head.files.items():
                 Path(self.folder, name).write_text(text, encoding="utf-8", newline="")

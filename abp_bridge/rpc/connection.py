@@ -1,4 +1,4 @@
-"""Runs one `Peer` over a pair of byte streams: requests that wait for their response, and an outbox that a flood cannot fill.
+"""Runs one `JsonRpcProtocol` over a pair of byte streams: requests that wait for their response, and an outbox that a flood cannot fill.
 
 The outbox holds at most one message per key. Requests and responses have keys of their own and always leave; notifications that speak of the same
 thing (one call's progress, one state field) replace the one that still waits, so a stuck reader costs bounded memory and sees the newest.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from abp_bridge.rpc.protocol import Event, Id, Notification, Peer, Rejected, Request, Response, Stray
+from abp_bridge.rpc.protocol import Event, Id, InvalidMessage, JsonRpcProtocol, Notification, Request, Response, UnmatchedResponse
 
 Json = Any
 
@@ -23,13 +23,13 @@ _BOUNDED = ("notification", "newest")
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
 
-class ByteSource(Protocol):
+class ByteReader(Protocol):
     async def receive(self) -> bytes: ...
     def close(self) -> None: ...
 
 
-class ByteSink(Protocol):
-    def offer(self, data: bytes | memoryview) -> int: ...
+class ByteWriter(Protocol):
+    def write_nowait(self, data: bytes | memoryview) -> int: ...
     async def writable(self) -> None: ...
     def close(self) -> None: ...
 
@@ -44,11 +44,11 @@ class RemoteError(Exception):
         super().__init__(f"{error.get('message') or 'no message'} ({self.code})")
 
 
-class LinkClosed(Exception):
+class ConnectionClosedError(Exception):
     """The connection ended before the response came."""
 
 
-class Link:
+class JsonRpcConnection:
     """One connection. `on_message` gets requests and notifications in order and must not wait; `on_odd` gets what was dropped, for the record.
 
     `withdraw` says how a request of ours is taken back when nobody waits for it any more: (id, reason) -> (method, params).
@@ -56,20 +56,20 @@ class Link:
 
     def __init__(
         self,
-        peer: Peer,
-        source: ByteSource,
-        sink: ByteSink,
+        peer: JsonRpcProtocol,
+        source: ByteReader,
+        sink: ByteWriter,
         *,
         on_message: Callable[[Request | Notification], None],
-        on_odd: Callable[[Stray | Rejected], None] = lambda odd: None,
-        withdraw: Callable[[Id, str], tuple[str, Json]] | None = None,
+        on_protocol_error: Callable[[UnmatchedResponse | InvalidMessage], None] = lambda odd: None,
+        cancel_request: Callable[[Id, str], tuple[str, Json]] | None = None,
     ) -> None:
         self._peer = peer
         self._source = source
         self._sink = sink
         self._on_message = on_message
-        self._on_odd = on_odd
-        self._withdraw = withdraw
+        self._on_protocol_error = on_protocol_error
+        self._cancel_request = cancel_request
         self._waiting: dict[Id, _Waiter] = {}
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
         self._tail = memoryview(b"")
@@ -83,7 +83,7 @@ class Link:
         self.dropped = 0
 
     async def run(self) -> None:
-        """Carry messages until the other side closes either stream. Every request of ours that still waits then fails with LinkClosed."""
+        """Carry messages until the other side closes either stream. Every request of ours that still waits then fails with ConnectionClosedError."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, tasks.cancel_scope)
@@ -107,9 +107,9 @@ class Link:
         self._sink.close()
 
     async def request(self, method: str, params: Json, *, reason: str = "no longer needed") -> Json:
-        """Ask, and wait. Cancelling the wait takes the request back (`withdraw`). Raises RemoteError or LinkClosed."""
+        """Ask, and wait. Cancelling the wait takes the request back (`withdraw`). Raises RemoteError or ConnectionClosedError."""
         if self._closed:
-            raise LinkClosed(method)
+            raise ConnectionClosedError(method)
         id, data = self._peer.request(method, params)
         waiter = self._waiting[id] = _Waiter()
         self._put(("request", id), data)
@@ -121,7 +121,7 @@ class Link:
                 self._peer.forget(id)
                 self._take_back(id, reason)
         if waiter.response is None:
-            raise LinkClosed(method)
+            raise ConnectionClosedError(method)
         if waiter.response.error is not None:
             raise RemoteError(waiter.response.error)
         return waiter.response.result
@@ -134,16 +134,16 @@ class Link:
     def respond(self, id: Id, result: Json) -> None:
         self._put(self._new_key("response"), self._peer.respond(id, result))
 
-    def fail(self, id: Id, code: int, message: str, data: Json = None) -> None:
-        self._put(self._new_key("response"), self._peer.fail(id, code, message, data))
+    def respond_error(self, id: Id, code: int, message: str, data: Json = None) -> None:
+        self._put(self._new_key("response"), self._peer.respond_error(id, code, message, data))
 
     def translate(self, outward: Callable[[dict[str, Json]], dict[str, Json]]) -> None:
         """From now on each message of ours goes out as `outward` makes it."""
         self._peer.outward = outward
 
-    def drop(self, id: Id) -> None:
+    def discard_request(self, id: Id) -> None:
         """The request with this id was cancelled by the other side: it gets no answer."""
-        self._peer.drop(id)
+        self._peer.discard_request(id)
 
     def is_open(self, id: Json) -> bool:
         return self._peer.is_open(id)
@@ -172,17 +172,17 @@ class Link:
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)
         else:
-            if isinstance(event, Rejected):
+            if isinstance(event, InvalidMessage):
                 self._put(self._new_key("rejected"), event.reply)
-            self._on_odd(event)
+            self._on_protocol_error(event)
 
     def _take_back(self, id: Id, reason: str) -> None:
         unsent = self._outbox.pop(("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
-        if unsent is not None or self._withdraw is None or self._closed:
+        if unsent is not None or self._cancel_request is None or self._closed:
             return
-        method, params = self._withdraw(id, reason)
+        method, params = self._cancel_request(id, reason)
         self._put(("withdraw", id), self._peer.notify(method, params))
 
     # --- the outbox: `_tail` is what is left of the message that has begun to leave, `_outbox` holds whole ones ---
@@ -212,7 +212,7 @@ class Link:
 
     def _offer(self, data: bytes) -> int:
         try:
-            return self._sink.offer(data)
+            return self._sink.write_nowait(data)
         except OSError:
             return 0  # nobody reads any more: the writing task will meet the same error, and end the connection
 
@@ -223,7 +223,7 @@ class Link:
                 key, data = self._outbox.popitem(last=False)
                 self._notifications[key[0]] -= key[0] in _BOUNDED
                 self._tail = memoryview(data)
-            written = self._sink.offer(self._tail)
+            written = self._sink.write_nowait(self._tail)
             self._queued -= written
             self._tail = self._tail[written:]
             if self._tail:

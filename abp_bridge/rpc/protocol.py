@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 over newline-delimited JSON, without I/O: bytes in, events out; calls in, bytes out.
 
-A `Peer` is one end of a connection. It owns framing, limits, and the correlation of requests with responses in both directions. Whatever bytes
-arrive become events; garbage becomes a `Rejected` event with the error to send back, and never ends the connection. Ids of the two directions are
+A `JsonRpcProtocol` is one end of a connection. It owns framing, limits, and the correlation of requests with responses in both directions. Whatever bytes
+arrive become events; garbage becomes a `InvalidMessage` event with the error to send back, and never ends the connection. Ids of the two directions are
 separate spaces and may look the same.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from abp_bridge.core.errors import LocalProtocolError
-from abp_bridge.core.json_text import deeper, parse
+from abp_bridge.core.json_text import is_deeper, parse
 
 Json = Any
 Id = str | int | float
@@ -33,7 +33,7 @@ HEAD = 4096  # of a line that is too long, what is looked at
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The other side asks. Answer with `Peer.respond` or `Peer.fail`, once."""
+    """The other side asks. Answer with `JsonRpcProtocol.respond` or `JsonRpcProtocol.respond_error`, once."""
 
     id: Id
     method: str
@@ -56,24 +56,24 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class UnmatchedResponse:
     """A response to nothing we wait for: late, twice, or never asked. To be recorded and dropped."""
 
     id: Json
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class InvalidMessage:
     """A line that is not a message. `reply` is what to send back."""
 
     reason: str
     reply: bytes
 
 
-Event = Request | Notification | Response | Stray | Rejected
+Event = Request | Notification | Response | UnmatchedResponse | InvalidMessage
 
 
-class Peer:
+class JsonRpcProtocol:
     """One end of a JSON-RPC connection.
 
     `prefix` starts every id of ours, so that they are recognised even where the other side numbers alike. `inward` and `outward` translate whole
@@ -143,19 +143,19 @@ class Peer:
         self._answer(id)
         return data
 
-    def fail(self, id: Id, code: int, message: str, data: Json = None) -> bytes:
+    def respond_error(self, id: Id, code: int, message: str, data: Json = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
         error = {"code": code, "message": message}
         line = self._write({"id": id, "error": error if data is None else {**error, "data": data}})
         self._answer(id)
         return line
 
-    def drop(self, id: Id) -> None:
+    def discard_request(self, id: Id) -> None:
         """A request of theirs will not be answered: they cancelled it."""
         self._answer(id)
 
     def forget(self, id: Id) -> None:
-        """We no longer wait for the response to `id`; if it comes all the same it is a `Stray`."""
+        """We no longer wait for the response to `id`; if it comes all the same it is a `UnmatchedResponse`."""
         self._asked.discard(id)
 
     def is_open(self, id: Json) -> bool:
@@ -178,7 +178,7 @@ class Peer:
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
         if self.inward is not None:
             message = self.inward(message)
-        if line.count(b"{") + line.count(b"[") > self._max_depth and deeper(message, self._max_depth):
+        if line.count(b"{") + line.count(b"[") > self._max_depth and is_deeper(message, self._max_depth):
             return self._too_deep(message)
         return self._sort(message)
 
@@ -214,21 +214,21 @@ class Peer:
             return self._reject(INVALID_REQUEST, "A message needs a method, a result or an error", message)
         id = message.get("id")
         if not is_id(id) or id not in self._asked:
-            return Stray(id)
+            return UnmatchedResponse(id)
         self._asked.discard(id)
         error = message.get("error")
         if error is None and "result" in message:  # some write "error": null beside a result
             return Response(id, message["result"], None)
         return Response(id, None, error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)})
 
-    def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> Rejected:
+    def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> InvalidMessage:
         """An error reply carries the id only where it can mean nothing else: a request's own, not in use."""
         id = message.get("id") if message is not None and "result" not in message and "error" not in message else None
         if not is_id(id) or id in self._asking:
             id = None
-        return Rejected(reason, self._write({"id": id, "error": {"code": code, "message": reason}}))
+        return InvalidMessage(reason, self._write({"id": id, "error": {"code": code, "message": reason}}))
 
-    def _too_long(self, line: bytes) -> Rejected:
+    def _too_long(self, line: bytes) -> InvalidMessage:
         # Only the usual order of members is looked at: an id found there is surely the message's own.
         found = re.match(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"', line)
         message: dict[str, Json] = {}

@@ -18,7 +18,7 @@ CHUNK = 64 * 1024  # what a Linux pipe holds; a larger buffer would be mapped an
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
-class Source:
+class StreamReader:
     """The reading end of a stream. Owns `fd`."""
 
     def __init__(self, fd: int) -> None:
@@ -39,7 +39,7 @@ class Source:
             except OSError:  # a connection that broke, a terminal that hung up
                 return b""
 
-    async def hung_up(self) -> None:
+    async def wait_closed(self) -> None:
         """Returns when nobody writes any more, whatever is still to be received."""
         watched = select.poll()
         watched.register(self._fd, getattr(select, "POLLRDHUP", 0))  # a pipe's hang-up is told unasked, a socket's is not everywhere
@@ -50,7 +50,7 @@ class Source:
         self._fd = _close(self._fd)
 
 
-class Sink:
+class StreamWriter:
     """The writing end of a stream. Owns `fd`."""
 
     def __init__(self, fd: int) -> None:
@@ -60,7 +60,7 @@ class Sink:
         if self._polled:
             os.set_blocking(fd, False)
 
-    def offer(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, data: bytes | memoryview) -> int:
         """Write what can be written at once; how much that was. Raises BrokenPipeError or ConnectionError when nobody reads any more."""
         try:
             return os.write(self._fd, data)
@@ -71,7 +71,7 @@ class Sink:
         if self._polled:
             await anyio.wait_writable(self._fd)
 
-    async def hung_up(self) -> None:
+    async def wait_closed(self) -> None:
         """Returns when nobody reads any more, also while nothing is written."""
         watched = select.poll()
         watched.register(self._fd, 0)
@@ -85,7 +85,7 @@ class Sink:
         self._fd = _close(self._fd)
 
 
-def claim() -> tuple[Source, Sink]:
+def take_over_stdio() -> tuple[StreamReader, StreamWriter]:
     """Take this process's stdin and stdout for a protocol.
 
     Afterwards nothing else can write to the wire by accident: descriptor 0 is /dev/null, and 1 is stderr.
@@ -95,7 +95,7 @@ def claim() -> tuple[Source, Sink]:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    return Source(source), Sink(sink)
+    return StreamReader(source), StreamWriter(sink)
 
 
 def can_poll(fd: int) -> bool:

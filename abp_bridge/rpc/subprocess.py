@@ -1,4 +1,4 @@
-"""A child process on pipes: started, spoken to through `Source` and `Sink`, and surely ended.
+"""A child process on pipes: started, spoken to through `StreamReader` and `StreamWriter`, and surely ended.
 
 The child leads its own process group, so that what it started ends with it. Where the system offers it (Linux, `setpriv`), the child is also killed
 when this process dies without a chance to clean up.
@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import Process
 
 from abp_bridge.core.sanitize import label
-from abp_bridge.rpc.streams import Sink, Source
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 STDERR_LINES = 20
 GRACE = 0.3
@@ -28,16 +28,16 @@ GRACE = 0.3
 class Child:
     """A running child. `last_words` are the last lines of its stderr."""
 
-    def __init__(self, process: Process, source: Source, sink: Sink, overhear: Callable[[bytes], None]) -> None:
+    def __init__(self, process: Process, source: StreamReader, sink: StreamWriter, overhear: Callable[[bytes], None]) -> None:
         self.process = process
-        self.source = source
-        self.sink = sink
+        self.stdout = source
+        self.stdin = sink
         self.last_words: deque[str] = deque(maxlen=STDERR_LINES)
         self.heard = anyio.Event()  # its stderr has ended
         self._overhear = overhear
 
     @property
-    def farewell(self) -> str:
+    def ending(self) -> str:
         """How it ended and what it said last, for an error message."""
         code = self.process.returncode
         ended = "still running" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
@@ -73,7 +73,7 @@ async def spawn(
         raise FileNotFoundError(f"there is no program {command[0]!r} on this machine's PATH")
     child_in, our_out = os.pipe()
     our_in, child_out = os.pipe()
-    source, sink = Source(our_in), Sink(our_out)
+    source, sink = StreamReader(our_in), StreamWriter(our_out)
     try:
         process = await anyio.open_process(
             [*_leash(), *command], stdin=child_in, stdout=child_out, env=_OURS if env is None else env, cwd=cwd, start_new_session=True
@@ -98,7 +98,7 @@ async def spawn(
 
 
 async def _end(child: Child) -> None:
-    child.sink.close()
+    child.stdin.close()
     with anyio.move_on_after(GRACE):
         await child.process.wait()
     for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -109,7 +109,7 @@ async def _end(child: Child) -> None:
             await child.process.wait()
             if not _group_lives(child.process.pid):
                 break
-    child.source.close()
+    child.stdout.close()
 
 
 def _group_lives(group: int) -> bool:

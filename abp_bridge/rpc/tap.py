@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from abp_bridge.rpc.connection import ByteSink, ByteSource
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 LONGEST = 16 * 2**20  # of a longer line only the beginning is heard
 
 # (line, size): a line without its end and how long it was; None for the end of the stream
-Hear = Callable[[bytes | None, int], None]
+LineListener = Callable[[bytes | None, int], None]
 # What a connection's two streams go through before they are used.
-Tap = Callable[[ByteSource, ByteSink], tuple[ByteSource, ByteSink]]
+Tap = Callable[[ByteReader, ByteWriter], tuple[ByteReader, ByteWriter]]
 
 
-def untapped(source: ByteSource, sink: ByteSink) -> tuple[ByteSource, ByteSink]:
+def unobserved_stream(source: ByteReader, sink: ByteWriter) -> tuple[ByteReader, ByteWriter]:
     """The tap of a connection that nobody listens to."""
     return source, sink
 
 
-def tapped(source: ByteSource, sink: ByteSink, read: Hear, written: Hear) -> tuple[ByteSource, ByteSink]:
+def observe_stream(source: ByteReader, sink: ByteWriter, read: LineListener, written: LineListener) -> tuple[ByteReader, ByteWriter]:
     """The two streams of a connection, overheard: `read` gets what comes in, `written` what went out."""
     return _Source(source, _Lines(read)), _Sink(sink, _Lines(written))
 
@@ -27,7 +27,7 @@ def tapped(source: ByteSource, sink: ByteSink, read: Hear, written: Hear) -> tup
 class _Lines:
     """Cuts what passes into lines."""
 
-    def __init__(self, hear: Hear) -> None:
+    def __init__(self, hear: LineListener) -> None:
         self._hear = hear
         self._begun: list[bytes] = []
         self._size = 0
@@ -55,7 +55,7 @@ class _Lines:
 
 
 class _Source:
-    def __init__(self, source: ByteSource, lines: _Lines) -> None:
+    def __init__(self, source: ByteReader, lines: _Lines) -> None:
         self._source = source
         self._lines = lines
 
@@ -67,7 +67,7 @@ class _Source:
             self._lines.end()
         return data
 
-    async def hung_up(self) -> None:
+    async def wait_closed(self) -> None:
         await self._source.hung_up()  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -75,12 +75,12 @@ class _Source:
 
 
 class _Sink:
-    def __init__(self, sink: ByteSink, lines: _Lines) -> None:
+    def __init__(self, sink: ByteWriter, lines: _Lines) -> None:
         self._sink = sink
         self._lines = lines
 
-    def offer(self, data: bytes | memoryview) -> int:
-        written = self._sink.offer(data)
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        written = self._sink.write_nowait(data)
         if written:
             self._lines.pass_by(bytes(data[:written]))
         return written

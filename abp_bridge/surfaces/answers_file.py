@@ -17,12 +17,12 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.core import file, json_text
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import Column, Surface
-from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.surface import Reply, SurfaceRefused
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 
 MAX_FILE = 1_000_000
 MAX_DELAY = 3_600_000  # milliseconds
@@ -78,7 +78,7 @@ class Entry:
             content = {question.fields[0].name: self.value if self.path is None else await self._load(question)}
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
-        if problems := review(question, content)[1]:
+        if problems := validate_answer(question, content)[1]:
             # Without what was written: an entry may hold a secret, and be for another question.
             raise ValueError("; ".join(problem.partition(", not ")[0] for problem in problems))
         return content
@@ -105,7 +105,7 @@ class Asked:
     problem: str = ""
 
 
-class Mock:
+class AnswersFile:
     """Implements `InputProvider` with entries, each used as often as it says, the first that matches first."""
 
     def __init__(self, entries: Sequence[Entry], name: str = "") -> None:
@@ -119,11 +119,13 @@ class Mock:
         """The numbers of the entries that no question used."""
         return [entry.number for entry in self._entries if entry.number not in self._used]
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """See `InputProvider.columns`."""
-        return [Column(Surface.MOCK)]
+        return [SurfaceVariant(Surface.MOCK)]
 
-    async def ask(self, question: Question, column: Column | None = None, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(
+        self, question: Question, column: SurfaceVariant | None = None, problem: str = "", observe: Observer = no_observer
+    ) -> SurfaceResponse:
         """See `InputProvider.ask`. Accepted only with content that fits the question."""
         entry = self._take(question)
         if entry is None:
@@ -136,13 +138,13 @@ class Mock:
             self._record(question, entry, _SILENCE if outcome is None else outcome.value)
             while outcome is None:
                 await anyio.sleep_forever()
-            return Reply(outcome)
+            return SurfaceResponse(outcome)
         try:
             content = await entry.fill(question)
         except ValueError as why:
             self._refuse(question, entry, f"entry {entry.number}{self._of} does not answer {label(question.message, 80)!r}: {why}")
         self._record(question, entry, outcome.value, content)
-        return Reply(Outcome.ACCEPTED, content)
+        return SurfaceResponse(Outcome.ACCEPTED, content)
 
     def _take(self, question: Question) -> Entry | None:
         entry = next((each for each in self._entries if each.left != 0 and each.matches(question)), None)
@@ -154,7 +156,7 @@ class Mock:
 
     def _refuse(self, question: Question, entry: Entry | None, reason: str) -> NoReturn:
         self._record(question, entry, "refused", problem=reason)
-        raise SurfaceRefused(reason, lasting=False)
+        raise SurfaceUnsupportedError(reason, lasting=False)
 
     def _record(self, question: Question, entry: Entry | None, outcome: str, content: Mapping[str, Json] | None = None, problem: str = "") -> None:
         hidden = {each.name for each in question.fields if each.secret or each.type is FieldType.FILE}

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.core.json_text import deeper, parse
-from abp_bridge.core.matrix import Shape, Surface
+from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.matrix import QuestionShape, Surface
 
 Json = Any
 
 FORMAT = 1
 _SURFACES = (*(surface.value for surface in Surface), "no elicitation")
-_SHAPES = tuple(shape.value for shape in Shape)
+_SHAPES = tuple(shape.value for shape in QuestionShape)
 TRACE, FIXTURE = "abp-trace", "abp-fixture"
 BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
 TOOLS = "tools"  # an agent's connection to the MCP server that the bridge gives it; the second launch of it is `tools 2`
@@ -116,7 +116,7 @@ def read(text: str) -> list[Recording]:
             raise TraceError(f"this is not JSON: {str(problem)[:120]}. Each line must be one JSON object", number) from None
         if not isinstance(value, Mapping):
             raise TraceError("this must be a JSON object", number)
-        if deeper(value, DEEPEST + 1):  # the line around it is one too
+        if is_deeper(value, DEEPEST + 1):  # the line around it is one too
             raise TraceError(f"this is nested more than {DEEPEST} levels deep", number)
         if TRACE in value or FIXTURE in value:
             found.append((_head(value, number), []))

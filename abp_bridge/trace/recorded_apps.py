@@ -14,11 +14,11 @@ from typing import Any
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
-from abp_bridge.core.capability import CallResult, Capability, Opened
+from abp_bridge.core.capability import AppInfo, CallResult, Capability
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
-from abp_bridge.interfaces.app import App, Listener
-from abp_bridge.interfaces.surface import Place, Reply, Sheet
+from abp_bridge.interfaces.app import App, AppListener
+from abp_bridge.interfaces.surface import PageQuestion, PageServer, SurfaceResponse
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import to_envelope
 from abp_bridge.settings import Settings
@@ -39,14 +39,14 @@ class RecordedApp:
     def __init__(self, app: App, recorder: Recorder, party: str) -> None:
         self.origin = app.origin
         self.renders = app.renders
-        self.settle = app.settle
+        self.batch_window = app.batch_window
         self._app = app
         self._recorder = recorder
         self._party = party
         self._serial = 0
 
     @asynccontextmanager
-    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """See `App.open`."""
         id = self._ask("initialize", abp.initialize_params(VERSION))
         try:
@@ -97,15 +97,15 @@ class RecordedApp:
 
 
 class _Overheard:
-    """Implements `Listener` with another one."""
+    """Implements `AppListener` with another one."""
 
-    def __init__(self, listener: Listener, recorder: Recorder, party: str) -> None:
+    def __init__(self, listener: AppListener, recorder: Recorder, party: str) -> None:
         self._listener = listener
         self._recorder = recorder
         self._party = party
         self._serial = 0
         self.new_question_id = listener.new_question_id
-        self.gone = listener.gone
+        self.on_disconnect = listener.on_disconnect
 
     async def ask(self, question: Question) -> Answer:
         self._serial += 1
@@ -118,16 +118,16 @@ class _Overheard:
         self._recorder.message(BRIDGE, self._party, response)
         return answer
 
-    def told(self, notice: Notice) -> None:
+    def on_notice(self, notice: Notice) -> None:
         self._say({"method": notice.name, "params": dict(notice.data)})
-        self._listener.told(notice)
+        self._listener.on_notice(notice)
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         left = None if progress.remaining is None else round(progress.remaining * 1000)
         params = {"operationId": progress.operation, "progress": progress.value, "total": progress.total, "status": progress.status}
         params |= {"stage": progress.stage, "estimatedRemaining": left}
         self._say({"method": abp.PROGRESS, "params": {name: value for name, value in params.items() if value not in (None, "")}})
-        self._listener.progressed(progress)
+        self._listener.on_progress(progress)
 
     def _say(self, message: Mapping[str, Json]) -> None:
         self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
@@ -141,26 +141,26 @@ def record_app(target: str, named: bool, settings: Settings, recorder: Recorder)
 
 
 class RecordedPage:
-    """Implements `Place` with another one: what the person sends there stands in the trace."""
+    """Implements `PageServer` with another one: what the person sends there stands in the trace."""
 
-    def __init__(self, page: Place, recorder: Recorder) -> None:
+    def __init__(self, page: PageServer, recorder: Recorder) -> None:
         self.questions = page.questions
         self._page = page
         self._recorder = recorder
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[Sheet]:
+    async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
         """See `Page.shown`."""
         async with self._page.shown(question) as sheet:
             yield _RecordedSheet(sheet, question, self._recorder)
 
-    async def ask(self, question: Question, send_link: Callable[[Sheet], Awaitable[Outcome]]) -> Reply:
+    async def ask(self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
         """See `Page.ask`."""
         return await ask_by_link(self, question, send_link)
 
 
 class _RecordedSheet:
-    def __init__(self, sheet: Sheet, question: Question, recorder: Recorder) -> None:
+    def __init__(self, sheet: PageQuestion, question: Question, recorder: Recorder) -> None:
         self.url = sheet.url
         self._sheet = sheet
         self._question = question
@@ -171,13 +171,13 @@ class _RecordedSheet:
     def opened(self) -> bool:
         return self._sheet.opened
 
-    def answer(self, reply: Reply, *words: str) -> bool:
+    def answer(self, reply: SurfaceResponse, *words: str) -> bool:
         """See `Sheet.answer`."""
         taken = self._sheet.answer(reply, *words)
         self._elsewhere = self._elsewhere or taken
         return taken
 
-    async def answered(self) -> Reply:
+    async def answered(self) -> SurfaceResponse:
         reply = await self._sheet.answered()
         if self._elsewhere:
             return reply

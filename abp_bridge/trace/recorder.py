@@ -22,14 +22,14 @@ from typing import Any
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
 from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
-from abp_bridge.core.json_text import deeper, parse
+from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.notice import describe
-from abp_bridge.core.sanitize import shown
+from abp_bridge.core.sanitize import redact_target
 from abp_bridge.log import whisper
-from abp_bridge.rpc.tap import Tap, tapped
-from abp_bridge.settings import Settings, spelled
+from abp_bridge.rpc.tap import Tap, observe_stream
+from abp_bridge.settings import Settings, to_environment
 from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
-from abp_bridge.trace.redact import Full, Redactor
+from abp_bridge.trace.redact import Redactor, RedactorFullError
 from abp_bridge.trace.secret_answers import Answers, secrets_of
 from abp_bridge.trace.secret_scan import MAX_TEXT, SECRET
 
@@ -63,7 +63,7 @@ class Recorder:
 
     def tap(self, party: str) -> Tap:
         """A tap for the connection with a party: see `wire.tap`."""
-        return partial(tapped, read=partial(self._heard, party, BRIDGE), written=partial(self._heard, BRIDGE, party))
+        return partial(observe_stream, read=partial(self._heard, party, BRIDGE), written=partial(self._heard, BRIDGE, party))
 
     def tools(self) -> Tap:
         """A tap for the agent's next connection to the server that it is given: each launch of it is a party of its own."""
@@ -113,7 +113,7 @@ class Recorder:
             message = None
         if message is None:
             self._note(replace(entry, value=self._raw(entry, line, size)))
-        elif deeper(message, DEEPEST):
+        elif is_deeper(message, DEEPEST):
             self._note(replace(entry, value=f"[cut {size} characters]"))
         else:
             self.message(entry.sender, entry.to, message)
@@ -131,7 +131,7 @@ class Recorder:
             return
         try:
             write()
-        except Full:
+        except RedactorFullError:
             self._end(TOO_MANY)
         except OSError as problem:
             self._end(str(problem))
@@ -165,8 +165,8 @@ class Recorder:
                 *(word for target in self._settings.apps for word in ("--app", f"stdio:{{{self.app(target)}}}")),
                 *_AGENT[self._command],
             ),
-            env={name: self._redactor.text(value) for name, value in spelled(self._settings).items()},
-            apps={self.app(target): self._redactor.text(shown(target)) for target in self._settings.apps},
+            env={name: self._redactor.text(value) for name, value in to_environment(self._settings).items()},
+            apps={self.app(target): self._redactor.text(redact_target(target)) for target in self._settings.apps},
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )

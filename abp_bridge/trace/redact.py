@@ -60,7 +60,7 @@ _METHODS = frozenset(
 ) | {"initialize", "ping", "shutdown", "authenticate"}
 
 
-class Full(Exception):
+class RedactorFullError(Exception):
     """There are more secrets than can be kept in mind: nothing more can be written down safely."""
 
 
@@ -86,13 +86,13 @@ class Redactor:
         self._looked_for: list[_Known] = []  # what stands in the value that is being cleaned
 
     def learn(self, value: Json) -> None:
-        """`value`, and each value in it, is a secret from now on. Raises Full."""
+        """`value`, and each value in it, is a secret from now on. Raises RedactorFullError."""
         for leaf in leaves(value):
             text = str(leaf)[:LONGEST]
             if text in self._secrets:
                 continue
             if len(self._secrets) >= MAX_SECRETS:
-                raise Full
+                raise RedactorFullError
             self._secrets.add(text)
             self._numbers |= set(_numbers(text))
             self._known += [_Known(spelling, SECRET) for spelling in spellings(text)]

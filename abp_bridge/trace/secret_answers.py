@@ -15,7 +15,7 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import Entry, is_request, is_response
-from abp_bridge.trace.redact import Full
+from abp_bridge.trace.redact import RedactorFullError
 from abp_bridge.trace.secret_scan import SECRET, blank, leaves, without_given
 
 Json = Any
@@ -40,7 +40,7 @@ class Answers:
         self._order: deque[Key] = deque()
 
     def withheld(self, entry: Entry) -> Json:
-        """The message of `entry` without the secrets that it answers questions with, or that it suggests. Raises Full."""
+        """The message of `entry` without the secrets that it answers questions with, or that it suggests. Raises RedactorFullError."""
         if isinstance(entry.value, (list, tuple)):
             return [self._one(each, entry) for each in entry.value]
         return self._one(entry.value, entry)
@@ -78,7 +78,7 @@ class Answers:
         self._order.append(key)
         if question is not None:
             if len(self._secret) >= MAX_OPEN:
-                raise Full
+                raise RedactorFullError
             self._secret.setdefault(key, []).append(question)
             self._asked.add((key[0], key[1]))
         if len(self._order) > 2 * MAX_OPEN:  # who was not answered for so long will not be

@@ -11,7 +11,7 @@ from json import JSONDecoder
 from typing import Any
 from urllib.parse import unquote_plus
 
-from abp_bridge.core.json_text import deeper
+from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.secret_names import holds_secret
 
 Json = Any
@@ -161,7 +161,7 @@ def json_in(text: str) -> Iterator[tuple[int, int, Json]]:
         except (ValueError, RecursionError):
             at = found.start() + 1
             continue
-        if deeper(value, DEEPEST):
+        if is_deeper(value, DEEPEST):
             at = found.start() + 1
         else:
             yield found.start(), end, value

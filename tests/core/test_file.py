@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import file
 from abp_bridge.core.file import File
-from abp_bridge.core.question import Field, FieldType, Kind, Question, review
+from abp_bridge.core.question import Field, FieldType, Kind, Question, validate_answer
 
 Json = Any
 
@@ -63,7 +63,7 @@ def test_a_file_arrives_as_it_was(content: bytes, mime_type: str, name: str) -> 
     made = file.encode(File(content, mime_type, name))
     arrived = base64.b64decode(made["content"]) if made.get("encoding") == "base64" else made["content"].encode()
     assert (arrived, made["mimeType"], made.get("filename", "")) == (content, mime_type, name)
-    assert review(asking(), {"file": made}) == ({"file": made}, [])
+    assert validate_answer(asking(), {"file": made}) == ({"file": made}, [])
 
 
 def asking(*accept: str) -> Question:
@@ -88,4 +88,4 @@ def test_text_stays_text() -> None:
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(given: Json, wrong: str) -> None:
-    assert review(asking("image/*"), {"file": given})[1] == [wrong]
+    assert validate_answer(asking("image/*"), {"file": given})[1] == [wrong]

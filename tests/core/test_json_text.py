@@ -11,7 +11,7 @@ from core.strategies import json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.json_text import deeper, parse
+from abp_bridge.core.json_text import is_deeper, parse
 
 Json = Any
 
@@ -76,14 +76,14 @@ LEVELS: dict[str, tuple[Json, int]] = {
 
 @pytest.mark.parametrize(("value", "levels"), LEVELS.values(), ids=LEVELS)
 def test_levels_are_counted(value: Json, levels: int) -> None:
-    assert not deeper(value, levels)
-    assert deeper(value, levels - 1)
+    assert not is_deeper(value, levels)
+    assert is_deeper(value, levels - 1)
 
 
 def test_any_depth_is_measured() -> None:
     value: Json = []
     for _ in range(50_000):
         value = [value]
-    assert deeper(value, 128)
+    assert is_deeper(value, 128)
     while value:  # its own end would be as deep a recursion
         value = value.pop()

@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.matrix import MATRIX, Column, Shape, Surface, Treatment, ladder, order_of, refusals, route, shape, since, usable
+from abp_bridge.core.matrix import (
+    MATRIX,
+    QuestionShape,
+    Support,
+    Surface,
+    SurfaceVariant,
+    candidate_routes,
+    order_of,
+    refusals,
+    route,
+    shape,
+    since,
+    usable,
+)
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
@@ -22,144 +35,148 @@ OUT = "no: a form passes through the host and the model: secrets never do"
 NO_MODEL = "no: a form asks the person, not a model"
 NO_FILES = "no: MCP forms carry no files"
 
-FORM: dict[Shape, str] = {
-    Shape.TEXT: "native",
-    Shape.FORMATTED_TEXT: "native",
-    Shape.NUMBER: "native",
-    Shape.RANGE: "native",
-    Shape.BOOLEAN: "native",
-    Shape.CONFIRM: "native",
-    Shape.CONFIRM_DESTRUCTIVE: "native",
-    Shape.SELECT_FEW: "native",
-    Shape.SELECT_MANY: "native",
-    Shape.MULTI_SELECT: "native",
-    Shape.FIELDS: "native",
-    Shape.NESTED: "as JSON text",
-    Shape.SECRET: OUT,
-    Shape.FILE: NO_FILES,
-    Shape.FILE_CONSENT: "native",
-    Shape.SAMPLING: NO_MODEL,
+FORM: dict[QuestionShape, str] = {
+    QuestionShape.TEXT: "native",
+    QuestionShape.FORMATTED_TEXT: "native",
+    QuestionShape.NUMBER: "native",
+    QuestionShape.RANGE: "native",
+    QuestionShape.BOOLEAN: "native",
+    QuestionShape.CONFIRM: "native",
+    QuestionShape.CONFIRM_DESTRUCTIVE: "native",
+    QuestionShape.SELECT_FEW: "native",
+    QuestionShape.SELECT_MANY: "native",
+    QuestionShape.MULTI_SELECT: "native",
+    QuestionShape.FIELDS: "native",
+    QuestionShape.NESTED: "as JSON text",
+    QuestionShape.SECRET: OUT,
+    QuestionShape.FILE: NO_FILES,
+    QuestionShape.FILE_CONSENT: "native",
+    QuestionShape.SAMPLING: NO_MODEL,
 }
 
-BUTTONS: dict[Shape, str] = {
-    Shape.TEXT: "no: buttons carry no free text",
-    Shape.FORMATTED_TEXT: "no: buttons carry no free text",
-    Shape.NUMBER: "no: buttons carry no number of any size",
-    Shape.RANGE: "as options",
-    Shape.BOOLEAN: "as options",
-    Shape.CONFIRM: "as options",
-    Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    Shape.SELECT_FEW: "as options",
-    Shape.SELECT_MANY: "by pages",
-    Shape.MULTI_SELECT: "as toggles",
-    Shape.FIELDS: "one field after the other",
-    Shape.NESTED: "no: buttons carry no nested data",
-    Shape.SECRET: "no: a permission passes through the host: secrets never do",
-    Shape.FILE: "no: buttons carry no files",
-    Shape.FILE_CONSENT: "as options",
-    Shape.SAMPLING: "no: buttons ask the person, not a model",
+BUTTONS: dict[QuestionShape, str] = {
+    QuestionShape.TEXT: "no: buttons carry no free text",
+    QuestionShape.FORMATTED_TEXT: "no: buttons carry no free text",
+    QuestionShape.NUMBER: "no: buttons carry no number of any size",
+    QuestionShape.RANGE: "as options",
+    QuestionShape.BOOLEAN: "as options",
+    QuestionShape.CONFIRM: "as options",
+    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
+    QuestionShape.SELECT_FEW: "as options",
+    QuestionShape.SELECT_MANY: "by pages",
+    QuestionShape.MULTI_SELECT: "as toggles",
+    QuestionShape.FIELDS: "one field after the other",
+    QuestionShape.NESTED: "no: buttons carry no nested data",
+    QuestionShape.SECRET: "no: a permission passes through the host: secrets never do",
+    QuestionShape.FILE: "no: buttons carry no files",
+    QuestionShape.FILE_CONSENT: "as options",
+    QuestionShape.SAMPLING: "no: buttons ask the person, not a model",
 }
 
-PAGE: dict[Shape, str] = dict.fromkeys(Shape, "on a page of the bridge's own") | {
-    Shape.SAMPLING: "no: a page asks the person, not a model",
+PAGE: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "on a page of the bridge's own") | {
+    QuestionShape.SAMPLING: "no: a page asks the person, not a model",
 }
 
-TERMINAL: dict[Shape, str] = dict.fromkeys(Shape, "native") | {
-    Shape.NESTED: "as JSON text",
-    Shape.FILE: "as a path",
-    Shape.SAMPLING: "no: a terminal asks the person, not a model",
+TERMINAL: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "native") | {
+    QuestionShape.NESTED: "as JSON text",
+    QuestionShape.FILE: "as a path",
+    QuestionShape.SAMPLING: "no: a terminal asks the person, not a model",
 }
 
-API: dict[Shape, str] = {
-    Shape.TEXT: "native",
-    Shape.FORMATTED_TEXT: "as typed text",
-    Shape.NUMBER: "as typed text",
-    Shape.RANGE: "as typed text",
-    Shape.BOOLEAN: "as options",
-    Shape.CONFIRM: "as options",
-    Shape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    Shape.SELECT_FEW: "native",
-    Shape.SELECT_MANY: "native",
-    Shape.MULTI_SELECT: "native",
-    Shape.FIELDS: "native",
-    Shape.NESTED: "as JSON text",
-    Shape.SECRET: "no: the questions API is another program's: secrets never pass through it",
-    Shape.FILE: "no: the questions API carries no files",
-    Shape.FILE_CONSENT: "as options",
-    Shape.SAMPLING: "no: the questions API asks the person, not a model",
+API: dict[QuestionShape, str] = {
+    QuestionShape.TEXT: "native",
+    QuestionShape.FORMATTED_TEXT: "as typed text",
+    QuestionShape.NUMBER: "as typed text",
+    QuestionShape.RANGE: "as typed text",
+    QuestionShape.BOOLEAN: "as options",
+    QuestionShape.CONFIRM: "as options",
+    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
+    QuestionShape.SELECT_FEW: "native",
+    QuestionShape.SELECT_MANY: "native",
+    QuestionShape.MULTI_SELECT: "native",
+    QuestionShape.FIELDS: "native",
+    QuestionShape.NESTED: "as JSON text",
+    QuestionShape.SECRET: "no: the questions API is another program's: secrets never pass through it",
+    QuestionShape.FILE: "no: the questions API carries no files",
+    QuestionShape.FILE_CONSENT: "as options",
+    QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
 }
 
-MODEL_ASKS: dict[Shape, str] = dict.fromkeys(Shape, "in the model's words") | {
-    Shape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
-    Shape.SECRET: "no: secrets never pass through the model",
-    Shape.FILE: "no: a model gives no files of the person's",
-    Shape.FILE_CONSENT: "no: a model cannot give leave to read the person's files",
-    Shape.SAMPLING: "no: this asks the person through the model",
+MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the model's words") | {
+    QuestionShape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
+    QuestionShape.SECRET: "no: secrets never pass through the model",
+    QuestionShape.FILE: "no: a model gives no files of the person's",
+    QuestionShape.FILE_CONSENT: "no: a model cannot give leave to read the person's files",
+    QuestionShape.SAMPLING: "no: this asks the person through the model",
 }
 
-CELLS: dict[Column, Mapping[Shape, str]] = {
-    Column(Surface.MCP_FORM, "2025-11-25"): FORM,
-    Column(Surface.MCP_FORM, "2026-07-28"): FORM,
-    Column(Surface.MCP_FORM, "2025-11-25", plain=True): FORM
-    | {Shape.NUMBER: "as text", Shape.RANGE: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
-    Column(Surface.MCP_FORM, "2025-06-18"): FORM | {Shape.MULTI_SELECT: "a yes or no per option"},
-    Column(Surface.MCP_FORM, "2025-06-18", plain=True): FORM
-    | {Shape.NUMBER: "as text", Shape.RANGE: "as text", Shape.MULTI_SELECT: "a yes or no per option"},
-    Column(Surface.MCP_URL): PAGE,
-    Column(Surface.MCP_SAMPLING): dict.fromkeys(Shape, "no: this surface asks a model, not the person") | {Shape.SAMPLING: "native"},
-    Column(Surface.ACP_FORM): FORM | {Shape.FILE: "no: ACP forms carry no files"},
-    Column(Surface.ACP_URL): PAGE,
-    Column(Surface.ACP_PERMISSION): BUTTONS,
-    Column(Surface.ACP_PERMISSION, buttons=2): BUTTONS
-    | dict.fromkeys((Shape.RANGE, Shape.SELECT_FEW, Shape.SELECT_MANY, Shape.MULTI_SELECT), "yes or no to one option after the other"),
-    Column(Surface.TERMINAL): TERMINAL,
-    Column(Surface.PAGE): PAGE,
-    Column(Surface.QUESTIONS_API): API,
-    Column(Surface.MOCK): dict.fromkeys(Shape, "native"),
-    Column(Surface.MODEL): MODEL_ASKS,
+CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25"): FORM,
+    SurfaceVariant(Surface.MCP_FORM, "2026-07-28"): FORM,
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): FORM
+    | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text", QuestionShape.MULTI_SELECT: "a yes or no per option"},
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): FORM | {QuestionShape.MULTI_SELECT: "a yes or no per option"},
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): FORM
+    | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text", QuestionShape.MULTI_SELECT: "a yes or no per option"},
+    SurfaceVariant(Surface.MCP_URL): PAGE,
+    SurfaceVariant(Surface.MCP_SAMPLING): dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
+    | {QuestionShape.SAMPLING: "native"},
+    SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
+    SurfaceVariant(Surface.ACP_URL): PAGE,
+    SurfaceVariant(Surface.ACP_PERMISSION): BUTTONS,
+    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): BUTTONS
+    | dict.fromkeys(
+        (QuestionShape.RANGE, QuestionShape.SELECT_FEW, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT),
+        "yes or no to one option after the other",
+    ),
+    SurfaceVariant(Surface.TERMINAL): TERMINAL,
+    SurfaceVariant(Surface.PAGE): PAGE,
+    SurfaceVariant(Surface.QUESTIONS_API): API,
+    SurfaceVariant(Surface.MOCK): dict.fromkeys(QuestionShape, "native"),
+    SurfaceVariant(Surface.MODEL): MODEL_ASKS,
 }
 CELL_ROWS = [(column, asked, words) for column, row in CELLS.items() for asked, words in row.items()]
 
 
-def _in_words(column: Column, asked: Shape) -> str:
+def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
     cell = route(asked, column)
-    if cell.treatment is Treatment.NATIVE:
+    if cell.support is Support.NATIVE:
         return "native"
     return cell.how if cell.asks else f"no: {cell.how}"
 
 
-def _named(column: Column) -> str:
+def _named(column: SurfaceVariant) -> str:
     odd = "plain" if column.plain else "with two buttons" if column.buttons == 2 else ""
     return " ".join(filter(None, (column.surface.value, column.version, odd)))
 
 
 @pytest.mark.parametrize(("column", "asked", "words"), CELL_ROWS, ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS])
-def test_a_cell(column: Column, asked: Shape, words: str) -> None:
+def test_a_cell(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
     assert _in_words(column, asked) == words
 
 
 def test_every_column_of_the_matrix_has_its_rows_here() -> None:
     assert {(column.surface, column.version) for column in CELLS} == set(MATRIX)
-    assert all(set(row) == set(Shape) for row in CELLS.values())
+    assert all(set(row) == set(QuestionShape) for row in CELLS.values())
 
 
 def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
-    assert _in_words(Column(Surface.MCP_FORM, "2024-11-05"), Shape.TEXT) == "no: mcp-form 2024-11-05 is not known here"
+    assert _in_words(SurfaceVariant(Surface.MCP_FORM, "2024-11-05"), QuestionShape.TEXT) == "no: mcp-form 2024-11-05 is not known here"
 
 
 @pytest.mark.parametrize(
     ("surface", "version", "asked", "version_since"),
     [
-        (Surface.MCP_FORM, "2026-07-28", Shape.TEXT, "MCP 2025-06-18"),
-        (Surface.MCP_FORM, "2026-07-28", Shape.MULTI_SELECT, "MCP 2025-11-25"),
-        (Surface.MCP_FORM, "2025-06-18", Shape.MULTI_SELECT, "MCP 2025-06-18"),
-        (Surface.MCP_URL, "", Shape.SECRET, "MCP 2025-11-25"),
-        (Surface.ACP_FORM, "", Shape.TEXT, "ACP 1"),
-        (Surface.TERMINAL, "", Shape.TEXT, ""),
+        (Surface.MCP_FORM, "2026-07-28", QuestionShape.TEXT, "MCP 2025-06-18"),
+        (Surface.MCP_FORM, "2026-07-28", QuestionShape.MULTI_SELECT, "MCP 2025-11-25"),
+        (Surface.MCP_FORM, "2025-06-18", QuestionShape.MULTI_SELECT, "MCP 2025-06-18"),
+        (Surface.MCP_URL, "", QuestionShape.SECRET, "MCP 2025-11-25"),
+        (Surface.ACP_FORM, "", QuestionShape.TEXT, "ACP 1"),
+        (Surface.TERMINAL, "", QuestionShape.TEXT, ""),
     ],
     ids=str,
 )
-def test_since_when_a_cell_is_what_it_is(surface: Surface, version: str, asked: Shape, version_since: str) -> None:
+def test_since_when_a_cell_is_what_it_is(surface: Surface, version: str, asked: QuestionShape, version_since: str) -> None:
     assert since(surface, version, asked) == version_since
 
 
@@ -189,46 +206,50 @@ def asked(*fields: Field, kind: Kind = Kind.INPUT, destructive: bool = False) ->
     return Question("q1", kind, "Which?", fields, "https://app.example", destructive=destructive)
 
 
-SHAPES: dict[str, tuple[Question, Shape]] = {
-    "text": (asked(TEXT), Shape.TEXT),
-    "text in a format": (asked(replace(TEXT, schema={"format": "email"})), Shape.FORMATTED_TEXT),
-    "text with a pattern": (asked(replace(TEXT, schema={"pattern": "^a"})), Shape.FORMATTED_TEXT),
-    "a number": (asked(NUMBER), Shape.NUMBER),
-    "a whole number": (asked(replace(NUMBER, type=FieldType.INTEGER)), Shape.NUMBER),
-    "one of a few whole numbers": (asked(few_numbers(1, 20)), Shape.RANGE),
-    "one of many whole numbers": (asked(few_numbers(0, 20)), Shape.NUMBER),
-    "yes or no": (asked(YES), Shape.BOOLEAN),
-    "a confirm": (asked(YES, kind=Kind.CONFIRM), Shape.CONFIRM),
-    "a destructive confirm": (asked(YES, kind=Kind.CONFIRM, destructive=True), Shape.CONFIRM_DESTRUCTIVE),
-    "one of four": (asked(options(4)), Shape.SELECT_FEW),
-    "one of five": (asked(options(5)), Shape.SELECT_MANY),
-    "any of three": (asked(TAGS), Shape.MULTI_SELECT),
-    "several fields": (asked(TEXT, NUMBER), Shape.FIELDS),
-    "nested data": (asked(NESTED), Shape.NESTED),
-    "a secret": (asked(SECRET), Shape.SECRET),
-    "a secret among others": (asked(YES, SECRET), Shape.SECRET),
-    "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), Shape.SECRET),
-    "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), Shape.FILE),
-    "leave to read one": (asked(YES, kind=Kind.RESOURCE), Shape.FILE_CONSENT),
-    "a task for a model": (asked(kind=Kind.SAMPLING), Shape.SAMPLING),
+SHAPES: dict[str, tuple[Question, QuestionShape]] = {
+    "text": (asked(TEXT), QuestionShape.TEXT),
+    "text in a format": (asked(replace(TEXT, schema={"format": "email"})), QuestionShape.FORMATTED_TEXT),
+    "text with a pattern": (asked(replace(TEXT, schema={"pattern": "^a"})), QuestionShape.FORMATTED_TEXT),
+    "a number": (asked(NUMBER), QuestionShape.NUMBER),
+    "a whole number": (asked(replace(NUMBER, type=FieldType.INTEGER)), QuestionShape.NUMBER),
+    "one of a few whole numbers": (asked(few_numbers(1, 20)), QuestionShape.RANGE),
+    "one of many whole numbers": (asked(few_numbers(0, 20)), QuestionShape.NUMBER),
+    "yes or no": (asked(YES), QuestionShape.BOOLEAN),
+    "a confirm": (asked(YES, kind=Kind.CONFIRM), QuestionShape.CONFIRM),
+    "a destructive confirm": (asked(YES, kind=Kind.CONFIRM, destructive=True), QuestionShape.CONFIRM_DESTRUCTIVE),
+    "one of four": (asked(options(4)), QuestionShape.SELECT_FEW),
+    "one of five": (asked(options(5)), QuestionShape.SELECT_MANY),
+    "any of three": (asked(TAGS), QuestionShape.MULTI_SELECT),
+    "several fields": (asked(TEXT, NUMBER), QuestionShape.FIELDS),
+    "nested data": (asked(NESTED), QuestionShape.NESTED),
+    "a secret": (asked(SECRET), QuestionShape.SECRET),
+    "a secret among others": (asked(YES, SECRET), QuestionShape.SECRET),
+    "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), QuestionShape.SECRET),
+    "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), QuestionShape.FILE),
+    "leave to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
+    "a task for a model": (asked(kind=Kind.SAMPLING), QuestionShape.SAMPLING),
 }
 
 
 @pytest.mark.parametrize(("question", "row"), SHAPES.values(), ids=SHAPES)
-def test_the_row_of_a_question(question: Question, row: Shape) -> None:
+def test_the_row_of_a_question(question: Question, row: QuestionShape) -> None:
     assert shape(question) is row
 
 
 def test_every_row_has_a_question() -> None:
-    assert {row for _, row in SHAPES.values()} == set(Shape)
+    assert {row for _, row in SHAPES.values()} == set(QuestionShape)
 
 
 # --- the ladder ---
 
-NEW, OLD, PLAIN = Column(Surface.MCP_FORM, "2025-11-25"), Column(Surface.MCP_FORM, "2025-06-18"), Column(Surface.MCP_FORM, "2025-11-25", plain=True)
-MODEL, PERMISSION = Column(Surface.MCP_SAMPLING), Column(Surface.ACP_PERMISSION)
+NEW, OLD, PLAIN = (
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25"),
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"),
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True),
+)
+MODEL, PERMISSION = SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.ACP_PERMISSION)
 
-LADDERS: dict[str, tuple[Question, Sequence[Column], Sequence[str]]] = {
+LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     "the host's order, without what is refused": (asked(TEXT), [MODEL, NEW, OLD], ["mcp-form", "mcp-form"]),
     "a downgrade is named": (asked(NUMBER), [PLAIN, NEW], ["mcp-form (as text)", "mcp-form"]),
     "several fields go no better than the hardest": (asked(TEXT, TAGS), [NEW, OLD], ["mcp-form", "mcp-form (a yes or no per option)"]),
@@ -247,8 +268,8 @@ LADDERS: dict[str, tuple[Question, Sequence[Column], Sequence[str]]] = {
 
 
 @pytest.mark.parametrize(("question", "columns", "names"), LADDERS.values(), ids=LADDERS)
-def test_the_ladder_of_a_question(question: Question, columns: Sequence[Column], names: Sequence[str]) -> None:
-    assert [rung.name for rung in ladder(question, columns)] == names
+def test_the_ladder_of_a_question(question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]) -> None:
+    assert [rung.name for rung in candidate_routes(question, columns)] == names
 
 
 def test_when_no_rung_is_left_each_surface_says_why() -> None:
@@ -260,19 +281,19 @@ def test_when_no_rung_is_left_each_surface_says_why() -> None:
     assert refusals(asked(TEXT), []) == f"the host offers no way to ask its user{page}"
     assert refusals(asked(TEXT), [NEW]) == f"the host offers no way to ask its user{page}"
     assert refusals(asked(kind=Kind.SAMPLING), [NEW]) == "mcp-form: a form asks the person, not a model"
-    assert refusals(asked(TEXT), [Column(Surface.PAGE)], ["page: gone"]) == "page: gone"
+    assert refusals(asked(TEXT), [SurfaceVariant(Surface.PAGE)], ["page: gone"]) == "page: gone"
 
 
 def test_a_host_that_opens_no_address_of_this_machine_says_so() -> None:
-    there, elsewhere = Column(Surface.MCP_URL), Column(Surface.MCP_URL, loopback=False)
-    assert [rung.name for rung in ladder(asked(SECRET), [there])] == ["mcp-url (on a page of the bridge's own)"]
-    assert ladder(asked(SECRET), [elsewhere]) == []
+    there, elsewhere = SurfaceVariant(Surface.MCP_URL), SurfaceVariant(Surface.MCP_URL, loopback=False)
+    assert [rung.name for rung in candidate_routes(asked(SECRET), [there])] == ["mcp-url (on a page of the bridge's own)"]
+    assert candidate_routes(asked(SECRET), [elsewhere]) == []
     assert refusals(asked(SECRET), [elsewhere]).startswith("mcp-url: this host opens no addresses on this machine")
 
 
 def test_a_surface_that_refuses_everything_is_not_usable() -> None:
-    assert usable(Column(Surface.MCP_FORM, "2025-11-25"))
-    assert not usable(Column(Surface.MCP_URL, "2099-01-01"))
+    assert usable(SurfaceVariant(Surface.MCP_FORM, "2025-11-25"))
+    assert not usable(SurfaceVariant(Surface.MCP_URL, "2099-01-01"))
 
 
 # --- whose surfaces, in which order ---

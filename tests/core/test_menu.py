@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.menu import MIN_STEPS, Menu, Step, Walked, obstacle
-from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.menu import MIN_STEPS, Menu, MenuResult, Step, obstacle
+from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import decode_form
 
@@ -30,12 +30,12 @@ def select(count: int, **more: Json) -> Question:
     return asked("elicitation/select", prompt="Which?", options=[{"value": f"v{n}", "label": f"L{n}"} for n in range(count)], **more)
 
 
-def labels(step: Step | Walked) -> list[str]:
+def labels(step: Step | MenuResult) -> list[str]:
     assert isinstance(step, Step)
     return [option.label for option in step.options]
 
 
-def press(menu: Menu, label: str) -> Step | Walked:
+def press(menu: Menu, label: str) -> Step | MenuResult:
     """Press the button with this label, paging to it if need be."""
     for _ in range(100):
         for option in menu.step.options:
@@ -45,7 +45,7 @@ def press(menu: Menu, label: str) -> Step | Walked:
     raise AssertionError(f"no button {label!r}")
 
 
-def say_yes_to(menu: Menu, words: str) -> Step | Walked:
+def say_yes_to(menu: Menu, words: str) -> Step | MenuResult:
     """With two buttons: deny until the title asks about `words`, then allow."""
     for _ in range(200):
         yes, no = menu.step.options
@@ -106,7 +106,7 @@ def test_one_button_is_no_choice() -> None:
 
 
 def test_a_fifth_option_is_reached_by_more() -> None:
-    assert press(Menu(select(5)), "L4") == Walked(Outcome.ACCEPTED, {"selected": "v4"})
+    assert press(Menu(select(5)), "L4") == MenuResult(Outcome.ACCEPTED, {"selected": "v4"})
 
 
 def test_paging_comes_round_again() -> None:
@@ -123,7 +123,7 @@ def test_paging_comes_round_again() -> None:
 def test_every_one_of_57_options_is_within_reach(k: int, wanted: int) -> None:
     menu = Menu(select(57), k)
     end = say_yes_to(menu, f"L{wanted}") if k == 2 else press(menu, f"L{wanted}")
-    assert end == Walked(Outcome.ACCEPTED, {"selected": f"v{wanted}"})
+    assert end == MenuResult(Outcome.ACCEPTED, {"selected": f"v{wanted}"})
 
 
 NINE = {
@@ -165,7 +165,7 @@ def test_a_form_of_nine_fields_is_walked_and_sent(k: int) -> None:
     assert "insured: (empty)" in menu.step.text
     assert "extras: (none)" in menu.step.text
     end = say_yes_to(menu, "Send") if k == 2 else press(menu, "Send")
-    assert end == Walked(Outcome.ACCEPTED, NINE_ANSWER)
+    assert end == MenuResult(Outcome.ACCEPTED, NINE_ANSWER)
 
 
 def test_a_form_can_be_changed_before_it_is_sent() -> None:
@@ -176,16 +176,16 @@ def test_a_form_can_be_changed_before_it_is_sent() -> None:
     press(menu, "Change")
     press(menu, "size: M")
     press(menu, "L")
-    assert press(menu, "Send") == Walked(Outcome.ACCEPTED, {**NINE_ANSWER, "size": "L", "insured": False})
+    assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {**NINE_ANSWER, "size": "L", "insured": False})
 
 
 def test_a_form_can_be_declined_on_the_way_and_at_the_end() -> None:
     question = form({"ok": {"type": "boolean"}, "size": {"enum": ["S", "M"]}}, "ok")
-    assert press(Menu(question), "Skip") == Walked(Outcome.DECLINED)
+    assert press(Menu(question), "Skip") == MenuResult(Outcome.DECLINED)
     menu = Menu(question)
     press(menu, "Yes")
     press(menu, "Leave empty")
-    assert press(menu, "Skip") == Walked(Outcome.DECLINED)
+    assert press(menu, "Skip") == MenuResult(Outcome.DECLINED)
 
 
 def test_the_least_and_the_most_are_kept_by_what_is_offered() -> None:
@@ -226,7 +226,7 @@ def test_ids_say_nothing_about_the_answer() -> None:
 
 def test_values_that_read_like_buttons_are_values() -> None:
     menu = Menu(asked("elicitation/select", prompt="Which?", options=["more", "skip", "done"]))
-    assert press(menu, "skip") == Walked(Outcome.ACCEPTED, {"selected": "skip"})
+    assert press(menu, "skip") == MenuResult(Outcome.ACCEPTED, {"selected": "skip"})
 
 
 def test_a_long_question_never_hides_what_a_yes_would_mean() -> None:
@@ -238,7 +238,7 @@ def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None
     menu = Menu(form({"bags": {"type": "integer", "minimum": 0, "maximum": 3}, "ok": {"type": "boolean"}}))
     press(menu, "Leave empty")
     press(menu, "Yes")
-    assert press(menu, "Send") == Walked(Outcome.ACCEPTED, {"ok": True})
+    assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {"ok": True})
 
 
 def agents_form(**properties: Json) -> Question:
@@ -250,7 +250,7 @@ def agents_form(**properties: Json) -> Question:
 @pytest.mark.parametrize("k", [3, 4, 5])
 def test_an_agents_optional_field_that_fills_the_step_can_be_skipped(k: int) -> None:
     menu = Menu(agents_form(db={"type": "string", "enum": [f"e{n}" for n in range(k)]}), k)
-    assert press(menu, "Skip") == Walked(Outcome.DECLINED)
+    assert press(menu, "Skip") == MenuResult(Outcome.DECLINED)
 
 
 def test_an_agents_required_field_that_fills_the_step_has_no_more_buttons() -> None:
@@ -286,13 +286,13 @@ def test_a_host_that_always_denies_ends_all_the_same() -> None:
     menu = Menu(select(57), 2)
     for _ in range(2 * 58 - 1):
         assert isinstance(menu.choose(menu.step.options[-1].id), Step)
-    assert menu.choose(menu.step.options[-1].id) == Walked(Outcome.CANCELLED)
+    assert menu.choose(menu.step.options[-1].id) == MenuResult(Outcome.CANCELLED)
 
 
 def test_presses_that_lead_nowhere_end_all_the_same() -> None:
     menu = Menu(select(5))
     steps = [menu.choose(menu.step.options[-1].id) for _ in range(MIN_STEPS + 10 * 5)]
-    assert steps[-1] == Walked(Outcome.CANCELLED)
+    assert steps[-1] == MenuResult(Outcome.CANCELLED)
     assert all(isinstance(step, Step) for step in steps[:-1])
 
 
@@ -338,17 +338,17 @@ QUESTIONS = st.one_of(
 @given(question=QUESTIONS, k=st.integers(2, 6), data=st.data())
 def test_any_presses_end_in_an_answer_that_fits(question: Question, k: int, data: st.DataObject) -> None:
     menu = Menu(question, k)
-    step: Step | Walked = menu.step
+    step: Step | MenuResult = menu.step
     for _ in range(5_000):
-        if isinstance(step, Walked):
+        if isinstance(step, MenuResult):
             break
         assert 1 <= len(step.options) <= k
         assert len({option.id for option in step.options}) == len(step.options)
         assert step.title
         step = menu.choose(data.draw(st.sampled_from(step.options)).id) if menu._taken < 60 else menu.choose(step.options[0].id)
-    assert isinstance(step, Walked)
+    assert isinstance(step, MenuResult)
     if step.outcome is Outcome.ACCEPTED:
-        content, problems = review(question, step.content)
+        content, problems = validate_answer(question, step.content)
         assert problems == []
         assert content == step.content
     else:
@@ -367,4 +367,4 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     assert menu.step.title == f"May it read {path}?"
     assert "The app says: nothing of note" in menu.step.text
     assert labels(menu.step) == ["Allow", "Do not allow"]
-    assert menu.choose(menu.step.options[0].id) == Walked(Outcome.ACCEPTED, {"confirmed": True})
+    assert menu.choose(menu.step.options[0].id) == MenuResult(Outcome.ACCEPTED, {"confirmed": True})

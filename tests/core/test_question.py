@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.question import Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question, attribute, read, review
+from abp_bridge.core.question import Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question, classify_answerer, read, validate_answer
 
 Json = Any
 
@@ -68,7 +68,7 @@ READ: dict[str, tuple[Field, Json, Json]] = {
 
 @pytest.mark.parametrize(("field", "sent", "value"), READ.values(), ids=READ)
 def test_what_can_be_meant_in_one_way_is_read_that_way(field: Field, sent: Json, value: Json) -> None:
-    answer, problems = review(asked(field), {"it": sent})
+    answer, problems = validate_answer(asked(field), {"it": sent})
     assert problems == []
     assert answer == {"it": value}
     assert type(answer["it"]) is type(value)
@@ -101,22 +101,22 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
 
 @pytest.mark.parametrize(("field", "sent", "problem"), NOT_READ.values(), ids=NOT_READ)
 def test_what_does_not_answer_is_no_answer(field: Field, sent: Json, problem: str) -> None:
-    _, problems = review(asked(field), {"it": sent})
+    _, problems = validate_answer(asked(field), {"it": sent})
     assert problems == [problem]
 
 
 def test_a_line_that_could_be_one_option_or_several_is_neither() -> None:
     choices = tuple(Choice(value, value, value) for value in ("a", "b", "a,b"))
     field = one(FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}, choices=choices)
-    assert review(asked(field), {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
-    assert review(asked(field), {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
-    assert review(asked(field), {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
+    assert validate_answer(asked(field), {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
+    assert validate_answer(asked(field), {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
+    assert validate_answer(asked(field), {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
 
 
 def test_a_label_that_two_options_share_names_neither() -> None:
     field = one(FieldType.CHOICE, {"enum": ["a", "b"]}, choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")))
     assert read(field, "Same") == "Same"
-    assert review(asked(field), {"it": "Same"})[1] == ['it must be one of "a", "b", not "Same"']
+    assert validate_answer(asked(field), {"it": "Same"})[1] == ['it must be one of "a", "b", not "Same"']
 
 
 OPTIONAL = [replace(field, required=False) for field in (TEXT, NUMBER, INTEGER, CHOICES, OBJECT)]
@@ -125,32 +125,32 @@ OPTIONAL = [replace(field, required=False) for field in (TEXT, NUMBER, INTEGER, 
 @pytest.mark.parametrize("field", OPTIONAL, ids=lambda field: field.type.value)
 @pytest.mark.parametrize("sent", [{}, {"it": ""}, {"it": None}], ids=["left out", "empty", "null"])
 def test_an_optional_field_left_empty_is_no_answer_to_it(field: Field, sent: Mapping[str, Json]) -> None:
-    assert review(asked(field), sent) == ({}, [])
+    assert validate_answer(asked(field), sent) == ({}, [])
 
 
 @pytest.mark.parametrize("sent", [{}, {"it": None}, {"other": 1}], ids=["left out", "null", "something else"])
 def test_a_required_field_must_be_there(sent: Mapping[str, Json]) -> None:
-    assert review(asked(TEXT), sent) == ({}, ["it is required"])
+    assert validate_answer(asked(TEXT), sent) == ({}, ["it is required"])
 
 
 def test_empty_text_is_an_answer_where_the_app_allows_it() -> None:
-    assert review(asked(TEXT), {"it": ""}) == ({"it": ""}, [])
+    assert validate_answer(asked(TEXT), {"it": ""}) == ({"it": ""}, [])
     optional = replace(CHOICE, required=False)
-    assert review(asked(optional), {"it": ""}) == ({"it": ""}, [])
+    assert validate_answer(asked(optional), {"it": ""}) == ({"it": ""}, [])
 
 
 def test_null_is_an_answer_where_the_app_allows_it() -> None:
     for kind in ("null", ["string", "null"]):
-        assert review(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == ({"it": None}, [])
+        assert validate_answer(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == ({"it": None}, [])
 
 
 def test_a_field_nobody_asked_for_is_left_out() -> None:
-    assert review(asked(TEXT), {"it": "a", "admin": True}) == ({"it": "a"}, [])
+    assert validate_answer(asked(TEXT), {"it": "a", "admin": True}) == ({"it": "a"}, [])
 
 
 @pytest.mark.parametrize("sent", [None, [], "it", 5, True], ids=repr)
 def test_an_answer_that_is_no_object_is_none(sent: Json) -> None:
-    assert review(asked(TEXT), sent) == ({}, ["the answer must be an object with one member per field"])
+    assert validate_answer(asked(TEXT), sent) == ({}, ["the answer must be an object with one member per field"])
 
 
 # --- what the app says of its fields together ---
@@ -166,12 +166,12 @@ PHONE = Field("phone", FieldType.TEXT, {"type": "string"}, required=False)
 
 def test_fields_that_fit_one_by_one_must_fit_together() -> None:
     question = asked(MAIL, PHONE, whole=EITHER)
-    assert review(question, {"mail": "a@b", "phone": ""}) == ({"mail": "a@b"}, [])
-    assert review(question, {"mail": "", "phone": ""}) == ({}, ["the answer fits none of 2 allowed forms"])
+    assert validate_answer(question, {"mail": "a@b", "phone": ""}) == ({"mail": "a@b"}, [])
+    assert validate_answer(question, {"mail": "", "phone": ""}) == ({}, ["the answer fits none of 2 allowed forms"])
 
 
 def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
-    assert review(asked(PHONE, whole=EITHER), {"phone": ""}) == ({}, [])
+    assert validate_answer(asked(PHONE, whole=EITHER), {"phone": ""}) == ({}, [])
 
 
 # --- who answered ---
@@ -210,7 +210,7 @@ def test_who_answered_is_told_by_how_long_it_took(
 ) -> None:
     question = Question("q1", Kind.CONFIRM, "Delete all?", (BOOLEAN,), "https://app.example", destructive=destructive)
     content = {"confirmed": confirmed} if outcome is Outcome.ACCEPTED else {}
-    answer = attribute(question, Answer(outcome, by, content, latency=9.0), took, FLOOR)
+    answer = classify_answerer(question, Answer(outcome, by, content, latency=9.0), took, FLOOR)
     assert (answer.outcome, answer.answered_by, answer.reason) == expected
     assert answer.content == (content if answer.outcome is outcome else {})
 
@@ -223,7 +223,7 @@ def test_a_question_with_one_secret_field_is_secret() -> None:
 @pytest.mark.parametrize("schema", [{"type": "string", "format": "email"}, {"enum": ["a", "b"]}, {"type": "integer"}])
 def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Json]) -> None:
     field = replace(one(FieldType.TEXT, schema), secret=True)
-    [problem] = review(asked(field), {"it": "hunter2"})[1]
+    [problem] = validate_answer(asked(field), {"it": "hunter2"})[1]
     assert problem.startswith("it must be")
     assert "hunter2" not in problem
 
@@ -231,16 +231,16 @@ def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Jso
 def test_what_is_wrong_with_a_secret_and_the_rest_together_is_said_without_it() -> None:
     field = replace(TEXT, secret=True)
     whole = {"properties": {"it": {"format": "email"}}}
-    assert review(asked(field, whole=whole), {"it": "hunter2"})[1] == ["it must be an e-mail address"]
+    assert validate_answer(asked(field, whole=whole), {"it": "hunter2"})[1] == ["it must be an e-mail address"]
 
 
 def test_what_is_wrong_is_safe_to_show() -> None:
     """An app's own names stand in it, and may be anything."""
     field = Field("a\x1b]52;c;eA==\x07", FieldType.JSON, {"type": "object", "required": ["b\x1b[2J"]})
-    _, [problem] = review(replace(asked(field), wrapped=False), {field.name: {}})
+    _, [problem] = validate_answer(replace(asked(field), wrapped=False), {field.name: {}})
     assert problem.isprintable()
 
 
 def test_the_names_in_a_secret_are_not_said_either() -> None:
     field = Field("token", FieldType.JSON, {"type": "object", "additionalProperties": {"type": "integer"}}, secret=True)
-    assert review(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]
+    assert validate_answer(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]

@@ -25,7 +25,7 @@ from conversations import APP, ASKED, FIXTURES, PREFERENCE, ROOT
 from tmux import Pane
 from visitor import type_on_the_page
 
-from abp_bridge.core.matrix import Shape
+from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.trace.format import Recording, lines, read
 
@@ -330,14 +330,23 @@ def acpx_forms(stage: Stage) -> None:
 LEGACY = {"ABP_MCP_MODERN": "false"}
 
 
-def _ask(*shapes: Shape) -> Json:
+def _ask(*shapes: QuestionShape) -> Json:
     return [{"ask": ASKED[shape].request} for shape in shapes]
 
 
 CITY, SEATS, EXTRAS, BOOK, DELETE, PASSWORD, SEAT = map(
-    _ask, (Shape.SELECT_MANY, Shape.RANGE, Shape.MULTI_SELECT, Shape.CONFIRM, Shape.CONFIRM_DESTRUCTIVE, Shape.SECRET, Shape.FIELDS)
+    _ask,
+    (
+        QuestionShape.SELECT_MANY,
+        QuestionShape.RANGE,
+        QuestionShape.MULTI_SELECT,
+        QuestionShape.CONFIRM,
+        QuestionShape.CONFIRM_DESTRUCTIVE,
+        QuestionShape.SECRET,
+        QuestionShape.FIELDS,
+    ),
 )
-BOTH = [{"ask": [ASKED[Shape.SELECT_FEW].request, ASKED[Shape.CONFIRM].request]}]
+BOTH = [{"ask": [ASKED[QuestionShape.SELECT_FEW].request, ASKED[QuestionShape.CONFIRM].request]}]
 CLASS = [{"ask": PREFERENCE}]
 WAITS = [*BOOK, {"wait": True}]
 
@@ -535,7 +544,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx --deny-all says no to each in turn, and round again, until the walk ends",
         "acpx",
         DENY,
-        _ask(Shape.SELECT_FEW),
+        _ask(QuestionShape.SELECT_FEW),
         acpx_run("--deny-all", acpx.DENIED),
     ),
     Recorded(

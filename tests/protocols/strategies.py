@@ -11,7 +11,7 @@ from core.strategies import JsonStrategy, garbled, shaped
 from hypothesis import strategies as st
 
 from abp_bridge.core.question import Field, FieldType, Question
-from abp_bridge.core.schema import same
+from abp_bridge.core.schema import json_equal
 
 Json = Any
 
@@ -71,7 +71,7 @@ def _options(draw: st.DrawFn) -> tuple[dict[str, Json], list[Json]]:
     """A schema that lists options, and what they are."""
     values: list[Json] = []
     for value in draw(st.lists(option_values, min_size=1, max_size=5)):
-        if not any(same(value, each) for each in values):
+        if not any(json_equal(value, each) for each in values):
             values.append(value)
     how = draw(st.sampled_from(["enum", "enumNames", "oneOf", "anyOf"]))
     if how == "enum":
@@ -144,7 +144,7 @@ def fill_in(question: Question, form: Mapping[str, Json], meant: Mapping[str, Js
             continue
         value = meant[field.name]
         if len(shown) != 1 or (field.type is FieldType.CHOICES and properties[shown[0]]["type"] == "boolean"):
-            ticked = [any(same(choice.value, each) for each in value) for choice in field.choices]
+            ticked = [any(json_equal(choice.value, each) for each in value) for choice in field.choices]
             content |= {name: ("yes" if tick else "no") if in_words else tick for name, tick in zip(shown, ticked, strict=True)}
         else:
             content[shown[0]] = _entered(field, properties[shown[0]], value)
@@ -167,4 +167,4 @@ def _entered(field: Field, shown: Mapping[str, Json], value: Json) -> Json:
 
 
 def _place(field: Field, value: Json) -> int:
-    return next(place for place, choice in enumerate(field.choices) if same(choice.value, value))
+    return next(place for place, choice in enumerate(field.choices) if json_equal(choice.value, value))

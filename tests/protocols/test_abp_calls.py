@@ -9,7 +9,7 @@ import pytest
 
 from abp_bridge.core.capability import CallResult, Capability, Failure
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.protocols.abp import call_params, decode_capabilities, decode_opened, decode_result, initialize_params, merge_capabilities
+from abp_bridge.protocols.abp import call_params, decode_app_info, decode_capabilities, decode_result, initialize_params, merge_capabilities
 from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES
 
 Json = Any
@@ -37,7 +37,7 @@ def test_a_call_carries_its_id_as_its_progress_token() -> None:
 
 
 def test_an_app_introduces_itself() -> None:
-    opened = decode_opened({"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]})
+    opened = decode_app_info({"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]})
     assert (opened.id, opened.name, opened.session, opened.version) == ("shop", "The shop", "s1", "0.1")
     assert (opened.capabilities, opened.warnings) == ((Capability("a"),), ())
 
@@ -56,7 +56,7 @@ INTRODUCTIONS: dict[str, tuple[Json, tuple[str, str, str]]] = {
 
 @pytest.mark.parametrize(("raw", "expected"), INTRODUCTIONS.values(), ids=INTRODUCTIONS)
 def test_an_introduction_is_read_as_it_comes(raw: Json, expected: tuple[str, str, str]) -> None:
-    opened = decode_opened(raw)
+    opened = decode_app_info(raw)
     assert (opened.id, opened.name, opened.version) == expected
     assert opened.warnings == ()
 
@@ -76,7 +76,7 @@ WARNINGS: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize(("raw", "words"), WARNINGS.values(), ids=WARNINGS)
 def test_what_is_odd_about_an_app_is_said(raw: Json, words: str) -> None:
-    (warning,) = decode_opened(raw).warnings
+    (warning,) = decode_app_info(raw).warnings
     assert warning.startswith(words)
 
 
@@ -96,7 +96,7 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
 @pytest.mark.parametrize(("raw", "code", "words"), REFUSALS.values(), ids=REFUSALS)
 def test_an_app_that_does_not_open_says_why(raw: Json, code: str, words: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
-        decode_opened(raw)
+        decode_app_info(raw)
     assert caught.value.code == code
     assert words in str(caught.value)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.menu import Menu, Step, Walked, obstacle
+from abp_bridge.core.menu import Menu, MenuResult, Step, obstacle
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.protocols.abp import decode_notice, decode_progress, decode_question
@@ -299,9 +299,9 @@ def test_every_step_of_every_menu_is_a_permission_that_strict_clients_read(reque
     question = questions(request)
     assume(not obstacle(question))
     menu = Menu(question, k)
-    step: Step | Walked = menu.step
+    step: Step | MenuResult = menu.step
     for _ in range(8):
-        if isinstance(step, Walked):
+        if isinstance(step, MenuResult):
             break
         params = permission(question, step)
         assert len(params["options"]) <= k
@@ -324,7 +324,7 @@ def test_a_call_begins_with_what_it_was_given() -> None:
 
 
 def test_a_question_has_a_card_before_it_is_asked() -> None:
-    made = update(acp.encode_asking("abp:question-1", asked("elicitation/confirm", message="Go?")))
+    made = update(acp.encode_question_card("abp:question-1", asked("elicitation/confirm", message="Go?")))
     assert (made["title"], made["kind"], made["status"]) == ("app.example asks: Go?", "other", "pending")
 
 
@@ -408,7 +408,7 @@ def test_the_referee_sees_what_the_sdk_would_lose() -> None:
 
 
 def test_a_request_is_taken_back_by_its_id() -> None:
-    method, params = acp.withdraw("abp-1", "no longer needed")
+    method, params = acp.encode_cancel("abp-1", "no longer needed")
     assert method == "$/cancel_request"
     check_params(method, params)
     assert params == {"requestId": "abp-1"}
@@ -437,7 +437,7 @@ def test_an_address_is_shown_on_a_tool_call_of_its_session() -> None:
 
 def test_a_permission_points_to_the_page() -> None:
     question = decode_question({"method": "elicitation/input", "params": {"prompt": "API key?"}}, id="q", origin="https://app.example")
-    asked = acp.encode_permission(question, acp.pointer(question, "http://127.0.0.1:4000/open/x"), "s", "c")
+    asked = acp.encode_permission(question, acp.link_step(question, "http://127.0.0.1:4000/open/x"), "s", "c")
     check_params("session/request_permission", asked)
     assert asked["toolCall"]["title"] == "https://app.example asks: API key? Answer at http://127.0.0.1:4000/open/x"
     assert [(option["name"], option["kind"]) for option in asked["options"]] == [("Done", "allow_once"), ("Skip", "reject_once")]
@@ -446,9 +446,9 @@ def test_a_permission_points_to_the_page() -> None:
 
 @pytest.mark.parametrize(("chosen", "outcome"), [("done", Outcome.ACCEPTED), ("skip", Outcome.DECLINED), (None, Outcome.CANCELLED)])
 def test_what_was_chosen_of_it(chosen: str | None, outcome: Outcome) -> None:
-    assert acp.decode_pointed(chosen) is outcome
+    assert acp.decode_link_outcome(chosen) is outcome
 
 
 def test_what_was_not_offered_is_not_chosen() -> None:
     with pytest.raises(RemoteProtocolError, match="was not offered"):
-        acp.decode_pointed("allow_always")
+        acp.decode_link_outcome("allow_always")

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.schema_fields import decode_choices
 
@@ -136,7 +136,7 @@ def test_a_form_becomes_one_question_of_several_fields() -> None:
     assert (question.kind, question.origin, question.wrapped, question.destructive) == (Kind.INPUT, "server", False, False)
     assert (question.fields[0].title, question.fields[0].description, question.fields[2].default) == ("Name", "Yours", "l")
     content = {"name": "Ada", "age": "7", "size": "Small", "extras": ["a", "B"]}
-    assert review(question, content) == ({"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]}, [])
+    assert validate_answer(question, content) == ({"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]}, [])
 
 
 def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Field, Kind, Question, review
+from abp_bridge.core.question import MISSING, Field, Kind, Question, validate_answer
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import (
     Action,
@@ -265,7 +265,7 @@ def test_a_yes_or_no_per_option_never_has_another_fields_name() -> None:
     assert form["required"] == ["tags_1"]
     sent = {"tags_1": False, "tags__1": False, "tags__2": True, "tags___1": True}
     _, content = decode_reply({"action": "accept", "content": sent}, question)
-    assert review(question, content) == ({"tags_1": False, "tags": ["b"], "tags_": ["c"]}, [])
+    assert validate_answer(question, content) == ({"tags_1": False, "tags": ["b"], "tags_": ["c"]}, [])
 
 
 def test_nothing_shown_can_repaint_the_form() -> None:
@@ -377,7 +377,7 @@ def test_a_reply(result: Json, action: Action, content: Json) -> None:
 @pytest.mark.parametrize("said", ["maybe", 1, 0, "1", ["a"], {"value": True}], ids=repr)
 def test_what_is_neither_yes_nor_no_is_never_read_as_either(said: Json) -> None:
     _, content = decode_reply({"action": "accept", "content": {"tags_1": said, "tags_2": True}}, asking(TAGS))
-    _, problems = review(asking(TAGS), content)
+    _, problems = validate_answer(asking(TAGS), content)
     assert len(problems) == 1
     assert problems[0].startswith('tags[0] must be one of "a", "b", not {"tags_1": ')
 

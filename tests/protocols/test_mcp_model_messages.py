@@ -22,7 +22,7 @@ QUESTION = decode_question(
 
 @pytest.mark.parametrize(("version", "modes"), [("2025-06-18", False), ("2025-11-25", True)])
 def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> None:
-    form = mcp.encode_pointer(QUESTION, URL, modes=modes)
+    form = mcp.encode_link(QUESTION, URL, modes=modes)
     methods.parse_server_request("elicitation/create", version, form)
     assert form["requestedSchema"] == {"type": "object", "properties": {}}
     assert form["message"].startswith("https://app.example asks: Delete it?\n\nThe app says that this cannot be undone.")
@@ -31,7 +31,7 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
 
 
 def test_a_model_is_told_where_and_for_whom() -> None:
-    words = mcp.told_pointer(QUESTION, URL)
+    words = mcp.encode_link_message(QUESTION, URL)
     assert words.startswith("https://app.example asks: Delete it?")
     assert "for your user, and not for you" in words
     assert words.endswith(URL)

@@ -39,7 +39,7 @@ MALFORMED: dict[str, tuple[Json, int, str]] = {
 @pytest.mark.parametrize("case", MALFORMED)
 def test_an_envelope_that_is_none_is_an_error_that_says_what_is_missing(case: str) -> None:
     params, code, words = MALFORMED[case]
-    with pytest.raises(modern.Malformed, match=words) as refused:
+    with pytest.raises(modern.InvalidParamsError, match=words) as refused:
         modern.decode_envelope(params)
     assert refused.value.code == code
     assert (refused.value.data is not None) == (code == -32022)
@@ -52,10 +52,10 @@ def test_a_request_shows_its_era_by_naming_its_version() -> None:
 
 def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
     server = {"name": "s", "version": "1"}
-    assert modern.complete({"content": []}, server) == {"resultType": "complete", "content": [], "_meta": {f"{META}serverInfo": server}}
-    assert modern.complete({}, server, cached=True)["cacheScope"] == "private"
+    assert modern.complete_result({"content": []}, server) == {"resultType": "complete", "content": [], "_meta": {f"{META}serverInfo": server}}
+    assert modern.complete_result({}, server, cached=True)["cacheScope"] == "private"
     asked = modern.encode_round({"q1": {"method": "m", "params": {}}}, "sealed")
-    assert modern.complete(asked, server)["resultType"] == "input_required"
+    assert modern.complete_result(asked, server)["resultType"] == "input_required"
     assert (asked["inputRequests"], asked["requestState"]) == ({"q1": {"method": "m", "params": {}}}, "sealed")
 
 
@@ -66,7 +66,7 @@ def test_a_retry_brings_its_state_and_its_answers() -> None:
 
 @pytest.mark.parametrize("params", [{"requestState": 7}, {"requestState": None}, {"inputResponses": None}, {"inputResponses": {"q1": 7}}])
 def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
-    with pytest.raises(modern.Malformed) as refused:
+    with pytest.raises(modern.InvalidParamsError) as refused:
         modern.decode_retry(params)
     assert refused.value.code == -32602
 
@@ -81,5 +81,5 @@ def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
     "wanted", [None, [], {"resourceSubscriptions": "abp://a"}, {"resourceSubscriptions": [1]}, {"resourceSubscriptions": ["x" * 2_001]}]
 )
 def test_a_filter_that_is_none_is_an_error(wanted: Json) -> None:
-    with pytest.raises(modern.Malformed):
+    with pytest.raises(modern.InvalidParamsError):
         modern.decode_filter({"notifications": wanted})

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from protocols.strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, review
-from abp_bridge.core.schema import same
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, validate_answer
+from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.opencode import HEADER_LIMIT, decode_answers, encode_answers, encode_request
 
@@ -167,13 +167,13 @@ def test_what_a_person_means_comes_back_in_labels(asked: list[tuple[str, Asked, 
     schema = {"type": "object", "properties": properties, "required": [name for name, _, required in asked if required]}
     question = ask("input", prompt="Go", schema=schema)
     meant = {name: each.meant for name, each, _ in asked}
-    content, _ = review(question, meant)
+    content, _ = validate_answer(question, meant)
     for info in infos(question):
         assert len(set(labels(info))) == len(labels(info))
         assert info["custom"] or info["options"]
     sent = json.loads(json.dumps({"answers": encode_answers(question, content)}))
-    answer, _ = review(question, decode_answers(question, sent))
-    assert same(answer, content)
+    answer, _ = validate_answer(question, decode_answers(question, sent))
+    assert json_equal(answer, content)
 
 
 @given(requests, garbled(["answers"], ["Yes", "a", ["a"], [["a"]], 1, None]))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from protocols.strategies import Asked, asked_fields, fill_in
 
-from abp_bridge.core.question import Field, FieldType, Question, misfits, review
+from abp_bridge.core.question import Field, FieldType, Question, answer_errors, validate_answer
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import same
+from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
 
@@ -35,7 +35,7 @@ def questioned(fields: Fields) -> Question:
 def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
     action, content = decode_reply({"action": "accept", "content": sent}, question)
     assert action is Action.ACCEPT
-    return review(question, content)
+    return validate_answer(question, content)
 
 
 @settings(max_examples=250)
@@ -47,7 +47,7 @@ def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set
         form = encode_form(question, version, plain=plain)
         answer, problems = answered(question, fill_in(question, form, meant, in_words=in_words))
         assert problems == []
-        assert same(answer, meant), (form, answer, meant)
+        assert json_equal(answer, meant), (form, answer, meant)
 
 
 @given(
@@ -80,13 +80,13 @@ def test_an_answer_in_the_apps_own_values_stays_as_it_is(fields: Fields, by_labe
     """Menus and forms asked field by field give values: reading them again, or an option's label, must not make another answer of them."""
     question = questioned(fields)
     meant = {name: asked.meant for name, asked, _ in fields}
-    assert misfits(question, meant) == []
+    assert answer_errors(question, meant) == []
     labelled = {each.name: _labels(each, meant[each.name]) if by_label else meant[each.name] for each in question.fields if each.choices}
-    answer, _ = review(question, {**meant, **labelled})
-    assert all(same(answer[name], meant[name]) for name in labelled)
+    answer, _ = validate_answer(question, {**meant, **labelled})
+    assert all(json_equal(answer[name], meant[name]) for name in labelled)
 
 
 def _labels(field: Field, value: Json) -> Json:
     if field.type is FieldType.CHOICES:
-        return [choice.label for choice in field.choices if any(same(choice.value, each) for each in value)]
-    return next(choice.label for choice in field.choices if same(choice.value, value))
+        return [choice.label for choice in field.choices if any(json_equal(choice.value, each) for each in value)]
+    return next(choice.label for choice in field.choices if json_equal(choice.value, value))

@@ -13,9 +13,9 @@ from protocols.strategies import requests
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Rising, describe
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, review
+from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.protocols import abp, mcp
 
 Json = Any
@@ -91,12 +91,12 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_changes": abp.decode_changes,
     "decode_progress": lambda raw: [Rising().next(progress) for progress in [abp.decode_progress(raw)] if progress is not None],
     "decode_result": lambda raw: mcp.encode_result(abp.decode_result(raw)),
-    "decode_opened": abp.decode_opened,
+    "decode_opened": abp.decode_app_info,
     "decode_capabilities": lambda raw: [mcp.encode_tool(mcp.tool_name(each.name), each, "o") for each in abp.decode_capabilities(raw)],
     "the host's capabilities": lambda raw: mcp.decode_capabilities(raw, "2025-11-25"),
     "decode_reply": lambda raw: mcp.decode_reply(raw, QUESTION),
     "decode_sampled": mcp.decode_sampled,
-    "review": lambda raw: review(QUESTION, raw),
+    "review": lambda raw: validate_answer(QUESTION, raw),
 }
 
 
@@ -109,15 +109,15 @@ def test_any_json_is_a_value_or_their_error(raw: Json) -> None:
             decode(raw)
 
 
-COLUMNS = [Column(Surface.MCP_FORM, version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)] + [
-    Column(Surface.MCP_URL),
-    Column(Surface.MCP_SAMPLING),
+COLUMNS = [SurfaceVariant(Surface.MCP_FORM, version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)] + [
+    SurfaceVariant(Surface.MCP_URL),
+    SurfaceVariant(Surface.MCP_SAMPLING),
 ]
 
 
 def _all_the_way(question: Question, sent: Json) -> None:
     """Everything that the bridge does with a question, with an answer that the app did not choose."""
-    for rung in matrix.ladder(question, COLUMNS):
+    for rung in matrix.candidate_routes(question, COLUMNS):
         assert rung.name
     assert matrix.refusals(question, COLUMNS)
     for version in ("2025-06-18", "2025-11-25"):
@@ -126,10 +126,10 @@ def _all_the_way(question: Question, sent: Json) -> None:
                 json.dumps(mcp.encode_form(question, version, plain=plain), allow_nan=False)
     json.dumps(mcp.encode_sampling(question), allow_nan=False)
     _, content = mcp.decode_reply({"action": "accept", "content": sent}, question)
-    answer, problems = review(question, content)
+    answer, problems = validate_answer(question, content)
     assert all(isinstance(problem, str) for problem in problems)
     for field in question.fields:
-        schema.unchecked(field.schema)
+        schema.unsupported_keywords(field.schema)
     for outcome in set(Outcome) - ({Outcome.ACCEPTED} if problems else set()):
         ended = Answer(outcome, AnsweredBy.PERSON, answer if outcome is Outcome.ACCEPTED else {})
         json.dumps(abp.encode_answer(question, ended), allow_nan=False)

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from abp_bridge.rpc import connection as link_module
-from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, Link, LinkClosed, RemoteError
-from abp_bridge.rpc.protocol import Notification, Peer, Rejected, Request, Stray
+from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.rpc.protocol import InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ class Sink:
         self.broken = True
         self._changed.set()
 
-    def offer(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, data: bytes | memoryview) -> int:
         if self.broken:
             raise BrokenPipeError
         taken = bytes(data) if self._room is None else bytes(data[: self._room])
@@ -102,16 +102,16 @@ class Ends:
     def __init__(self, *, room: int | None = None, takes_back: bool = True) -> None:
         self.source, self.sink = Source(), Sink(room)
         self.messages: list[Request | Notification] = []
-        self.odd: list[Stray | Rejected] = []
+        self.odd: list[UnmatchedResponse | InvalidMessage] = []
         self.ended = anyio.Event()
-        self.peer = Peer()
-        self.link = Link(
+        self.peer = JsonRpcProtocol()
+        self.link = JsonRpcConnection(
             self.peer,
             self.source,
             self.sink,
             on_message=self.messages.append,
-            on_odd=self.odd.append,
-            withdraw=withdraw if takes_back else None,
+            on_protocol_error=self.odd.append,
+            cancel_request=withdraw if takes_back else None,
         )
 
     async def run(self) -> None:
@@ -187,8 +187,8 @@ async def test_what_the_other_side_says_arrives_in_order() -> None:
         await until(lambda: len(ends.messages) == 2)
         assert ends.messages == [Request(1, "ask", None), Notification("tell", None)]
         rejected, stray = ends.odd
-        assert isinstance(rejected, Rejected)
-        assert stray == Stray(9)
+        assert isinstance(rejected, InvalidMessage)
+        assert stray == UnmatchedResponse(9)
         assert ends.link.is_open(1)
         ends.link.respond(1, {"ok": True})
         assert not ends.link.is_open(1)
@@ -201,7 +201,7 @@ async def test_a_request_that_was_cancelled_by_them_gets_no_answer() -> None:
     async with running() as ends:
         ends.source.say(id=1, method="ask")
         await until(lambda: ends.messages)
-        ends.link.drop(1)
+        ends.link.discard_request(1)
         assert not ends.link.is_open(1)
     assert ends.sink.messages == []
 
@@ -220,7 +220,7 @@ async def test_a_wait_that_is_cancelled_takes_the_request_back() -> None:
         }
         ends.source.say(id="abp-1", result="too late")
         await until(lambda: ends.odd)
-        assert ends.odd == [Stray("abp-1")]
+        assert ends.odd == [UnmatchedResponse("abp-1")]
 
 
 async def test_an_answer_that_came_first_is_not_taken_back() -> None:
@@ -275,7 +275,7 @@ async def test_when_the_other_side_ends_every_wait_ends() -> None:
             closed: list[str] = []
 
             async def ask(method: str) -> None:
-                with pytest.raises(LinkClosed, match=method):
+                with pytest.raises(ConnectionClosedError, match=method):
                     await ends.link.request(method, {})
                 closed.append(method)
 
@@ -285,7 +285,7 @@ async def test_when_the_other_side_ends_every_wait_ends() -> None:
             ends.source.end()
         assert closed == ["a", "b"]
         await ends.ended.wait()
-        with pytest.raises(LinkClosed, match="after"):
+        with pytest.raises(ConnectionClosedError, match="after"):
             await ends.link.request("after", {})
         ends.link.notify("nobody hears it")
         ends.link.close()
@@ -319,7 +319,7 @@ async def test_a_reader_that_is_gone_ends_the_connection(stuck: bool) -> None:
             ends.link.notify("before")
             await anyio.lowlevel.checkpoint()
         ends.sink.break_down()
-        with pytest.raises(LinkClosed):
+        with pytest.raises(ConnectionClosedError):
             await ends.link.request("ask", {})
         await ends.ended.wait()
 
@@ -330,7 +330,7 @@ async def test_a_mistake_in_taking_a_message_ends_the_connection_and_every_wait(
     def refuse(message: object) -> None:
         raise KeyError("bug")
 
-    link = Link(Peer(), source, sink, on_message=refuse)
+    link = JsonRpcConnection(JsonRpcProtocol(), source, sink, on_message=refuse)
     source.write(b"garbage\n")
     source.say(method="tell")
     with anyio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as caught:
@@ -407,7 +407,7 @@ async def test_answers_and_requests_are_never_dropped() -> None:
             if n % 2:
                 ends.link.respond(n, n)
             else:
-                ends.link.fail(n, -1, "no")
+                ends.link.respond_error(n, -1, "no")
         ends.sink.make_room()
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1 + 2_000)
         answered = [message["id"] for message in ends.sink.messages if "id" in message]

@@ -21,12 +21,12 @@ from abp_bridge.rpc.protocol import (
     MAX_DEPTH,
     PARSE_ERROR,
     Event,
+    InvalidMessage,
+    JsonRpcProtocol,
     Notification,
-    Peer,
-    Rejected,
     Request,
     Response,
-    Stray,
+    UnmatchedResponse,
     dump,
 )
 
@@ -50,7 +50,7 @@ def written(data: bytes) -> Json:
 
 
 def test_requests_notifications_and_answers_on_the_wire() -> None:
-    peer = Peer()
+    peer = JsonRpcProtocol()
     id, data = peer.request("tools/call", {"name": "é"})
     assert written(data) == {"id": "abp-1", "method": "tools/call", "params": {"name": "é"}}
     assert id == "abp-1"
@@ -59,8 +59,8 @@ def test_requests_notifications_and_answers_on_the_wire() -> None:
     assert written(peer.notify("done", {})) == {"method": "done", "params": {}}
     peer.receive(line(id=1, method="a") + line(id=2, method="b") + line(id=3, method="c"))
     assert written(peer.respond(1, None)) == {"id": 1, "result": None}
-    assert written(peer.fail(2, INVALID_PARAMS, "no")) == {"id": 2, "error": {"code": INVALID_PARAMS, "message": "no"}}
-    assert written(peer.fail(3, -1, "no", {"why": 1})) == {"id": 3, "error": {"code": -1, "message": "no", "data": {"why": 1}}}
+    assert written(peer.respond_error(2, INVALID_PARAMS, "no")) == {"id": 2, "error": {"code": INVALID_PARAMS, "message": "no"}}
+    assert written(peer.respond_error(3, -1, "no", {"why": 1})) == {"id": 3, "error": {"code": -1, "message": "no", "data": {"why": 1}}}
 
 
 @example("\ud800")
@@ -70,10 +70,10 @@ def test_any_value_can_be_written(value: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [lambda peer: peer.respond(1, {}), lambda peer: peer.fail(1, 0, ""), lambda peer: peer.drop(1)], ids=["respond", "fail", "drop"]
+    "answer", [lambda peer: peer.respond(1, {}), lambda peer: peer.respond_error(1, 0, ""), lambda peer: peer.discard_request(1)], ids=["respond", "respond_error", "discard_request"]
 )
-def test_a_request_of_theirs_is_answered_once(answer: Callable[[Peer], object]) -> None:
-    peer = Peer()
+def test_a_request_of_theirs_is_answered_once(answer: Callable[[JsonRpcProtocol], object]) -> None:
+    peer = JsonRpcProtocol()
     with pytest.raises(LocalProtocolError, match="request 1 does not wait for an answer"):
         answer(peer)
     peer.receive(line(id=1, method="a"))
@@ -86,7 +86,7 @@ def test_a_request_of_theirs_is_answered_once(answer: Callable[[Peer], object]) 
 
 @pytest.mark.parametrize("id", [None, [1], {"a": 1}, True, 2], ids=repr)
 def test_nothing_but_a_request_is_open(id: Json) -> None:
-    peer = Peer()
+    peer = JsonRpcProtocol()
     peer.receive(line(id=1, method="a"))
     assert not peer.is_open(id)
 
@@ -104,9 +104,9 @@ READ: dict[str, tuple[bytes, list[Event]]] = {
     "an id with a fraction": (line(id=1.5, method="a"), [Request(1.5, "a", None)]),
     "a huge id": (line(id=10**100, method="a"), [Request(10**100, "a", None)]),
     "an id of no text": (line(id="", method="a"), [Request("", "a", None)]),
-    "an answer to nothing": (line(id=7, result=1), [Stray(7)]),
-    "an answer to an id that is none": (line(id=[1], result=1), [Stray([1])]),
-    "an error to nobody": (line(id=None, error={"code": 1}), [Stray(None)]),
+    "an answer to nothing": (line(id=7, result=1), [UnmatchedResponse(7)]),
+    "an answer to an id that is none": (line(id=[1], result=1), [UnmatchedResponse([1])]),
+    "an error to nobody": (line(id=None, error={"code": 1}), [UnmatchedResponse(None)]),
     "empty lines": (b"\n\r\n  \n", []),
     "a line with a carriage return": (line(method="a").replace(b"\n", b"\r\n"), [Notification("a", None)]),
     "two in one piece": (line(method="a") + line(method="b"), [Notification("a", None), Notification("b", None)]),
@@ -118,7 +118,7 @@ READ: dict[str, tuple[bytes, list[Event]]] = {
 
 @pytest.mark.parametrize(("data", "events"), READ.values(), ids=READ)
 def test_a_line_is_read(data: bytes, events: list[Event]) -> None:
-    assert Peer().receive(data) == events
+    assert JsonRpcProtocol().receive(data) == events
 
 
 REJECTED: dict[str, tuple[bytes, Json, int, str]] = {
@@ -156,36 +156,36 @@ REJECTED: dict[str, tuple[bytes, Json, int, str]] = {
 
 @pytest.mark.parametrize(("data", "id", "code", "reason"), REJECTED.values(), ids=REJECTED)
 def test_a_line_that_is_no_message_gets_an_error(data: bytes, id: Json, code: int, reason: str) -> None:
-    peer = Peer()
+    peer = JsonRpcProtocol()
     (event,) = peer.receive(data)
-    assert isinstance(event, Rejected)
+    assert isinstance(event, InvalidMessage)
     assert event.reason == reason
     assert written(event.reply) == {"id": id, "error": {"code": code, "message": reason}}
     assert peer.receive(line(method="still here")) == [Notification("still here", None)]
 
 
 def test_a_number_of_5000_digits_is_an_error() -> None:
-    (event,) = Peer().receive(b'{"jsonrpc":"2.0","id":1,"method":"a","params":[' + b"7" * 5_000 + b"]}\n")
-    assert isinstance(event, Rejected)
+    (event,) = JsonRpcProtocol().receive(b'{"jsonrpc":"2.0","id":1,"method":"a","params":[' + b"7" * 5_000 + b"]}\n")
+    assert isinstance(event, InvalidMessage)
     assert written(event.reply)["error"]["code"] == PARSE_ERROR
 
 
 def test_many_brackets_in_a_text_are_not_deep() -> None:
-    (event,) = Peer().receive(line(method="a", params={"text": "[{" * 500}))
+    (event,) = JsonRpcProtocol().receive(line(method="a", params={"text": "[{" * 500}))
     assert isinstance(event, Notification)
 
 
 def test_an_id_in_use_is_refused_and_the_first_request_stands() -> None:
-    peer = Peer()
+    peer = JsonRpcProtocol()
     peer.receive(line(id=7, method="a"))
     (event,) = peer.receive(line(id=7.0, method="b"))
-    assert isinstance(event, Rejected)
+    assert isinstance(event, InvalidMessage)
     assert written(event.reply) == {
         "id": None,
         "error": {"code": INVALID_REQUEST, "message": "The id 7.0 is in use by a request that is not answered yet"},
     }
     (event,) = peer.receive(line(id=7, method=5))
-    assert isinstance(event, Rejected)
+    assert isinstance(event, InvalidMessage)
     assert written(event.reply)["id"] is None, "an error for 7 would be taken for the answer to the first"
     peer.respond(7, {})
     assert peer.receive(line(id=7, method="b")) == [Request(7, "b", None)]
@@ -206,34 +206,34 @@ ANSWERS: dict[str, tuple[Mapping[str, Json], Json, Json]] = {
 
 @pytest.mark.parametrize(("members", "result", "error"), ANSWERS.values(), ids=ANSWERS)
 def test_our_request_is_answered_once(members: Mapping[str, Json], result: Json, error: Json) -> None:
-    peer = Peer("x-")
+    peer = JsonRpcProtocol("x-")
     id, _ = peer.request("a", {})
     assert peer.receive(line(id=id, **members)) == [Response("x-1", result, error)]
     assert peer.waiting == 0
-    assert peer.receive(line(id=id, **members)) == [Stray("x-1")]
+    assert peer.receive(line(id=id, **members)) == [UnmatchedResponse("x-1")]
 
 
 def test_an_answer_that_is_too_deep_is_an_error_to_whoever_waits() -> None:
-    peer = Peer(max_depth=4)
+    peer = JsonRpcProtocol(max_depth=4)
     id, _ = peer.request("a", {})
     deep: Json = [[[[]]]]
     (event,) = peer.receive(line(id=id, result=deep))
     assert event == Response(id, None, {"code": INVALID_REQUEST, "message": "The message is nested more than 4 levels deep"})
     assert peer.waiting == 0
     (event,) = peer.receive(line(id=id, result=deep))
-    assert isinstance(event, Rejected), "nobody waits for it any more"
+    assert isinstance(event, InvalidMessage), "nobody waits for it any more"
 
 
 def test_an_answer_that_nobody_waits_for_any_more_is_a_stray() -> None:
-    peer = Peer()
+    peer = JsonRpcProtocol()
     id, _ = peer.request("a", {})
     peer.forget(id)
     peer.forget("never")
-    assert peer.receive(line(id=id, result=1)) == [Stray(id)]
+    assert peer.receive(line(id=id, result=1)) == [UnmatchedResponse(id)]
 
 
 def test_the_ids_of_the_two_directions_are_separate() -> None:
-    peer = Peer("")
+    peer = JsonRpcProtocol("")
     id, _ = peer.request("a", {})
     assert id == "1"
     assert peer.receive(line(id="1", method="b")) == [Request("1", "b", None)]
@@ -248,7 +248,7 @@ def test_other_clothes_are_translated_both_ways() -> None:
     def outward(message: dict[str, Json]) -> dict[str, Json]:
         return {"type": message["method"]}
 
-    peer = Peer(inward=inward, outward=outward)
+    peer = JsonRpcProtocol(inward=inward, outward=outward)
     assert peer.receive(b'{"type":"hello"}\n') == [Notification("hello", None)]
     assert json.loads(peer.notify("bye")) == {"type": "bye"}
 
@@ -276,12 +276,12 @@ TOO_LONG: dict[str, tuple[bytes, Json]] = {
 @pytest.mark.parametrize("step", [1, 7, 1_000], ids=lambda step: f"in steps of {step}")
 @pytest.mark.parametrize(("data", "id"), TOO_LONG.values(), ids=TOO_LONG)
 def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(data: bytes, id: Json, step: int) -> None:
-    peer = Peer(max_line=TINY)
+    peer = JsonRpcProtocol(max_line=TINY)
     peer.receive(line(id=1, method="a"))
     data += b"\n" + line(method="next")
     events = [event for start in range(0, len(data), step) for event in peer.receive(data[start : start + step])]
     rejected, after = events
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, InvalidMessage)
     assert written(rejected.reply) == {"id": id, "error": {"code": INVALID_REQUEST, "message": f"The message is longer than {TINY} bytes"}}
     assert after == Notification("next", None)
 
@@ -289,19 +289,19 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(data: bytes, id
 def test_a_line_just_short_enough_is_read() -> None:
     data = line(method="x" * (TINY - len(line(method="")) + 1))
     assert len(data) == TINY + 1
-    assert [type(event) for event in Peer(max_line=TINY).receive(data)] == [Notification]
-    assert [type(event) for event in Peer(max_line=TINY - 1).receive(data)] == [Rejected]
+    assert [type(event) for event in JsonRpcProtocol(max_line=TINY).receive(data)] == [Notification]
+    assert [type(event) for event in JsonRpcProtocol(max_line=TINY - 1).receive(data)] == [InvalidMessage]
 
 
 def test_a_line_without_end_is_not_kept() -> None:
-    peer, piece = Peer(max_line=TINY), b"x" * 100_000
+    peer, piece = JsonRpcProtocol(max_line=TINY), b"x" * 100_000
     tracemalloc.start()
     for _ in range(100):
         assert peer.receive(piece) == []
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < len(piece)
-    assert [type(event) for event in peer.receive(b"\n")] == [Rejected]
+    assert [type(event) for event in peer.receive(b"\n")] == [InvalidMessage]
 
 
 # --- any bytes, cut anywhere ---
@@ -320,7 +320,7 @@ streams = st.lists(lines, max_size=8).map(b"\n".join) | st.binary(max_size=200)
 
 
 def _events(data: bytes, cuts: list[int], max_line: int) -> list[Event]:
-    peer = Peer(max_line=max_line, max_depth=6)
+    peer = JsonRpcProtocol(max_line=max_line, max_depth=6)
     peer.request("a", {})
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [event for start, end in pairwise(places) for event in peer.receive(data[start:end])]
@@ -333,11 +333,13 @@ def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line
     assert _events(data, cuts, max_line) == whole
     assert _events(data, list(range(len(data))), max_line) == whole
     for event in whole:
-        if isinstance(event, Rejected):
+        if isinstance(event, InvalidMessage):
             reply = written(event.reply)
             assert reply.keys() == {"id", "error"}
             assert reply["id"] is None or (isinstance(reply["id"], (str, int, float)) and not isinstance(reply["id"], bool))
-            assert Peer().receive(event.reply) == [Stray(reply["id"])], "two bridges do not answer each other's errors for ever"
+            assert JsonRpcProtocol().receive(event.reply) == [UnmatchedResponse(reply["id"])], (
+                "two bridges do not answer each other's errors for ever"
+            )
 
 
 # --- two ends, joined ---
@@ -348,7 +350,7 @@ class TwoPeers(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.peers = (Peer("l-"), Peer("r-"))
+        self.peers = (JsonRpcProtocol("l-"), JsonRpcProtocol("r-"))
         self.wires = (bytearray(), bytearray())  # to the left, to the right
         self.asked: tuple[set[Json], set[Json]] = (set(), set())
         self.forgotten: tuple[set[Json], set[Json]] = (set(), set())
@@ -378,7 +380,7 @@ class TwoPeers(RuleBasedStateMachine):
             elif isinstance(event, Response):
                 assert event.result == event.id or event.error is not None, "an answer belongs to its question"
                 self.answered[side].append(event.id)
-            elif isinstance(event, Stray):
+            elif isinstance(event, UnmatchedResponse):
                 self.strays[side].append(event.id)
             else:
                 assert event == Notification("told", None)
@@ -389,10 +391,10 @@ class TwoPeers(RuleBasedStateMachine):
         side = 0 if self.to_do[0] else 1
         id = self.to_do[side].pop(place % len(self.to_do[side]))
         if how == "drop":
-            self.peers[side].drop(id)
+            self.peers[side].discard_request(id)
             self.dropped.add(id)
         else:
-            answer = self.peers[side].respond(id, id) if how == "respond" else self.peers[side].fail(id, -1, "no")
+            answer = self.peers[side].respond(id, id) if how == "respond" else self.peers[side].respond_error(id, -1, "no")
             self.wires[1 - side].extend(answer)
 
     @precondition(lambda self: any(self.asked[side] - self.forgotten[side] for side in (0, 1)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from abp_bridge.rpc.streams import Sink, Source
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
@@ -26,7 +26,7 @@ HELLO = {
 }
 
 
-async def everything(source: Source) -> bytes:
+async def everything(source: StreamReader) -> bytes:
     data = b""
     with anyio.fail_after(PATIENCE):
         while piece := await source.receive():
@@ -36,7 +36,7 @@ async def everything(source: Source) -> bytes:
 
 async def test_a_pipe_is_read_to_its_end() -> None:
     reading, writing = os.pipe()
-    source = Source(reading)
+    source = StreamReader(reading)
     os.write(writing, b"hello")
     assert await source.receive() == b"hello"
     os.close(writing)
@@ -47,7 +47,7 @@ async def test_a_pipe_is_read_to_its_end() -> None:
 async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    source = Source(reading)
+    source = StreamReader(reading)
     async with anyio.create_task_group() as tasks:
         read: list[bytes] = []
 
@@ -66,12 +66,12 @@ async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:
 async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    sources = [Source(reading), Source(os.dup(reading))]
+    sources = [StreamReader(reading), StreamReader(os.dup(reading))]
     read: list[bytes] = []
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
 
-            async def read_one(source: Source) -> None:
+            async def read_one(source: StreamReader) -> None:
                 read.append(await source.receive())
 
             for source in sources:
@@ -90,7 +90,7 @@ async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
 @pytest.mark.parametrize("place", [0, 1], ids=["the program is gone", "the terminal is gone"])
 async def test_a_terminal_that_hung_up_is_at_its_end(place: int) -> None:
     ends = os.openpty()
-    source = Source(ends[place])
+    source = StreamReader(ends[place])
     os.close(ends[1 - place])
     assert await everything(source) == b""
     source.close()
@@ -98,7 +98,7 @@ async def test_a_terminal_that_hung_up_is_at_its_end(place: int) -> None:
 
 async def test_a_connection_that_broke_is_at_its_end() -> None:
     ours, theirs = socket.socketpair()
-    source = Source(os.dup(ours.fileno()))
+    source = StreamReader(os.dup(ours.fileno()))
     ours.send(b"unread")  # closing with something unread resets the connection
     theirs.close()
     assert await everything(source) == b""
@@ -108,47 +108,47 @@ async def test_a_connection_that_broke_is_at_its_end() -> None:
 
 async def test_what_cannot_be_polled_is_read_and_written_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    sink = Sink(os.open(path, os.O_WRONLY | os.O_CREAT))
+    sink = StreamWriter(os.open(path, os.O_WRONLY | os.O_CREAT))
     await sink.writable()
-    assert sink.offer(b"x" * 1_000_000) == 1_000_000
+    assert sink.write_nowait(b"x" * 1_000_000) == 1_000_000
     sink.close()
-    source = Source(os.open(path, os.O_RDONLY))
+    source = StreamReader(os.open(path, os.O_RDONLY))
     assert len(await everything(source)) == 1_000_000
     source.close()
-    nothing = Source(os.open(os.devnull, os.O_RDONLY))
+    nothing = StreamReader(os.open(os.devnull, os.O_RDONLY))
     assert await everything(nothing) == b""
     nothing.close()
 
 
 async def test_a_full_pipe_takes_nothing_until_somebody_reads() -> None:
     reading, writing = os.pipe()
-    sink = Sink(writing)
+    sink = StreamWriter(writing)
     taken = 0
-    while part := sink.offer(b"x" * 100_000):
+    while part := sink.write_nowait(b"x" * 100_000):
         taken += part
-    assert sink.offer(memoryview(b"x")) == 0
+    assert sink.write_nowait(memoryview(b"x")) == 0
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sink.writable)
             await anyio.lowlevel.checkpoint()
             assert len(os.read(reading, taken)) == taken
-    assert sink.offer(b"y") == 1
+    assert sink.write_nowait(b"y") == 1
     sink.close()
     os.close(reading)
 
 
 async def test_a_pipe_that_nobody_reads_is_broken() -> None:
     reading, writing = os.pipe()
-    sink = Sink(writing)
+    sink = StreamWriter(writing)
     os.close(reading)
     with pytest.raises(BrokenPipeError):
-        sink.offer(b"x")
+        sink.write_nowait(b"x")
     sink.close()
 
 
 async def test_what_others_share_blocks_again_afterwards() -> None:
     reading, writing = os.pipe()
-    sink = Sink(os.dup(writing))
+    sink = StreamWriter(os.dup(writing))
     assert not os.get_blocking(writing)
     sink.close()
     assert os.get_blocking(writing)
@@ -156,9 +156,9 @@ async def test_what_others_share_blocks_again_afterwards() -> None:
     os.close(writing)
 
 
-@pytest.mark.parametrize("end", [Source, Sink])
-async def test_closing_twice_closes_nothing_of_others(end: type[Source] | type[Sink]) -> None:
-    kept, given = os.pipe() if end is Sink else reversed(os.pipe())
+@pytest.mark.parametrize("end", [StreamReader, StreamWriter])
+async def test_closing_twice_closes_nothing_of_others(end: type[StreamReader] | type[StreamWriter]) -> None:
+    kept, given = os.pipe() if end is StreamWriter else reversed(os.pipe())
     stream = end(given)
     stream.close()
     other = os.open(os.devnull, os.O_RDONLY)

@@ -30,8 +30,8 @@ async def line(child: Child) -> str:
     data = b""
     with anyio.fail_after(PATIENCE):
         while not data.endswith(b"\n"):
-            piece = await child.source.receive()
-            assert piece, f"it ended: {child.farewell}"
+            piece = await child.stdout.receive()
+            assert piece, f"it ended: {child.ending}"
             data += piece
     return data.decode().strip()
 
@@ -46,12 +46,12 @@ async def ends(watched: int) -> None:
 @pytest.mark.usefixtures("patient")
 async def test_a_child_hears_and_answers_and_ends_with_its_stdin() -> None:
     async with spawn(python("import sys\nfor line in sys.stdin: print(line.strip().upper(), flush=True)\nsys.exit(3)")) as child:
-        assert child.farewell == "still running"
+        assert child.ending == "still running"
         for word in ("hello", "again"):
-            assert child.sink.offer(f"{word}\n".encode()) == len(word) + 1
+            assert child.stdin.write_nowait(f"{word}\n".encode()) == len(word) + 1
             assert await line(child) == word.upper()
     assert child.process.returncode == 3
-    assert child.farewell == "exit code 3"
+    assert child.ending == "exit code 3"
 
 
 async def test_a_child_gets_its_environment_and_folder(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_child_that_hears_nothing_is_killed() -> None:
     async with spawn(python(DEAF)) as child:
         assert await line(child) == "ready"
     assert child.process.returncode == -signal.SIGKILL
-    assert child.farewell == "signal 9"
+    assert child.ending == "signal 9"
 
 
 @pytest.mark.usefixtures("patient")
@@ -139,9 +139,9 @@ async def test_a_flood_of_complaints_does_not_hold_a_child_and_is_not_kept() -> 
         assert await line(child) == "done"
         with anyio.fail_after(PATIENCE):
             await child.heard.wait()
-        assert len(child.last_words) == STDERR_LINES
-        assert child.last_words[-1].startswith("999 ")
-        assert all(len(words) <= 1_000 for words in child.last_words)
+        assert len(child.ending) == STDERR_LINES
+        assert child.ending[-1].startswith("999 ")
+        assert all(len(words) <= 1_000 for words in child.ending)
 
 
 LAST_WORDS = {
@@ -158,7 +158,7 @@ async def test_the_last_words_of_a_child_are_kept(said: str, kept: str) -> None:
         with anyio.fail_after(PATIENCE):
             await child.process.wait()
             await child.heard.wait()
-        assert child.farewell == f"exit code 7; its last words: {kept}"
+        assert child.ending == f"exit code 7; its last words: {kept}"
 
 
 def _open_files() -> set[str]:

@@ -17,15 +17,15 @@ from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge import VERSION
-from abp_bridge.apps.browser.chromium import chrome
+from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
-from abp_bridge.apps.browser.manifest import Discovered, discover
-from abp_bridge.apps.browser.page import AppPage, Outcome, PageGone
-from abp_bridge.core.capability import CallResult, Capability, Opened, failed
+from abp_bridge.apps.browser.manifest import Manifest, discover
+from abp_bridge.apps.browser.page import AppPage, PageGoneError, PageOutcome
+from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.app import AppError, Listener, only_error
+from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
@@ -45,7 +45,7 @@ class BrowserApp:
     """
 
     renders = True
-    settle = 0.025
+    batch_window = 0.025
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class BrowserApp:
         *,
         named: bool,
         origin: str = "",
-        browser: Callable[[Settings], AbstractAsyncContextManager[Browser]] = chrome,
+        browser: Callable[[Settings], AbstractAsyncContextManager[Browser]] = run_chromium,
     ) -> None:
         parts = split(target)
         self.origin = origin or site(target)
@@ -68,7 +68,7 @@ class BrowserApp:
         self._renewing = anyio.Lock()
 
     @asynccontextmanager
-    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """See `App.open`."""
         found = await discover(self._address, self._guard)
         async with only_error(AppError), self._browser(self._settings) as browser, anyio.create_task_group() as tasks:
@@ -86,7 +86,7 @@ class BrowserApp:
                 page.settle()
                 yield opened
             finally:
-                with anyio.move_on_after(GOODBYE_LIMIT, shield=True), suppress(PageGone):
+                with anyio.move_on_after(GOODBYE_LIMIT, shield=True), suppress(PageGoneError):
                     await page.run("shutdown", "shutdown", "the session ended")
                 page.leave()
                 self._page = None
@@ -109,7 +109,7 @@ class BrowserApp:
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""
         if self._page is not None:
-            with anyio.move_on_after(LIST_LIMIT), suppress(PageGone, RemoteProtocolError):
+            with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError, RemoteProtocolError):
                 listed = await self._page.run("capabilities", "capabilities")
                 return () if listed.thrown else abp.decode_capabilities(listed.value)
         return ()
@@ -132,10 +132,10 @@ class BrowserApp:
         try:
             with page.calling():
                 return _result(await page.run("call", call, capability, json.dumps(params)))
-        except PageGone:
+        except PageGoneError:
             return failed("DISCONNECTED", GONE, retryable=True)
 
-    async def _opened(self, page: AppPage, found: Discovered) -> Opened:
+    async def _opened(self, page: AppPage, found: Manifest) -> AppInfo:
         opened = await self._initialize(page)
         listed = await self.capabilities()
         capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
@@ -144,7 +144,7 @@ class BrowserApp:
             warnings.append("the app itself names no capabilities; these are its manifest's")  # D3
         return replace(opened, capabilities=capabilities, warnings=tuple(warnings))
 
-    async def _initialize(self, page: AppPage) -> Opened:
+    async def _initialize(self, page: AppPage) -> AppInfo:
         limit = self._settings.browser_timeout
         try:
             with anyio.fail_after(limit):
@@ -152,10 +152,10 @@ class BrowserApp:
             if answer.thrown:
                 raise AppError(f"{self.origin} refused initialize: {_result(answer).failure}")
             self._sessions += 1
-            return abp.decode_opened(answer.value)
+            return abp.decode_app_info(answer.value)
         except TimeoutError:
             raise AppError(f"{self.origin} did not answer initialize within {limit:g} s", "TIMEOUT") from None
-        except PageGone as problem:
+        except PageGoneError as problem:
             raise AppError(f"{self.origin}: {problem} before it answered initialize", "DISCONNECTED") from None
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
@@ -169,7 +169,7 @@ class BrowserApp:
             return self._sessions > session
 
 
-def _result(outcome: Outcome) -> CallResult:
+def _result(outcome: PageOutcome) -> CallResult:
     value, note = outcome.value, "; ".join(outcome.notes)
     if outcome.thrown:
         error = value if isinstance(value, Mapping) else {"message": value if isinstance(value, str) else json.dumps(value)}

@@ -37,7 +37,7 @@ _NAMES = (
 _BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
 
 
-def find(settings: Settings) -> str | None:
+def find_chromium(settings: Settings) -> str | None:
     """The program to use: the one that was named, else one on PATH or among the applications, else None. Raises AppError if the named one is none."""
     if settings.chrome:
         named = shutil.which(settings.chrome)
@@ -49,9 +49,9 @@ def find(settings: Settings) -> str | None:
 
 
 @asynccontextmanager
-async def chrome(settings: Settings) -> AsyncIterator[Browser]:
+async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
     """A browser that lives as long as the block. Raises AppError when there is none, or when it does not start in time."""
-    path = find(settings)
+    path = find_chromium(settings)
     async with _driver(settings) as (driver, ending):
         ending.browser = await _launch(driver, path or _bundled(driver), settings)
         await ending.learn_group()
@@ -231,7 +231,7 @@ def _first_line(problem: object) -> str:
 
 
 async def _which(settings: Settings) -> str:
-    if path := find(settings):
+    if path := find_chromium(settings):
         return path
     async with _driver(settings) as (driver, _):
         return _bundled(driver)

@@ -90,7 +90,7 @@ def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedDocument:
     """The beginning of an answer: `url` is where it came from in the end, `body` its bytes as they arrive."""
 
     url: str
@@ -100,7 +100,7 @@ class Fetched:
 
 
 @asynccontextmanager
-async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -> AsyncIterator[Fetched]:
+async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -> AsyncIterator[FetchedDocument]:
     """GET `url`, through at most `MAX_REDIRECTS`, all within `limit` seconds including what the block reads. `what` names it in AppErrors."""
     failed = f"Failed to fetch {what}"
     try:
@@ -115,7 +115,7 @@ async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -
                             continue
                         if headers.get("content-encoding", "identity") != "identity":
                             raise AppError(f"{failed}: its server sent it compressed although asked not to.")
-                        yield Fetched(url, response.status, headers, response.aiter_stream())
+                        yield FetchedDocument(url, response.status, headers, response.aiter_stream())
                         return
                 raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
     except TimeoutError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-from abp_bridge.apps.browser.fetch import Fetched, Guard, get
+from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.sanitize import label
@@ -27,7 +27,7 @@ MAX_CAPABILITIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Discovered:
+class Manifest:
     """What a page's head and its manifest say. `url` is the page's own after redirects."""
 
     url: str
@@ -35,7 +35,7 @@ class Discovered:
     warnings: tuple[str, ...]
 
 
-async def discover(target: str, guard: Guard) -> Discovered:
+async def discover(target: str, guard: Guard) -> Manifest:
     """Read the page at `target` and the manifest it links to. Raises AppError."""
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
         if not 200 <= page.status < 300:
@@ -56,7 +56,7 @@ async def discover(target: str, guard: Guard) -> Discovered:
     return _read(page.url, content)
 
 
-async def _link(page: Fetched) -> str | None:
+async def _link(page: FetchedDocument) -> str | None:
     head = _Head()
     kind = page.headers.get("content-type", "")
     charset = kind.partition("charset=")[2].split(";")[0].strip("\"' ") or "utf-8"
@@ -101,7 +101,7 @@ class _Head(HTMLParser):
         self.over = self.over or tag == "head"
 
 
-def _read(url: str, content: bytes) -> Discovered:
+def _read(url: str, content: bytes) -> Manifest:
     try:
         manifest = json_text.parse(content)
     except ValueError as problem:
@@ -111,7 +111,7 @@ def _read(url: str, content: bytes) -> Discovered:
     for field in ("abp", "app"):
         if not manifest.get(field):
             raise AppError(f"Manifest missing required field: {field}", "INVALID_PARAMS")
-    return Discovered(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
+    return Manifest(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
 
 
 def _capabilities(listed: Json) -> tuple[Capability, ...]:

@@ -19,12 +19,12 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.fetch import site
-from abp_bridge.apps.elicitation import put
+from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.app import AppError, Listener
+from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
 
 SCRIPT = Path(__file__).with_name("inject.js")
@@ -38,12 +38,12 @@ REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DISMISS_LIMIT = 0.4
 
 
-class PageGone(Exception):
+class PageGoneError(Exception):
     """The page cannot be reached any more; `str(error)` says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PageOutcome:
     """What became of something called in the page: its value, or what it threw. `notes` say what of it JSON could not hold."""
 
     value: Json = None
@@ -57,11 +57,11 @@ class AppPage:
     `alias`, if not empty, is what the person is told instead of the page's origin.
     """
 
-    def __init__(self, context: BrowserContext, page: Page, listener: Listener, tasks: TaskGroup, alias: str) -> None:
+    def __init__(self, context: BrowserContext, page: Page, listener: AppListener, tasks: TaskGroup, alias: str) -> None:
         self.lost = ""  # why it is gone
         self._context = context
         self._page = page
-        self._listener: Listener | None = listener
+        self._listener: AppListener | None = listener
         self._tasks = tasks
         self._alias = alias
         self._sites: Collection[str] = ()
@@ -139,7 +139,7 @@ class AppPage:
         raise AppError(f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without signing in?", "NOT_SUPPORTED")
 
     def settle(self) -> None:
-        """From now on `Listener.gone` is told when the page is lost. Raises AppError when it is lost already."""
+        """From now on `AppListener.on_disconnect` is told when the page is lost. Raises AppError when it is lost already."""
         if self.lost:
             raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
         self._settled = True
@@ -152,8 +152,8 @@ class AppPage:
 
     # --- calling ---
 
-    async def run(self, method: str, key: str, *arguments: str) -> Outcome:
-        """Run a method of inject.js's desk. `key` names this run in the page. Raises PageGone."""
+    async def run(self, method: str, key: str, *arguments: str) -> PageOutcome:
+        """Run a method of inject.js's desk. `key` names this run in the page. Raises PageGoneError."""
         evaluated = await self._evaluate(f"(desk, given) => desk.{method}(...given)", [key, *arguments])
         parts: list[str] = []
         size = 0
@@ -163,13 +163,13 @@ class AppPage:
             if evaluated[1] is True or size > MAX_RESULT:
                 return _read("".join(parts))
             evaluated = await self._evaluate("(desk, key) => desk.next(key)", key)
-        return Outcome(
+        return PageOutcome(
             {"message": evaluated if isinstance(evaluated, str) else "the page returned what no script of this bridge returns"}, thrown=True
         )
 
     async def cancel(self, call: str, reason: str) -> None:
         """Cancel a call, in every form that ABP has for it (X6, X7)."""
-        with suppress(PageGone):
+        with suppress(PageGoneError):
             await self._evaluate("(desk, given) => desk.cancel(...given)", [call, reason])
 
     @contextmanager
@@ -188,13 +188,13 @@ class AppPage:
     async def _evaluate(self, expression: str, given: Json) -> Json:
         """In the document that was initialised, and in no other: what is handed over must not reach one that came after it."""
         if self.lost or self._desk is None:
-            raise PageGone(self.lost)
+            raise PageGoneError(self.lost)
         try:
             return await self._desk.evaluate(expression, given)
         except PlaywrightError as problem:
             why = await self._why(problem)
             if self.lost:
-                raise PageGone(self.lost) from None
+                raise PageGoneError(self.lost) from None
             return why
 
     async def _why(self, problem: PlaywrightError) -> str:
@@ -239,7 +239,7 @@ class AppPage:
             self._refused.add(whose)
             self._note(f"a frame of {whose} tried to speak for the app and was refused")
 
-    def _told(self, said: Json, listener: Listener) -> None:
+    def _told(self, said: Json, listener: AppListener) -> None:
         for each in said if isinstance(said, list) else []:
             if not isinstance(each, list) or len(each) != 2:
                 continue
@@ -248,9 +248,9 @@ class AppPage:
             if notice is None or notice.name == abp.PROGRESS:
                 progress = abp.decode_progress(value if notice is None else notice.data)
                 if progress is not None:
-                    listener.progressed(progress)
+                    listener.on_progress(progress)
             else:
-                listener.told(notice)
+                listener.on_notice(notice)
 
     async def _answered(self, request: Json) -> dict[str, Json]:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours, and always ends.
@@ -262,7 +262,7 @@ class AppPage:
     async def _ask(self, request: Json, reply: _Reply) -> None:
         try:
             if self._listener is not None:
-                reply.give(await put(request, self._listener, self.origin))
+                reply.give(await handle_elicitation(request, self._listener, self.origin))
         finally:
             self._replies.discard(reply)
             reply.give(_failure("CANCELLED", "The session ended.", cancelled=True))
@@ -291,7 +291,7 @@ class AppPage:
             request = {"method": "elicitation/input", "params": {"prompt": words, "schema": schema}}
         try:
             if self._listener is not None:
-                response = await put(request, self._listener, self.origin)
+                response = await handle_elicitation(request, self._listener, self.origin)
                 data = response.get("data") if response["success"] else None
                 if data is not None:
                     accept = kind == "prompt" or data.get("confirmed") is True
@@ -332,14 +332,14 @@ class AppPage:
         self.lost = reason
         self._left.set()
         if self._settled and self._listener is not None:
-            self._listener.gone(reason)
+            self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
         self._tell(Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words})
 
     def _tell(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
         if self._listener is not None:
-            self._listener.told(Notice(event, name, data))
+            self._listener.on_notice(Notice(event, name, data))
 
 
 class _Reply:
@@ -368,16 +368,16 @@ async def _close(page: Page) -> None:
         await page.close()
 
 
-def _read(text: str) -> Outcome:
+def _read(text: str) -> PageOutcome:
     try:
         said = json_text.parse(text)
     except ValueError as problem:
-        return Outcome({"message": f"the page's answer cannot be read: {problem}"}, thrown=True)
+        return PageOutcome({"message": f"the page's answer cannot be read: {problem}"}, thrown=True)
     if not isinstance(said, dict) or not ("value" in said or "thrown" in said):
-        return Outcome({"message": "the page's answer cannot be read"}, thrown=True)
+        return PageOutcome({"message": "the page's answer cannot be read"}, thrown=True)
     notes = said.get("notes")
     kept = tuple(label(note) for note in notes[:10]) if isinstance(notes, list) else ()
-    return Outcome(said.get("value", said.get("thrown")), "thrown" in said, kept)
+    return PageOutcome(said.get("value", said.get("thrown")), "thrown" in said, kept)
 
 
 def _failure(code: str, words: str, *, cancelled: bool = False) -> dict[str, Json]:

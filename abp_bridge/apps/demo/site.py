@@ -11,9 +11,9 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.core.capability import CallResult, Capability, Opened
+from abp_bridge.core.capability import AppInfo, CallResult, Capability
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.app import AppError, Listener, only_error
+from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.settings import Settings
 
 _HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ class DemoPage:
     """See `apps.App`. Its address changes from time to time, so that it is called by its name."""
 
     renders = True
-    settle = BrowserApp.settle
+    batch_window = BrowserApp.batch_window
 
     def __init__(self, settings: Settings) -> None:
         self.origin = "demo page"
@@ -39,7 +39,7 @@ class DemoPage:
         self._app: BrowserApp | None = None
 
     @asynccontextmanager
-    async def open(self, listener: Listener) -> AsyncIterator[Opened]:
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """See `App.open`."""
         async with only_error(AppError), serve() as address:
             self._app = BrowserApp(address, self._settings, named=True, origin=self.origin)

@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
-from abp_bridge.interfaces.surface import Reply, SurfaceRefused
-from abp_bridge.surfaces.answers_file import Entry, Mock
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
 
 class Script:
-    """Answers questions with entries, as `Mock` does; what they do not answer is declined."""
+    """Answers questions with entries, as `AnswersFile` does; what they do not answer is declined."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._mock = Mock(entries)
+        self._mock = AnswersFile(entries)
 
-    async def ask(self, question: Question) -> Reply:
-        """See `Mock.ask`."""
+    async def ask(self, question: Question) -> SurfaceResponse:
+        """See `AnswersFile.ask`."""
         try:
             return await self._mock.ask(question)
-        except SurfaceRefused:
-            return Reply(Outcome.DECLINED)
+        except SurfaceUnsupportedError:
+            return SurfaceResponse(Outcome.DECLINED)
 
     @property
     def misfits(self) -> list[str]:

@@ -24,7 +24,7 @@ from abp_bridge.cli.demo.answers import BUILT_IN, Script
 from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Words
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
-from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, review
+from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
@@ -50,7 +50,7 @@ LAST_WORDS = 4_000
 SCRIPT, FILE, DEMO = "the demo's script", "the answers file", "the demo itself"
 
 
-class DemoFailed(Exception):
+class DemoError(Exception):
     """The demo cannot go on; the message is the bridge's own, or says what to do."""
 
 
@@ -197,7 +197,7 @@ class Demo:
     async def _connect(self, client: Client) -> None:
         connected = await client.call_tool("abp_connect", {}, read_timeout_seconds=CONNECT_LIMIT)
         if connected.is_error:
-            raise DemoFailed(_text(connected))
+            raise DemoError(_text(connected))
         status = await self._status(client)
         self._origins = [label(app["origin"]) for app in status["apps"].values()]
         app = next(iter(status["apps"].values()))
@@ -223,7 +223,7 @@ class Demo:
         result = await client.call_tool("abp_call", {"capability": capability}, read_timeout_seconds=limit, progress_callback=on_progress)
         self._view.result(capability, bool(result.is_error), _text(result))
         if result.is_error:
-            raise DemoFailed(f"{capability} failed")
+            raise DemoError(f"{capability} failed")
         if capability == "demo.grow":
             await self._show_growth(client, before)
 
@@ -235,7 +235,7 @@ class Demo:
                     self._view.note(f"The list of tools changed: {', '.join(label(name) for name in added)} is new.")
                     return
                 await listed.wait()
-        raise DemoFailed("the new capability never became a tool")
+        raise DemoError("the new capability never became a tool")
 
     async def _status(self, client: Client) -> dict[str, Any]:
         status: dict[str, Any] = json.loads(_text(await client.call_tool("abp_status", {})))
@@ -269,7 +269,7 @@ class Demo:
         outcome, content = Outcome.CANCELLED, {}
         try:
             reply = await (self._terminal or self._script).ask(question)  # type: ignore[union-attr]
-            outcome, content = reply.outcome, review(question, reply.content)[0]
+            outcome, content = reply.outcome, validate_answer(question, reply.content)[0]
         finally:
             self._view.answered(number, question, outcome, content, self._by)
         self._heed_interrupts()
@@ -285,7 +285,7 @@ class Demo:
         try:
             if self._terminal is not None:
                 reply = await self._terminal.ask(question)
-                goes = reply.outcome is Outcome.ACCEPTED and review(question, reply.content)[0] == {"go": True}
+                goes = reply.outcome is Outcome.ACCEPTED and validate_answer(question, reply.content)[0] == {"go": True}
         finally:
             content = {"go": True} if goes else {}
             self._view.answered(number, question, Outcome.ACCEPTED if goes else Outcome.DECLINED, content, self._by)
@@ -340,6 +340,6 @@ def _text(result: types.CallToolResult) -> str:
 def _why(problem: BaseException) -> str:
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
-    if isinstance(problem, DemoFailed):
+    if isinstance(problem, DemoError):
         return message(problem)
     return f"the bridge could not be used: {message(problem) or type(problem).__name__}"

@@ -16,7 +16,7 @@ from abp_bridge.core import json_text
 from abp_bridge.core.question import MISSING, Outcome, Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.core.schema import Json
-from abp_bridge.surfaces.terminal.rendering import answered, can_move, heading, ink, titled, width, wrapped
+from abp_bridge.surfaces.terminal.rendering import answered, can_move, heading, style_for, titled, width, wrapped
 from abp_bridge.surfaces.terminal.surface import Terminal
 
 Row = Mapping[str, Json]
@@ -134,7 +134,7 @@ class Words:
     def __init__(self, out: Out, terminal: Terminal | None) -> None:
         self._out = out
         self._terminal = terminal
-        self._ink = ink()
+        self._ink = style_for()
         self._bar = can_move()
         self._bar_open = False
         self._asking = False

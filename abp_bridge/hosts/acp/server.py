@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.acp.session import AcpSession
-    from abp_bridge.rpc.connection import Link
+    from abp_bridge.rpc.connection import JsonRpcConnection
 
 Json = Any
 Params = Mapping[str, Json]
@@ -35,7 +35,7 @@ _MODES: dict[str, Json] = {
 }
 
 
-class Refusal(Exception):
+class RpcError(Exception):
     """A request that gets a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -59,8 +59,8 @@ class _Turn:
 class AcpServer:
     """One connection. `begin(link, id, client)` makes a session; prompts run in `tasks`. With `draft`, version 2 is spoken to who asks for it."""
 
-    def __init__(self, begin: Callable[[Link, str, Params], AcpSession], tasks: TaskGroup, *, draft: bool = False) -> None:
-        self.link: Link  # set once by whoever makes both
+    def __init__(self, begin: Callable[[JsonRpcConnection, str, Params], AcpSession], tasks: TaskGroup, *, draft: bool = False) -> None:
+        self.link: JsonRpcConnection  # set once by whoever makes both
         self._begin = begin
         self._tasks = tasks
         self._draft = draft
@@ -85,15 +85,15 @@ class AcpServer:
                 result = answer(self, params)
                 self.link.respond(message.id, result)
                 if message.method in _GREETED:
-                    self._sessions[result.get("sessionId") or params["sessionId"]].greet()
+                    self._sessions[result.get("sessionId") or params["sessionId"]].send_commands()
             else:
-                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
-        except Refusal as problem:
-            self.link.fail(message.id, problem.code, str(problem))
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+        except RpcError as problem:
+            self.link.respond_error(message.id, problem.code, str(problem))
         except Exception as problem:
             whisper(f"bug in {message.method[:100]}: {problem!r}")
             if self.link.is_open(message.id):
-                self.link.fail(message.id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                self.link.respond_error(message.id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
@@ -112,9 +112,9 @@ class AcpServer:
 
     def _new(self, params: Params) -> Json:
         if len(self._sessions) >= MAX_SESSIONS:
-            raise Refusal(INVALID_REQUEST, f"{MAX_SESSIONS} sessions are open: close one first")
+            raise RpcError(INVALID_REQUEST, f"{MAX_SESSIONS} sessions are open: close one first")
         if not isinstance(params.get("cwd"), str):
-            raise Refusal(INVALID_PARAMS, "session/new needs a cwd")
+            raise RpcError(INVALID_PARAMS, "session/new needs a cwd")
         self._serial += 1
         id = f"abp-session-{os.getpid()}-{self._serial}"
         self._sessions[id] = self._begin(self.link, id, self._client)
@@ -129,7 +129,7 @@ class AcpServer:
     def _set_mode(self, params: Params) -> Json:
         self._session(params)
         if params.get("modeId") != _MODES["currentModeId"]:
-            raise Refusal(INVALID_PARAMS, f"there is only the mode {_MODES['currentModeId']!r}: apps do what they are asked to")
+            raise RpcError(INVALID_PARAMS, f"there is only the mode {_MODES['currentModeId']!r}: apps do what they are asked to")
         return {}
 
     def _list(self, params: Params) -> Json:
@@ -153,15 +153,15 @@ class AcpServer:
         wanted = params.get("sessionId")
         session = self._sessions.get(wanted) if isinstance(wanted, str) else None
         if session is None:
-            raise Refusal(INVALID_PARAMS, "there is no such session here (they end with their process): session/new makes one")
+            raise RpcError(INVALID_PARAMS, "there is no such session here (they end with their process): session/new makes one")
         return session
 
     def _prompt(self, id: Id, params: Params) -> None:
         session = self._session(params)
         if session.id in self._prompting:
-            raise Refusal(INVALID_REQUEST, "a prompt of this session is running: wait for it, or cancel it with session/cancel")
+            raise RpcError(INVALID_REQUEST, "a prompt of this session is running: wait for it, or cancel it with session/cancel")
         if not isinstance(params.get("prompt"), list):
-            raise Refusal(INVALID_PARAMS, "a prompt is a list of content blocks")
+            raise RpcError(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
         if self._second:
             self.link.respond(id, v2.encode_taken(f"abp-heard-{id}"))
@@ -179,7 +179,7 @@ class AcpServer:
                 whisper(f"bug in session/prompt: {problem!r}")
                 stop = "error"
                 if not self._second:
-                    self.link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                    self.link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
         del self._running[id], self._prompting[turn.session.id]
         if self._second:
             turn.session.update(v2.encode_state(stop))

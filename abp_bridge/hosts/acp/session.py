@@ -10,17 +10,17 @@ import anyio
 
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import Column
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.hosts.acp.client_surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.interfaces.host import Call, Desk, DeskError, Ended, Host, Offer
-from abp_bridge.interfaces.surface import Page, Reply
+from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, Host, SessionApi, SessionError
+from abp_bridge.interfaces.surface import Page, SurfaceResponse
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.rpc.connection import Link
+from abp_bridge.rpc.connection import JsonRpcConnection
 
 Json = Any
 
@@ -44,10 +44,10 @@ _OWN = {
 class AcpSession:
     """One session of one client, spoken to through `link`. `begin` makes the desk that its prompts go to."""
 
-    def __init__(self, link: Link, id: str, client: Mapping[str, Json], page: Page, begin: Callable[[Host], Desk]) -> None:
+    def __init__(self, link: JsonRpcConnection, id: str, client: Mapping[str, Json], page: Page, begin: Callable[[Host], SessionApi]) -> None:
         self.id = id
         self.cwd = ""
-        self._surfaces = Surfaces(link, client, id, page)
+        self._surfaces = ClientSurfaces(link, client, id, page)
         self._operations: dict[str, str] = {}  # the cards of those that were started, by app and name
         self._serial = 0
         self._turns = Turns()
@@ -61,24 +61,24 @@ class AcpSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
         """See `Host.ask`."""
         shown = question.call and f"abp:{question.call}"
         return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe, call=shown))
 
-    async def point(self, question: Question, url: str) -> Outcome:
-        """See `Host.point`."""
-        return await self._turns.within(lambda: self._surfaces.point(question, url))
+    async def send_link(self, question: Question, url: str) -> Outcome:
+        """See `Host.send_link`."""
+        return await self._turns.within(lambda: self._surfaces.send_link(question, url))
 
-    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+    async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """See `Host.roots`: the folder that the session works in."""
         return [self.cwd] if self.cwd else []
 
-    def told(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.told`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""
+    def on_notice(self, app: str, origin: str, notice: Notice) -> None:
+        """See `Host.on_notice`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""
         if notice.event in (Event.STARTED, Event.COMPLETED) and notice.operation is not None:
             self._operate(f"{app}/{notice.operation}", notice)
         if self._surfaces.capabilities.notices:
@@ -94,10 +94,10 @@ class AcpSession:
         elif notice.event is Event.COMPLETED and (card := self._operations.pop(operation, None)) is not None:
             self._surfaces.update(acp.encode_operation(card, notice))
 
-    def capabilities_changed(self) -> None:
+    def on_capabilities_changed(self) -> None:
         self._surfaces.update(acp.encode_commands(list(self._commands().items())), key=("commands", self.id))
 
-    def resources_changed(self) -> None:
+    def on_resources_changed(self) -> None:
         """ACP has no resources: files are linked from the call that made them."""
 
     # --- what the client asks of the bridge ---
@@ -105,9 +105,9 @@ class AcpSession:
     async def close(self) -> None:
         await self._desk.close("the client closed the session")
 
-    def greet(self) -> None:
+    def send_commands(self) -> None:
         """After the session has been given to the client: what can be typed."""
-        self.capabilities_changed()
+        self.on_capabilities_changed()
 
     def cancel(self) -> None:
         """The client cancels the turn: the call ends now, and nothing that the same read brings can still answer its questions."""
@@ -120,18 +120,18 @@ class AcpSession:
         words = acp.prompt_text(prompt)
         self._turns.begin(TURN)
         try:
-            self._say(await self._obey(words) if words.startswith("/") else HELP)
-        except DeskError as problem:
+            self._say(await self._run_command(words) if words.startswith("/") else HELP)
+        except SessionError as problem:
             self._say(f"{problem.code}: {problem}")
         finally:
             with anyio.CancelScope(shield=True):
                 await self._turns.end(TURN, "the turn ended")
 
-    async def _obey(self, words: str) -> str:
+    async def _run_command(self, words: str) -> str:
         name, rest = (*words[1:].split(maxsplit=1), "", "")[:2]
         if name == "connect":
             apps = await self._desk.connect(rest or None)
-            return "\n".join(self._account(app) for app in apps)
+            return "\n".join(self._describe_app(app) for app in apps)
         if name == "disconnect":
             gone = await self._desk.disconnect(rest or None)
             return f"Disconnected: {', '.join(gone)}." if gone else "No app was connected."
@@ -142,10 +142,10 @@ class AcpSession:
         offer = self._offers().get(name)
         if offer is None:
             known = ", ".join(f"/{each}" for each in self._commands())
-            raise DeskError("UNKNOWN_CAPABILITY", f"There is no command /{name[:80]}. There are {known}.")
+            raise SessionError("UNKNOWN_CAPABILITY", f"There is no command /{name[:80]}. There are {known}.")
         return await self._call(offer, _parameters(offer.capability, rest))
 
-    async def _call(self, offer: Offer, params: Mapping[str, Json]) -> str:
+    async def _call(self, offer: AppCapability, params: Mapping[str, Json]) -> str:
         def report(progress: Progress) -> None:
             self._surfaces.update(acp.encode_progress(shown, progress), key=("progress", self.id, shown))
 
@@ -165,16 +165,16 @@ class AcpSession:
         self._surfaces.update(acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None))
         return "\n\n".join(lines)
 
-    def _account(self, app: str) -> str:
+    def _describe_app(self, app: str) -> str:
         details = self._desk.status()["apps"][app]
         lines = [f"Connected {app}: {details['name']} ({details['origin']})."]
         lines += [f"- /{name}: {offer.capability.description}" for name, offer in self._offers().items() if offer.app == app]
         return "\n".join(lines)
 
-    def _offers(self) -> dict[str, Offer]:
+    def _offers(self) -> dict[str, AppCapability]:
         """The command of each capability. One whose name is taken, by us or by another, has the app's id before it."""
-        found: dict[str, Offer] = {}
-        for offer in self._desk.offers():
+        found: dict[str, AppCapability] = {}
+        for offer in self._desk.capabilities():
             name = mcp.tool_name(offer.capability.name).removeprefix("abp_")
             names = (name, *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))))
             found[next(each for each in names if each and each not in found and each not in _OWN)] = offer
@@ -192,7 +192,7 @@ class AcpSession:
 
 
 def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
-    """What was typed after a command: JSON, or plain words for a capability with one text parameter. Raises DeskError."""
+    """What was typed after a command: JSON, or plain words for a capability with one text parameter. Raises SessionError."""
     if not words:
         return {}
     properties = capability.input_schema.get("properties")
@@ -208,11 +208,11 @@ def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
     except ValueError:
         params = None
     if not isinstance(params, dict):
-        raise DeskError("INVALID_PARAMS", f'Give the parameters of {capability.name} as JSON: /command {{"name": "value"}}')
+        raise SessionError("INVALID_PARAMS", f'Give the parameters of {capability.name} as JSON: /command {{"name": "value"}}')
     return params
 
 
-def _lines(ended: Ended) -> list[str]:
+def _lines(ended: CallOutcome) -> list[str]:
     """The same words that an MCP host gets for a result."""
-    blocks = mcp.encode_result(ended.result, told=ended.told)["content"]
+    blocks = mcp.encode_result(ended.result, told=ended.summary)["content"]
     return [block["text"] for block in blocks]

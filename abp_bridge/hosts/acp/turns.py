@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 
 from abp_bridge.core.question import Outcome
-from abp_bridge.interfaces.surface import HostGone, SurfaceRefused
+from abp_bridge.interfaces.surface import HostDisconnectedError, SurfaceUnsupportedError
 from abp_bridge.rpc.protocol import Id
 
 T = TypeVar("T")
@@ -21,8 +21,8 @@ class Turns:
 
     def __init__(self) -> None:
         self._prompts: set[Id] = set()
-        self._cancelled: HostGone | None = None
-        self._asking: dict[anyio.CancelScope, HostGone | None] = {}  # each question, and what ended it
+        self._cancelled: HostDisconnectedError | None = None
+        self._asking: dict[anyio.CancelScope, HostDisconnectedError | None] = {}  # each question, and what ended it
         self._quiet = anyio.Event()
 
     def begin(self, prompt: Id) -> None:
@@ -31,27 +31,27 @@ class Turns:
 
     def cancel(self, reason: str) -> None:
         """What is asked is taken down, and nothing more is asked until the next prompt."""
-        self._cancelled = HostGone(reason, Outcome.CANCELLED)
+        self._cancelled = HostDisconnectedError(reason, Outcome.CANCELLED)
         self._dismiss(self._cancelled)
 
     async def end(self, prompt: Id, reason: str) -> None:
         """A prompt is over. Returns when nothing is asked any more, if it was the last: its response must come after."""
         self._prompts.discard(prompt)
         if not self._prompts:
-            self._dismiss(HostGone(reason))
+            self._dismiss(HostDisconnectedError(reason))
             while self._asking:
                 self._quiet = anyio.Event()
                 await self._quiet.wait()
 
-    def _dismiss(self, why: HostGone) -> None:
+    def _dismiss(self, why: HostDisconnectedError) -> None:
         for scope, ended in self._asking.items():
             self._asking[scope] = ended or why
             scope.cancel()
 
     async def within(self, asked: Callable[[], Awaitable[T]]) -> T:
-        """Ask, while a turn lasts. Raises SurfaceRefused outside of one, HostGone when it ends first, and what `asked` raises."""
+        """Ask, while a turn lasts. Raises SurfaceUnsupportedError outside of one, HostDisconnectedError when it ends first, and what `asked` raises."""
         if not self._prompts:
-            raise SurfaceRefused(OUTSIDE, lasting=False)
+            raise SurfaceUnsupportedError(OUTSIDE, lasting=False)
         if self._cancelled is not None:
             raise self._cancelled
         scope = anyio.CancelScope()

@@ -10,7 +10,7 @@ Json = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class McpClientInfo:
     """`info` and `capabilities` are as they came. `level` is the least log level that a modern request wants to hear of."""
 
     version: str

@@ -11,7 +11,7 @@ Json = Any
 RESOURCE_NOT_FOUND = -32002
 
 
-class Refusal(Exception):
+class RpcError(Exception):
     """A request that gets a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
@@ -20,6 +20,6 @@ class Refusal(Exception):
         self.data = data
 
 
-def withdraw(id: Id, reason: str) -> tuple[str, Json]:
+def encode_cancel(id: Id, reason: str) -> tuple[str, Json]:
     """How a request of ours is taken back in MCP: see `rpc.connection.Link`."""
     return "notifications/cancelled", {"requestId": id, "reason": reason}

@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.interfaces.host import Call, Ended
-from abp_bridge.interfaces.surface import Moved
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.interfaces.host import Call, CallOutcome
+from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp import decode_capabilities
 from abp_bridge.rpc.protocol import Id
 
@@ -39,7 +39,7 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Words:
+class ModelMessage:
     """What a model is to tell its user, or to ask of them, before it waits on. `told` says that a result has said so.
 
     `answer` is what it brought back, where it was to ask.
@@ -47,48 +47,48 @@ class Words:
 
     text: str
     asks: bool
-    told: bool = False
+    sent: bool = False
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Mapping[str, Json] = field(default_factory=dict)
 
 
-class Held:
+class ParkedCall:
     """One call. `legs` are the requests that wait for it now, the newest last."""
 
     def __init__(self) -> None:
         self.call: Call
-        self.legs: list[Leg] = []
+        self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
-        self.words: dict[str, Words] = {}  # by question
+        self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round
-        self.ended: Ended | None = None
+        self.ended: CallOutcome | None = None
         self.promised = False  # the host was told how to come back
         self.abandoned = False  # nobody wants it any more
-        self._newest: Leg
+        self._newest: ToolRequest
         self._gone: Exception | None = None  # why nobody can be asked any more
         self._changed = anyio.Event()
 
     # --- the host ---
 
     @property
-    def client(self) -> Client:
+    def client(self) -> McpClientInfo:
         """The host as it showed itself with the newest request for this call."""
         return self._newest.client
 
-    def attach(self, leg: Leg) -> None:
+    def attach(self, leg: ToolRequest) -> None:
         """A request waits for this call. What it cannot show has to find another way."""
         self._newest = leg
-        self.legs.append(leg)
+        self.waiters.append(leg)
         shows = decode_capabilities(leg.client.capabilities, leg.client.version)
         for key, pending in list(self.pending.items()):
             if not leg.client.modern or not getattr(shows, pending.need):
                 del self.pending[key]
-                pending.fail(Moved())
+                pending.fail(RouteChangedError())
 
-    def give_up(self, leg: Leg, reason: str) -> None:
+    def give_up(self, leg: ToolRequest, reason: str) -> None:
         """This request waits no more, and wants no answer: without another one, nobody does."""
-        if all(each is leg for each in self.legs):
+        if all(each is leg for each in self.waiters):
             self.cancel(reason)
 
     def cancel(self, reason: str) -> None:
@@ -105,9 +105,9 @@ class Held:
 
     # --- the app ---
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: CallOutcome) -> None:
         self.ended = ended
-        self.leave(Moved())
+        self.leave(RouteChangedError())
 
     def leave(self, problem: Exception) -> None:
         """Nobody will answer here what is asked, now or later."""
@@ -119,7 +119,7 @@ class Held:
     async def ask(self, method: str, params: Mapping[str, Json], need: str) -> tuple[Mapping[str, Json], float]:
         """Put a question into the next round: (its answer, the seconds since it was first shown).
 
-        Raises HostAway when nobody came back with one, and Moved when it has to go another way.
+        Raises HostTimeoutError when nobody came back with one, and RouteChangedError when it has to go another way.
         """
         if self._gone is not None:
             raise self._gone
@@ -137,30 +137,30 @@ class Held:
         return pending.answer, anyio.current_time() - pending.shown
 
     @contextmanager
-    def says(self, question: str, text: str, *, asks: bool = False) -> Iterator[Words]:
+    def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:
         """For as long as this lasts, results of the call that say it goes on say this too; the first of them goes at once."""
-        self.words[question] = words = Words(text, asks)
+        self.model_messages[question] = words = ModelMessage(text, asks)
         self.asks(+1)
         try:
             yield words
         finally:
-            if self.words.get(question) is words:
-                del self.words[question]
+            if self.model_messages.get(question) is words:
+                del self.model_messages[question]
             self.asks(-1)
 
-    def bring(self, question: str, answer: Mapping[str, Json]) -> bool:
+    def deliver_model_answer(self, question: str, answer: Mapping[str, Json]) -> bool:
         """The model came back with its user's answer; False when it was not to ask that, or has brought one already."""
-        words = self.words.get(question)
-        if words is None or not words.asks or not words.told:
+        words = self.model_messages.get(question)
+        if words is None or not words.asks or not words.sent:
             return False
-        del self.words[question]
+        del self.model_messages[question]
         words.answer = answer
         words.answered.set()
         return True
 
     @property
-    def untold(self) -> bool:
-        return any(not words.told for words in self.words.values())
+    def has_unsent_messages(self) -> bool:
+        return any(not words.sent for words in self.model_messages.values())
 
     def asks(self, more: int) -> None:
         """A question goes to the person, or has come back."""
@@ -176,13 +176,13 @@ class Held:
         await self._changed.wait()
 
 
-class Leg:
+class ToolRequest:
     """A host's request while it waits for a call.
 
     `held` is the call, once there is one; `made` the digest of what the request asked for, `round` how many results asked for input before it.
     """
 
-    def __init__(self, id: Id, client: Client) -> None:
+    def __init__(self, id: Id, client: McpClientInfo) -> None:
         self.id = id
         self.client = client
         self.scope = anyio.CancelScope()
@@ -190,10 +190,10 @@ class Leg:
         self.token: Json = None
         self.made = ""
         self.round = 0
-        self.held: Held | None = None
+        self.parked: ParkedCall | None = None
 
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
-        if self.held is not None:
-            self.held.give_up(self, reason)
+        if self.parked is not None:
+            self.parked.give_up(self, reason)
         self.scope.cancel()

@@ -26,12 +26,12 @@ _PURPOSE = b"abp-bridge requestState"
 LONGEST = 4_096
 
 
-class Broken(Exception):
+class InvalidRequestStateError(Exception):
     """It was not sealed here, or not as it is now."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RequestState:
     """One round of one call: `digest` is of the tool's name and arguments. It lasts as long as its call is kept."""
 
     call: str
@@ -45,7 +45,7 @@ def digest(tool: str, arguments: Mapping[str, Json]) -> str:
     return hashlib.blake2b(made.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-class Seal:
+class RequestStateCodec:
     """Made once per session, used from its first question on."""
 
     @cached_property
@@ -54,19 +54,19 @@ class Seal:
 
         return ChaCha20Poly1305(ChaCha20Poly1305.generate_key())
 
-    def close(self, state: State) -> str:
+    def encode(self, state: RequestState) -> str:
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, json.dumps(astuple(state)).encode(), _PURPOSE)
         return base64.urlsafe_b64encode(nonce + sealed).decode()
 
-    def open(self, text: str) -> State:
-        """Raises Broken."""
+    def decode(self, text: str) -> RequestState:
+        """Raises InvalidRequestStateError."""
         from cryptography.exceptions import InvalidTag
 
         try:
             if len(text) > LONGEST:
                 raise ValueError
             data = base64.b64decode(text, altchars=b"-_", validate=True)
-            return State(*json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE)))
+            return RequestState(*json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE)))
         except (ValueError, binascii.Error, InvalidTag):
-            raise Broken from None
+            raise InvalidRequestStateError from None

@@ -14,20 +14,29 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge import VERSION
-from abp_bridge.hosts.mcp.client import Client
-from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, Refusal
-from abp_bridge.hosts.mcp.parked_call import Leg
-from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Audience
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, RpcError
+from abp_bridge.hosts.mcp.parked_call import ToolRequest
+from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.log import whisper
-from abp_bridge.protocols.mcp.modern import LONGEST_URI, MAX_UPDATES, MODERN, Malformed, complete, decode_envelope, decode_filter, is_enveloped
+from abp_bridge.protocols.mcp.modern import (
+    LONGEST_URI,
+    MAX_UPDATES,
+    MODERN,
+    InvalidParamsError,
+    complete_result,
+    decode_envelope,
+    decode_filter,
+    is_enveloped,
+)
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.rpc.connection import Link
+    from abp_bridge.rpc.connection import JsonRpcConnection
 
 Json = Any
 Params = Mapping[str, Json]
@@ -50,21 +59,21 @@ class McpServer:
 
     def __init__(self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup, *, modern: bool = True) -> None:
         self.tasks = tasks
-        self.audience = Audience()
-        self.client = self._legacy = Client(LATEST, {}, None)  # as it showed itself last, and by its handshake
+        self.audience = Subscriptions()
+        self.client = self._legacy = McpClientInfo(LATEST, {}, None)  # as it showed itself last, and by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
         self._speaks_modern = modern
         self._handshaken = False
-        self._running: dict[Id, Leg] = {}
-        self._link: Link
+        self._running: dict[Id, ToolRequest] = {}
+        self._link: JsonRpcConnection
 
     @property
-    def link(self) -> Link:
+    def link(self) -> JsonRpcConnection:
         return self._link
 
     @link.setter
-    def link(self, link: Link) -> None:
+    def link(self, link: JsonRpcConnection) -> None:
         """Set once by whoever makes both."""
         self._link = self.audience.link = link
 
@@ -83,11 +92,11 @@ class McpServer:
             elif (answer := _LEGACY.get(message.method)) is not None:
                 self._link.respond(message.id, answer(self, params))
             else:
-                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
-        except (Refusal, Malformed) as problem:
-            self._link.fail(message.id, problem.code, str(problem), problem.data)
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
+        except (RpcError, InvalidParamsError) as problem:
+            self._link.respond_error(message.id, problem.code, str(problem), problem.data)
         except Exception as problem:
-            self._confess(message.id, message.method, problem)
+            self._respond_internal_error(message.id, message.method, problem)
 
     def _is_modern(self, method: str, params: Params) -> bool:
         """By its envelope; without one, by what only this era has, or by what the host spoke before: a handshake can always begin."""
@@ -99,55 +108,55 @@ class McpServer:
 
     def _take_modern(self, id: Id, method: str, params: Params) -> None:
         envelope = decode_envelope(params)
-        client = Client(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
+        client = McpClientInfo(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
         if not self._handshaken:  # a handshake says for good who is there, outside of the calls that show themselves
             self.client = client
         if method == "tools/call":
             self._run(id, params, client)
         elif method == "subscriptions/listen":
             if not self.audience.listen(id, decode_filter(params)):
-                raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in all: end one first")
+                raise RpcError(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in all: end one first")
         elif (answer := _MODERN.get(method)) is not None:
             try:
-                self._link.respond(id, complete(answer(self, params), SERVER, cached=True))
-            except Refusal as problem:
-                raise Refusal(_MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data) from None
+                self._link.respond(id, complete_result(answer(self, params), SERVER, cached=True))
+            except RpcError as problem:
+                raise RpcError(_MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data) from None
         else:
-            raise Refusal(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
-    def _run(self, id: Id, params: Params, client: Client) -> None:
-        self._running[id] = leg = Leg(id, client)
+    def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
+        self._running[id] = leg = ToolRequest(id, client)
         if self._begun is not None and client.modern:
-            leg.held = self._begun.claimed(params)  # known at once: the same read may bring its cancellation
+            leg.parked = self._begun.claimed(params)  # known at once: the same read may bring its cancellation
         self.tasks.start_soon(self._call_tool, leg, params)
 
-    async def _call_tool(self, leg: Leg, params: Params) -> None:
+    async def _call_tool(self, leg: ToolRequest, params: Params) -> None:
         """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
         id = leg.id
         if leg.client.level is not None:
-            self.audience.logs(id, leg.client.level)
+            self.audience.start_logging(id, leg.client.level)
         with leg.scope:
             try:
                 await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled in the same read: nothing has begun
                 result = await self._session.call_tool(params, leg)
                 if leg.client.modern:
-                    result = complete(result, SERVER)
-                self.audience.hush(id)
+                    result = complete_result(result, SERVER)
+                self.audience.stop_logging(id)
                 self._link.respond(id, result)
-            except (Refusal, Malformed) as problem:
-                self._link.fail(id, problem.code, str(problem), problem.data)
+            except (RpcError, InvalidParamsError) as problem:
+                self._link.respond_error(id, problem.code, str(problem), problem.data)
             except Exception as problem:
-                self._confess(id, "tools/call", problem)
-        self.audience.hush(id)
+                self._respond_internal_error(id, "tools/call", problem)
+        self.audience.stop_logging(id)
         del self._running[id]
         if leg.scope.cancelled_caught:
-            self._link.drop(id)
+            self._link.discard_request(id)
 
-    def _confess(self, id: Id, method: str, problem: Exception) -> None:
+    def _respond_internal_error(self, id: Id, method: str, problem: Exception) -> None:
         """A bug of ours ends nothing: the host gets an answer, and stderr a line."""
         whisper(f"bug in {method[:100]}: {problem!r}")
         if self._link.is_open(id):
-            self._link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+            self._link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
 
     @property
     def _session(self) -> McpSession:
@@ -176,11 +185,11 @@ class McpServer:
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str):
-            raise Refusal(INVALID_PARAMS, "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server")
+            raise RpcError(INVALID_PARAMS, "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server")
         client = params.get("clientInfo")
         version = asked if asked in VERSIONS else LATEST
         self._handshaken = True
-        self.client = self._legacy = Client(version, client if isinstance(client, Mapping) else {}, params.get("capabilities"))
+        self.client = self._legacy = McpClientInfo(version, client if isinstance(client, Mapping) else {}, params.get("capabilities"))
         return {"protocolVersion": version, "capabilities": _OFFERED, "serverInfo": SERVER, "instructions": INSTRUCTIONS}
 
     def _ping(self, params: Params) -> Json:
@@ -188,15 +197,15 @@ class McpServer:
 
     def _set_level(self, params: Params) -> Json:
         if params.get("level") not in LEVELS:
-            raise Refusal(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
+            raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
         self.audience.level = LEVELS.index(params["level"])
         return {}
 
     def _subscribe(self, params: Params) -> Json:
         if len(self.audience.subscribed) >= MAX_SUBSCRIPTIONS:
-            raise Refusal(INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions")
+            raise RpcError(INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions")
         if len(uri := _uri(params)) > LONGEST_URI:
-            raise Refusal(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
+            raise RpcError(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
         self.audience.subscribed.add(uri)
         return {}
 
@@ -218,8 +227,8 @@ class McpServer:
         id = params.get("requestId")
         if not is_id(id):
             return
-        if self.audience.leave(id):
-            self._link.drop(id)
+        if self.audience.unlisten(id):
+            self._link.discard_request(id)
         elif (leg := self._running.get(id)) is not None:
             leg.cancel("the host cancelled the call")
 
@@ -253,5 +262,5 @@ _NOTIFICATIONS: dict[str, Callable[[McpServer, Params], None]] = {
 def _uri(params: Params) -> str:
     uri = params.get("uri")
     if not isinstance(uri, str):
-        raise Refusal(INVALID_PARAMS, "a resource needs a uri")
+        raise RpcError(INVALID_PARAMS, "a resource needs a uri")
     return uri

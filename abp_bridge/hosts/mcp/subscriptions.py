@@ -12,7 +12,7 @@ from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
-    from abp_bridge.rpc.connection import Link
+    from abp_bridge.rpc.connection import JsonRpcConnection
 
 Json = Any
 
@@ -20,11 +20,11 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 MAX_LISTENS = 100
 
 
-class Audience:
+class Subscriptions:
     """One connection's. `initialized`, `level` and `subscribed` are the legacy host's."""
 
     def __init__(self) -> None:
-        self.link: Link  # set with the connection
+        self.link: JsonRpcConnection  # set with the connection
         self.initialized = False
         self.level = LEVELS.index("info")
         self.subscribed: set[str] = set()
@@ -40,16 +40,16 @@ class Audience:
         self._listens[id] = wanted
         return True
 
-    def leave(self, id: Id) -> bool:
+    def unlisten(self, id: Id) -> bool:
         """End a stream; False when there is none with this id."""
         return self._listens.pop(id, None) is not None
 
-    def logs(self, id: Id, level: str) -> None:
+    def start_logging(self, id: Id, level: str) -> None:
         """A request that runs wants to hear of logs, until `hush`."""
         if level in LEVELS:
             self._logged[id] = LEVELS.index(level)
 
-    def hush(self, id: Id) -> None:
+    def stop_logging(self, id: Id) -> None:
         self._logged.pop(id, None)
 
     def log(self, params: Mapping[str, Json], key: Hashable = None) -> None:

@@ -9,23 +9,23 @@ from typing import Any
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Progress
-from abp_bridge.hosts.mcp.parked_call import Held, Leg
-from abp_bridge.hosts.mcp.tool_calls import Calls
+from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
+from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
-from abp_bridge.interfaces.host import Call, Desk, DeskError, Offer
+from abp_bridge.interfaces.host import AppCapability, Call, SessionApi, SessionError
 from abp_bridge.protocols.mcp import decode_answered, encode_result, encode_text, encode_tool, tool_name
 
 Json = Any
 
 
-class UnknownTool(Exception):
+class UnknownToolError(Exception):
     """A tool that this session does not have."""
 
 
-class Toolbox:
+class McpTools:
     """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
 
-    def __init__(self, desk: Desk, calls: Calls, *, asks_model: bool) -> None:
+    def __init__(self, desk: SessionApi, calls: ToolCalls, *, asks_model: bool) -> None:
         self._desk = desk
         self._calls = calls
         self._asks_model = asks_model
@@ -38,9 +38,9 @@ class Toolbox:
         offers = self._named()
         return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
 
-    def _named(self) -> Sequence[Offer]:
+    def _named(self) -> Sequence[AppCapability]:
         """What the apps offer now, after each has got its name and no other has one."""
-        offers = self._desk.offers()
+        offers = self._desk.capabilities()
         live = {(offer.app, offer.capability.name) for offer in offers}
         self._names = {key: name for key, name in self._names.items() if key in live}
         for offer in offers:
@@ -50,8 +50,8 @@ class Toolbox:
         self._tools = {name: key for key, name in self._names.items()}
         return offers
 
-    async def call(self, name: str, arguments: Mapping[str, Json], leg: Leg) -> Json:
-        """`tools/call`: the CallToolResult. Raises UnknownTool; what goes wrong inside a tool is a result that says so."""
+    async def call(self, name: str, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+        """`tools/call`: the CallToolResult. Raises UnknownToolError; what goes wrong inside a tool is a result that says so."""
         try:
             if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
                 _know(name, arguments)
@@ -61,51 +61,51 @@ class Toolbox:
             if name in self._tools:
                 app, capability = self._tools[name]
                 return await self._run(name, arguments, leg, capability, arguments, app=app)
-        except DeskError as problem:
+        except SessionError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
-        raise UnknownTool(f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is.")
+        raise UnknownToolError(f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is.")
 
-    async def _connect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _connect(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         target = _text(arguments, "target")
         apps = await self._desk.connect(target)
         return self._account(apps, alone=target is not None)
 
-    async def _disconnect(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _disconnect(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         apps = await self._desk.disconnect(_text(arguments, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _status(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         return encode_text(json.dumps(self._desk.status(), ensure_ascii=False, indent=1))
 
-    async def _call(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _call(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         capability = _text(arguments, "capability")
         if not capability:
-            raise DeskError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
+            raise SessionError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
         params = arguments.get("params")
         if params is not None and not isinstance(params, Mapping):
-            raise DeskError("INVALID_TYPE", "params must be an object.")
+            raise SessionError("INVALID_TYPE", "params must be an object.")
         timeout = arguments.get("timeout")
         if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
-            raise DeskError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
+            raise SessionError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
         return await self._run("abp_call", arguments, leg, capability, params or {}, app=_text(arguments, "app"), timeout=timeout)
 
-    async def _wait(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _wait(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         call = _text(arguments, "call")
         if not call:
-            raise DeskError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
+            raise SessionError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
         return await self._calls.wait("abp_wait", arguments, leg, call)
 
-    async def _answer(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _answer(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         question = _text(arguments, "question")
         if not question:
-            raise DeskError("MISSING_PARAM", "abp_answer needs the question that is answered; the result that asked it names it.")
+            raise SessionError("MISSING_PARAM", "abp_answer needs the question that is answered; the result that asked it names it.")
         try:
             decode_answered(arguments)
         except RemoteProtocolError as problem:
-            raise DeskError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
+            raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
         return await self._calls.answer("abp_answer", arguments, leg, question)
 
-    async def _render(self, arguments: Mapping[str, Json], leg: Leg) -> Json:
+    async def _render(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         file = await self._desk.render_pdf(_text(arguments, "app"))
         return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
 
@@ -113,14 +113,14 @@ class Toolbox:
         self,
         tool: str,
         arguments: Mapping[str, Json],
-        leg: Leg,
+        leg: ToolRequest,
         capability: str,
         params: Mapping[str, Json],
         *,
         app: str | None,
         timeout: float | None = None,
     ) -> Json:
-        async def start(held: Held, on_progress: Callable[[Progress], None]) -> Call:
+        async def start(held: ParkedCall, on_progress: Callable[[Progress], None]) -> Call:
             return await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress, on_end=held.end)
 
         return await self._calls.begin(tool, arguments, leg, start)
@@ -132,7 +132,7 @@ class Toolbox:
         for app in apps:
             lines.append(f"Connected {app}: {known[app]['name']} ({known[app]['origin']}).")
             lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
-            offers = [offer for offer in self._desk.offers() if offer.app == app]
+            offers = [offer for offer in self._desk.capabilities() if offer.app == app]
             lines.append("Its capabilities, each also a tool of its own:" if offers else "It names no capabilities.")
             for capability in (offer.capability for offer in offers):
                 about = f": {capability.description}" if capability.description else ""
@@ -142,14 +142,14 @@ class Toolbox:
         return encode_text("\n".join(lines))
 
 
-_OWN: dict[str, Callable[[Toolbox, Mapping[str, Json], Leg], Awaitable[Json]]] = {
-    "abp_connect": Toolbox._connect,
-    "abp_disconnect": Toolbox._disconnect,
-    "abp_status": Toolbox._status,
-    "abp_call": Toolbox._call,
-    "abp_wait": Toolbox._wait,
-    "abp_answer": Toolbox._answer,
-    "abp_render_to_pdf": Toolbox._render,
+_OWN: dict[str, Callable[[McpTools, Mapping[str, Json], ToolRequest], Awaitable[Json]]] = {
+    "abp_connect": McpTools._connect,
+    "abp_disconnect": McpTools._disconnect,
+    "abp_status": McpTools._status,
+    "abp_call": McpTools._call,
+    "abp_wait": McpTools._wait,
+    "abp_answer": McpTools._answer,
+    "abp_render_to_pdf": McpTools._render,
 }
 
 
@@ -161,11 +161,11 @@ def _know(name: str, arguments: Mapping[str, Json]) -> None:
     takes = _TAKES[name]
     for argument in arguments:
         if argument not in takes:
-            raise DeskError("INVALID_PARAMS", f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.")
+            raise SessionError("INVALID_PARAMS", f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.")
 
 
 def _text(arguments: Mapping[str, Json], name: str) -> str | None:
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
-        raise DeskError("INVALID_TYPE", f"{name} must be a string.")
+        raise SessionError("INVALID_TYPE", f"{name} must be a string.")
     return value

@@ -2,8 +2,8 @@
 
 from abp_bridge.protocols.abp.calls import (
     call_params,
+    decode_app_info,
     decode_capabilities,
-    decode_opened,
     decode_result,
     initialize_params,
     merge_capabilities,
@@ -18,10 +18,10 @@ __all__ = [
     "Blob",
     "Reference",
     "call_params",
+    "decode_app_info",
     "decode_capabilities",
     "decode_changes",
     "decode_notice",
-    "decode_opened",
     "decode_progress",
     "decode_question",
     "decode_result",

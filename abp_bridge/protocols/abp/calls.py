@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.capability import CallResult, Capability, Failure, Opened, failed
+from abp_bridge.core.capability import AppInfo, CallResult, Capability, Failure, failed
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.schema import Json
 
@@ -29,7 +29,7 @@ def call_params(capability: str, params: Mapping[str, Json], call: str) -> dict[
     return {"capability": capability, "params": dict(params), "options": {"callId": call, "progressToken": call}}
 
 
-def decode_opened(raw: Json) -> Opened:
+def decode_app_info(raw: Json) -> AppInfo:
     """The result of `initialize`, bare or wrapped as `{success, data}`. Raises RemoteProtocolError when the app refused."""
     body = _unwrapped(raw)
     if not isinstance(body, Mapping):
@@ -45,7 +45,7 @@ def decode_opened(raw: Json) -> Opened:
     if len(capabilities) < len(listed):
         kept = f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
         warnings.append(f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit")
-    return Opened(
+    return AppInfo(
         id=sanitize.label(app.get("id") or app.get("name") or "app", 80),
         name=sanitize.label(app.get("name") or app.get("id") or "an unnamed app", 120),
         session=sanitize.label(body.get("sessionId") or "", 200),

@@ -47,7 +47,7 @@ class Place:
 
 
 def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
-    """`data` -> (the same with a `Place` where binary content was, what was taken out). `fill` puts something back.
+    """`data` -> (the same with a `PageServer` where binary content was, what was taken out). `fill` puts something back.
 
     Looked for at the top level and one level down (DF2, DF3).
     """
@@ -63,7 +63,7 @@ def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
 
 
 def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
-    """`data` with `items[n]` and what stood beside it in each nth `Place`."""
+    """`data` with `items[n]` and what stood beside it in each nth `PageServer`."""
 
     def filled(value: Json) -> Json:
         return {**value.beside, **items[value.index]} if isinstance(value, Place) else value

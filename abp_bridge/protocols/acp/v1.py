@@ -34,7 +34,7 @@ class ClientCapabilities:
     notices: bool = False
 
 
-def withdraw(id: Json, reason: str) -> tuple[str, Json]:
+def encode_cancel(id: Json, reason: str) -> tuple[str, Json]:
     """How a request is taken back: (method, params). There is no room for a reason."""
     return WITHDRAW, {"requestId": id}
 
@@ -64,14 +64,14 @@ def encode_url(question: Question, session: str, call: str, url: str, elicitatio
 _DONE, _SKIP = Option("done", "Done"), Option("skip", "Skip", rejects=True)
 
 
-def pointer(question: Question, url: str) -> Step:
-    """A step that sends the person to `url`, a page of the bridge's own; `decode_pointed` reads what was chosen."""
+def link_step(question: Question, url: str) -> Step:
+    """A step that sends the person to `url`, a page of the bridge's own; `decode_link_outcome` reads what was chosen."""
     title = f"{sanitize.label(question.message, 120)} Answer at {url}"
     about = f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, then press Done:\n{url}"
     return Step(title, about, (_DONE, _SKIP))
 
 
-def decode_pointed(chosen: str | None) -> Outcome:
+def decode_link_outcome(chosen: str | None) -> Outcome:
     """What was chosen of a `pointer`'s options. Raises RemoteProtocolError for what is none of them."""
     if chosen is None:
         return Outcome.CANCELLED
@@ -115,7 +115,7 @@ def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[
     }
 
 
-def encode_asking(call: str, question: Question) -> dict[str, Json]:
+def encode_question_card(call: str, question: Question) -> dict[str, Json]:
     """The card of a question, which goes before it: clients draw a permission only on a tool call that they know, and one on each."""
     title = sanitize.label(f"{question.origin} asks: {question.message}")
     return {"sessionUpdate": "tool_call", "toolCallId": call, "title": title, "kind": "other", "status": "pending"}

@@ -14,7 +14,7 @@ from abp_bridge.protocols.mcp.elicitation import (
     encode_url,
     form_version,
 )
-from abp_bridge.protocols.mcp.model_messages import decode_answered, encode_asked, encode_pointer, told_pointer
+from abp_bridge.protocols.mcp.model_messages import decode_answered, encode_asked, encode_link, encode_link_message
 from abp_bridge.protocols.mcp.results import (
     LEVELS,
     encode_log,
@@ -38,8 +38,9 @@ __all__ = [
     "decode_sampled",
     "encode_asked",
     "encode_form",
+    "encode_link",
+    "encode_link_message",
     "encode_log",
-    "encode_pointer",
     "encode_progress",
     "encode_reply",
     "encode_result",
@@ -48,6 +49,5 @@ __all__ = [
     "encode_tool",
     "encode_url",
     "form_version",
-    "told_pointer",
     "tool_name",
 ]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Field, FieldType, Question, read_boolean
-from abp_bridge.core.schema import Json, same, type_of
+from abp_bridge.core.schema import Json, json_equal, type_of
 
 V2025_06_18 = "2025-06-18"
 V2025_11_25 = "2025-11-25"
@@ -287,7 +287,7 @@ def _default(field: Field, kind: type | tuple[type, ...]) -> Json:
 
 
 def _chosen(field: Field, values: Sequence[Json]) -> list[str]:
-    return [choice.key for value in values for choice in field.choices if same(choice.value, value)]
+    return [choice.key for value in values for choice in field.choices if json_equal(choice.value, value)]
 
 
 def _option_names(question: Question) -> dict[str, list[str]]:

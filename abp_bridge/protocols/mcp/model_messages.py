@@ -23,13 +23,13 @@ def pointer(question: Question, url: str) -> str:
     return f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, and then accept this: {url}"
 
 
-def encode_pointer(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
+def encode_link(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
     """A form without fields that says where the question waits: for hosts that show forms and open no addresses. Accepting it means: done."""
     mode = {"mode": "form"} if modes else {}
     return {**mode, "message": pointer(question, url), "requestedSchema": {"type": "object", "properties": {}}}
 
 
-def told_pointer(question: Question, url: str) -> str:
+def encode_link_message(question: Question, url: str) -> str:
     """The same for the result of a call: the model passes it on."""
     return (
         f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a page of abp-bridge's own, on this machine. "

@@ -38,7 +38,7 @@ MAX_UPDATES = 1_000
 LONGEST_URI = 2_000
 
 
-class Malformed(Exception):
+class InvalidParamsError(Exception):
     """A request that the revision does not allow: a JSON-RPC error with this code and data."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
@@ -63,21 +63,21 @@ def is_enveloped(params: Json) -> bool:
 
 
 def decode_envelope(params: Json) -> Envelope:
-    """The `_meta` of a request. Raises Malformed: with -32602 for what is missing, with -32022 for a version that is not spoken here."""
+    """The `_meta` of a request. Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is not spoken here."""
     meta = _object(_object(params).get("_meta"))
     version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
     missing = [key for key, value, kind in ((VERSION, version, str), (CAPABILITIES, capabilities, Mapping)) if not isinstance(value, kind)]
     if missing:
-        raise Malformed(INVALID_PARAMS, f"each request needs params._meta with {' and '.join(missing)}")
+        raise InvalidParamsError(INVALID_PARAMS, f"each request needs params._meta with {' and '.join(missing)}")
     if version not in MODERN:
-        raise Malformed(
+        raise InvalidParamsError(
             UNSUPPORTED_VERSION, f"MCP {str(version)[:40]!r} is not spoken here", {"supported": list(MODERN), "requested": str(version)[:100]}
         )
     level = meta.get(LOG_LEVEL)
     return Envelope(V2026_07_28, _object(capabilities), _object(meta.get(CLIENT)), level if isinstance(level, str) else None)
 
 
-def complete(result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False) -> dict[str, Json]:
+def complete_result(result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False) -> dict[str, Json]:
     """A final result. `cached` adds what results that could be kept must say: that they cannot, for apps come and go."""
     lifetime = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
     return {"resultType": "complete", **result, **lifetime, "_meta": {SERVER: dict(server)}}
@@ -89,24 +89,24 @@ def encode_round(requests: Mapping[str, Json], state: str) -> dict[str, Json]:
 
 
 def decode_retry(params: Mapping[str, Json]) -> tuple[str | None, dict[str, Mapping[str, Json]]]:
-    """The parameters of a call -> (the `requestState` it brings, the answers by key). Raises Malformed."""
+    """The parameters of a call -> (the `requestState` it brings, the answers by key). Raises InvalidParamsError."""
     state, answers = params.get("requestState"), params.get("inputResponses", {})
     if "requestState" in params and not isinstance(state, str):
-        raise Malformed(INVALID_PARAMS, "requestState must come back as it was sent")
+        raise InvalidParamsError(INVALID_PARAMS, "requestState must come back as it was sent")
     if not isinstance(answers, Mapping) or not all(isinstance(answer, Mapping) for answer in answers.values()):
-        raise Malformed(INVALID_PARAMS, "inputResponses must be an object with one result, an object too, per question")
+        raise InvalidParamsError(INVALID_PARAMS, "inputResponses must be an object with one result, an object too, per question")
     return state if isinstance(state, str) else None, dict(answers)
 
 
 def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
-    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter that is acknowledged. Raises Malformed."""
+    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter that is acknowledged. Raises InvalidParamsError."""
     wanted = params.get("notifications")
     if not isinstance(wanted, Mapping):
-        raise Malformed(INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which")
+        raise InvalidParamsError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which")
     honoured: dict[str, Json] = {word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True}
     uris = wanted.get(UPDATES, [])
     if not isinstance(uris, list) or not all(isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris):
-        raise Malformed(INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters")
+        raise InvalidParamsError(INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters")
     return honoured | ({UPDATES: uris} if uris else {})
 
 

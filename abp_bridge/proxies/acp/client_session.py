@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import Column, Surface
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice
 from abp_bridge.core.question import Answer, Outcome, Question
-from abp_bridge.hosts.acp.client_surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import Host
-from abp_bridge.interfaces.surface import Reply
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.rpc.protocol import Id
 
 _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
 
 
-class Asks(Protocol):
+class Elicits(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
 
     async def ask(self, question: Question) -> Answer: ...
 
 
-class EditorSession:
+class ClientSession:
     """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
 
     `asks` puts the agent's own questions to this session, once there is one.
     """
 
-    def __init__(self, surfaces: Surfaces) -> None:
-        self.asks: Asks | None = None
+    def __init__(self, surfaces: ClientSurfaces) -> None:
+        self.asks: Elicits | None = None
         self._surfaces = surfaces
         self._turns = Turns()
 
@@ -44,7 +44,7 @@ class EditorSession:
     def id(self, known: str) -> None:
         self._surfaces.session = known
 
-    def adopt(self, known: EditorSession) -> None:
+    def adopt(self, known: ClientSession) -> None:
         """It turned out to be `known`: whoever was given this one asks there."""
         self._surfaces, self._turns = known._surfaces, known._turns
 
@@ -67,22 +67,22 @@ class EditorSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
         """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
         return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe))
 
-    async def point(self, question: Question, url: str) -> Outcome:
-        """See `Host.point`."""
-        return await self._turns.within(lambda: self._surfaces.point(question, url))
+    async def send_link(self, question: Question, url: str) -> Outcome:
+        """See `Host.send_link`."""
+        return await self._turns.within(lambda: self._surfaces.send_link(question, url))
 
 
-class Between:
+class ProxiedHost:
     """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to tell, of the agent's own questions."""
 
-    def __init__(self, editor: EditorSession, agent: Host | None = None) -> None:
+    def __init__(self, editor: ClientSession, agent: Host | None = None) -> None:
         self._editor = editor
         self._agent = agent
 
@@ -90,31 +90,31 @@ class Between:
     def name(self) -> str:
         return self._editor.name if self._agent is None else f"{self._editor.name}, with the agent {self._agent.name}"
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The editor's surfaces for its person; the agent's model, where it lends it."""
-        models = [] if self._agent is None else [column for column in self._agent.columns(carriers) if column.surface in _THE_AGENTS]
+        models = [] if self._agent is None else [column for column in self._agent.columns(calls) if column.surface in _THE_AGENTS]
         return [*self._editor.columns(), *models]
 
-    async def ask(self, question: Question, column: Column, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
         if column.surface in _THE_AGENTS and self._agent is not None:
             return await self._agent.ask(question, column, problem, observe)
         return await self._editor.ask(question, column, problem, observe)
 
-    async def point(self, question: Question, url: str) -> Outcome:
-        return await self._editor.point(question, url)
+    async def send_link(self, question: Question, url: str) -> Outcome:
+        return await self._editor.send_link(question, url)
 
-    async def roots(self, carriers: Sequence[str] = ()) -> Sequence[str]:
+    async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folders that the agent grants: where the editor works, only the agent was told."""
-        return () if self._agent is None else await self._agent.roots(carriers)
+        return () if self._agent is None else await self._agent.roots(calls)
 
-    def told(self, app: str, origin: str, notice: Notice) -> None:
+    def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         if self._agent is not None:
-            self._agent.told(app, origin, notice)
+            self._agent.on_notice(app, origin, notice)
 
-    def capabilities_changed(self) -> None:
+    def on_capabilities_changed(self) -> None:
         if self._agent is not None:
-            self._agent.capabilities_changed()
+            self._agent.on_capabilities_changed()
 
-    def resources_changed(self) -> None:
+    def on_resources_changed(self) -> None:
         if self._agent is not None:
-            self._agent.resources_changed()
+            self._agent.on_resources_changed()

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from abp_bridge.hosts.mcp.errors import withdraw
+from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.log import whisper
 from abp_bridge.proxies.acp import relay
-from abp_bridge.rpc.connection import Link
-from abp_bridge.rpc.protocol import Peer
-from abp_bridge.rpc.streams import Sink, Source
-from abp_bridge.rpc.tap import Tap, untapped
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.interfaces.host import Desk, Host
+    from abp_bridge.interfaces.host import Host, SessionApi
     from abp_bridge.interfaces.surface import Page
-    from abp_bridge.proxies.acp.client_session import EditorSession
+    from abp_bridge.proxies.acp.client_session import ClientSession
 
 Json = Any
 
@@ -46,19 +46,19 @@ RETRY = 0.1
 LONGEST_PLACE = 70  # bytes; some systems take 103 for the path of a socket
 
 
-class Injected:
+class McpEndpoint:
     """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the process's."""
 
     def __init__(
         self,
-        begin: Callable[[Host, TaskGroup], Desk],
+        begin: Callable[[Host, TaskGroup], SessionApi],
         page: Callable[[], Page],
         *,
         park: float,
         patience: float | None,
         modern: bool,
         ask_model: bool = False,
-        overheard: Callable[[], Tap] = lambda: untapped,
+        overheard: Callable[[], Tap] = lambda: unobserved_stream,
     ) -> None:
         """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`; `overheard()` is the tap of one connection."""
         self._begin = begin
@@ -68,13 +68,13 @@ class Injected:
         self._modern = modern
         self._ask_model = ask_model
         self._overheard = overheard
-        self._sessions: dict[str, EditorSession] = {}
+        self._sessions: dict[str, ClientSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
         self._opened = anyio.Event()
         self._strangers = anyio.CapacityLimiter(MAX_STRANGERS)
 
-    def invite(self, session: EditorSession, taken: Collection[Json]) -> Json:
+    def server_entry(self, session: ClientSession, taken: Collection[Json]) -> Json:
         """An entry for `mcpServers` whose connections belong to `session`. `taken` are the names of the other entries."""
         token = os.urandom(16).hex()
         self._sessions[token] = session
@@ -124,13 +124,13 @@ class Injected:
                 self._socket.close()
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _admit(self, source: Source, sink: Sink, stranger: object) -> None:
+    async def _admit(self, source: StreamReader, sink: StreamWriter, stranger: object) -> None:
         try:
             try:
                 session = self._sessions.get(await _token(source))
             finally:
                 self._strangers.release_on_behalf_of(stranger)
-            if session is not None and sink.offer(relay.WELCOME):
+            if session is not None and sink.write_nowait(relay.WELCOME):
                 await self._serve(session, source, sink)
         except Exception as problem:  # of one connection: the others, and the lines that pass, have nothing to do with it
             whisper(f"bug in the injected MCP server: {problem!r}")
@@ -138,22 +138,24 @@ class Injected:
             source.close()
             sink.close()
 
-    async def _serve(self, session: EditorSession, source: Source, sink: Sink) -> None:
-        desks: list[Desk] = []
+    async def _serve(self, session: ClientSession, source: StreamReader, sink: StreamWriter) -> None:
+        desks: list[SessionApi] = []
 
         def begin(server: McpServer) -> McpSession:
             from abp_bridge.hosts.mcp.session import McpSession
-            from abp_bridge.proxies.acp.client_session import Between
+            from abp_bridge.proxies.acp.client_session import ProxiedHost
 
-            def settle(agent: Host) -> Desk:
-                desks.append(self._begin(Between(session, agent), tasks))
+            def settle(agent: Host) -> SessionApi:
+                desks.append(self._begin(ProxiedHost(session, agent), tasks))
                 return desks[-1]
 
             return McpSession(server, settle, self._page(), park=self._park, patience=self._patience, ask_model=self._ask_model)
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)
-            server.link = Link(Peer(), *self._overheard()(source, sink), on_message=server.on_message, withdraw=withdraw)
+            server.link = JsonRpcConnection(
+                JsonRpcProtocol(), *self._overheard()(source, sink), on_message=server.on_message, cancel_request=encode_cancel
+            )
             try:
                 await server.link.run()
             finally:
@@ -162,15 +164,15 @@ class Injected:
             tasks.cancel_scope.cancel()
 
 
-def _accept(listening: socket.socket) -> tuple[Source, Sink]:
+def _accept(listening: socket.socket) -> tuple[StreamReader, StreamWriter]:
     """The next connection. Raises OSError when there is none, or no descriptor for it."""
     connection, _ = listening.accept()
     with connection:
-        source = Source(os.dup(connection.fileno()))
-        return source, Sink(connection.detach())
+        source = StreamReader(os.dup(connection.fileno()))
+        return source, StreamWriter(connection.detach())
 
 
-async def _token(source: Source) -> str:
+async def _token(source: StreamReader) -> str:
     """The line that says who connects; or what of it came in time, and is not too long."""
     token = b""
     with anyio.move_on_after(ADMISSION):

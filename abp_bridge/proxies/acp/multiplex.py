@@ -1,7 +1,7 @@
 """A conversation of our own inside somebody else's stream: the same bytes carry theirs, passed on as they are, and ours.
 
-`Outlet` is the stream's writing end, shared: whole lines never mix, and whoever writes waits for its reader. `Aside` is our connection in it: a
-`Link` that reads only the lines that were set aside for it.
+`SharedWriter` is the stream's writing end, shared: whole lines never mix, and whoever writes waits for its reader. `InjectedConnection` is our connection in it: a
+`JsonRpcConnection` that reads only the lines that were set aside for it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.rpc.connection import ByteSink, Link
-from abp_bridge.rpc.protocol import Id, Notification, Peer, Request, dump
+from abp_bridge.rpc.connection import ByteWriter, JsonRpcConnection
+from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, dump
 
 Json = Any
 
 MAX_HELD = 2**20  # bytes of messages that wait to be read
 
 
-class Outlet:
-    """Where two write. One passes lines on (`forward`); the other is a `Link`, for which this is a `ByteSink`.
+class SharedWriter:
+    """Where two write. One passes lines on (`forward`); the other is a `JsonRpcConnection`, for which this is a `ByteWriter`.
 
     Each begins only where the other has ended a line. Only one of them ever waits for the descriptor.
     """
 
-    def __init__(self, sink: ByteSink) -> None:
+    def __init__(self, sink: ByteWriter) -> None:
         self._sink = sink
         self._passing = False  # a forwarded line has begun and not ended
         self._passed = anyio.Event()
@@ -51,18 +51,18 @@ class Outlet:
 
     async def _write(self, left: memoryview) -> None:
         while left:
-            written = self._sink.offer(left)
+            written = self._sink.write_nowait(left)
             self.passed += written
             if left := left[written:]:
                 await self._sink.writable()
 
-    def offer(self, data: bytes | memoryview) -> int:
-        """See `ByteSink`. `data` is one line, or what is left of one."""
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        """See `ByteWriter`. `data` is one line, or what is left of one."""
         if self._ended:
             raise BrokenPipeError
         if self._passing:
             return 0
-        written = self._sink.offer(data)
+        written = self._sink.write_nowait(data)
         if written:
             self._unsaid = memoryview(data)[written:]
             self._spoken.set()
@@ -93,13 +93,13 @@ class Outlet:
         self._sink.close()
 
 
-class Aside:
+class InjectedConnection:
     """Our connection inside a stream. `take` gives it a message; `link` speaks."""
 
     def __init__(
         self,
-        peer: Peer,
-        outlet: Outlet,
+        peer: JsonRpcProtocol,
+        outlet: SharedWriter,
         *,
         on_message: Callable[[Request | Notification], None],
         withdraw: Callable[[Id, str], tuple[str, object]] | None = None,
@@ -109,7 +109,7 @@ class Aside:
         self._more = anyio.Event()
         self._fewer = anyio.Event()
         self._over = False
-        self.link = Link(peer, self, outlet, on_message=on_message, withdraw=withdraw)
+        self.link = JsonRpcConnection(peer, self, outlet, on_message=on_message, cancel_request=withdraw)
 
     async def take(self, message: dict[str, Json]) -> None:
         """A message of the stream that is for us, without its version. Returns when it is read, or few enough wait."""
@@ -124,7 +124,7 @@ class Aside:
             await self._fewer.wait()
 
     async def receive(self) -> bytes:
-        """See `ByteSource`."""
+        """See `ByteReader`."""
         while not self._lines and not self._over:
             self._more = anyio.Event()
             await self._more.wait()

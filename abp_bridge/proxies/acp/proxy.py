@@ -16,26 +16,26 @@ import anyio
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.json_text import deeper
+from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
-from abp_bridge.hosts.acp.client_surfaces import Surfaces
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.log import whisper
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies.acp import byte_edit
-from abp_bridge.proxies.acp.client_session import Asks, Between, EditorSession
-from abp_bridge.proxies.acp.multiplex import Aside, Outlet
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, Notification, Peer, Request, is_id
+from abp_bridge.proxies.acp.client_session import ClientSession, Elicits, ProxiedHost
+from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, JsonRpcProtocol, Notification, Request, is_id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import Page
-    from abp_bridge.rpc.connection import ByteSink, ByteSource
-    from abp_bridge.rpc.streams import Source
+    from abp_bridge.rpc.connection import ByteReader, ByteWriter
+    from abp_bridge.rpc.streams import StreamReader
 
 Json = Any
 Params = Mapping[str, Json]
@@ -51,15 +51,15 @@ FORMS = ("params", "clientCapabilities", "elicitation", "form")
 SERVERS = ("params", "mcpServers")
 
 
-class Inviting(Protocol):
+class EndpointRegistry(Protocol):
     """Who makes the MCP servers that sessions are given."""
 
-    def invite(self, session: EditorSession, taken: list[Json]) -> Json: ...
+    def server_entry(self, session: ClientSession, taken: list[Json]) -> Json: ...
 
     def forget(self, session: str) -> None: ...
 
 
-class Proxy:
+class AcpProxy:
     """One editor and one agent, each as (what it says, what it hears).
 
     `asking(host)` makes who asks the agent's own questions of one session. `injected` is None without apps. `command` names the agent until it does
@@ -68,22 +68,22 @@ class Proxy:
 
     def __init__(
         self,
-        editor: tuple[Source, ByteSink],
-        agent: tuple[ByteSource, ByteSink],
+        editor: tuple[StreamReader, ByteWriter],
+        agent: tuple[ByteReader, ByteWriter],
         *,
         prefix: str,
         command: str,
-        asking: Callable[[Host], Asks],
+        asking: Callable[[Host], Elicits],
         page: Page,
-        injected: Inviting | None,
+        injected: EndpointRegistry | None,
     ) -> None:
         self._from_editor, to_editor = editor
         self._from_agent, to_agent = agent
-        self._editor_outlet, self._agent_outlet = Outlet(to_editor), Outlet(to_agent)
+        self._editor_outlet, self._agent_outlet = SharedWriter(to_editor), SharedWriter(to_agent)
         # What is taken aside was held already: no line is too long here.
-        peers = [Peer(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
-        self._editor = Aside(peers[0], self._editor_outlet, on_message=lambda message: None, withdraw=acp.withdraw)
-        self._agent = Aside(peers[1], self._agent_outlet, on_message=self._asked)
+        peers = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
+        self._editor = InjectedConnection(peers[0], self._editor_outlet, on_message=lambda message: None, withdraw=acp.encode_cancel)
+        self._agent = InjectedConnection(peers[1], self._agent_outlet, on_message=self._asked)
         self._prefix = prefix
         self._answers_us = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(prefix.encode()))
         self._agent_name = command
@@ -97,8 +97,8 @@ class Proxy:
         self._client: Params = {}
         self._downgrades = False  # the agent's own forms are ours to ask
         self._shows_urls = False
-        self._sessions: dict[str, EditorSession] = {}
-        self._prompts: dict[Id, EditorSession] = {}
+        self._sessions: dict[str, ClientSession] = {}
+        self._prompts: dict[Id, ClientSession] = {}
         self._awaited: dict[Id, Callable[[Params], Awaitable[None]]] = {}  # requests of the editor, and who looks at their response
         self._own: dict[Id, anyio.CancelScope] = {}  # the agent's own questions that are ours to ask
         self._editor_marks: tuple[bytes, ...] = (b'"initialize"',)
@@ -132,7 +132,7 @@ class Proxy:
 
     async def _watch(self, carrying: anyio.CancelScope) -> None:
         """An editor's end is not heard while its agent reads nothing: then what it still said is lost, and it ends all the same."""
-        await self._from_editor.hung_up()
+        await self._from_editor.wait_closed()
         passed = -1
         while passed != self._agent_outlet.passed:
             passed = self._agent_outlet.passed
@@ -165,7 +165,7 @@ class Proxy:
             return line
         method, id = message.get("method"), message.get("id")
         if method is None and isinstance(id, str) and id.startswith(self._prefix):
-            said = {word: message[word] for word in ("result", "error") if word in message and not deeper(message, MAX_DEPTH)}
+            said = {word: message[word] for word in ("result", "error") if word in message and not is_deeper(message, MAX_DEPTH)}
             await self._editor.take({"id": id, **(said or {"error": NO_ANSWER})})
             return b""
         look = _EDITOR.get(method) if isinstance(method, str) else None
@@ -204,14 +204,14 @@ class Proxy:
                 session.adopt(self._sessions.setdefault(name, session))
 
         self._await(id, opened)
-        return byte_edit.add(line, SERVERS, self._injected.invite(session, _names(params)))
+        return byte_edit.add(line, SERVERS, self._injected.server_entry(session, _names(params)))
 
     def _reopen(self, line: bytes, id: Json, params: Params) -> bytes:
         """`session/load` and `session/resume`."""
         session = self._session(params.get("sessionId"))
         if session is None or self._injected is None:
             return line
-        return byte_edit.add(line, SERVERS, self._injected.invite(session, _names(params)))
+        return byte_edit.add(line, SERVERS, self._injected.server_entry(session, _names(params)))
 
     def _prompt(self, line: bytes, id: Json, params: Params) -> bytes:
         session = self._session(params.get("sessionId"))
@@ -271,7 +271,7 @@ class Proxy:
             if is_id(id) and (then := self._awaited.pop(id, None)) is not None:
                 await then(message)
             return line
-        if method == ELICIT and is_id(id) and self._is_ours(params) and not deeper(params, MAX_DEPTH - 1):
+        if method == ELICIT and is_id(id) and self._is_ours(params) and not is_deeper(params, MAX_DEPTH - 1):
             if len(self._own) < MAX_OWN:
                 self._own.setdefault(id, anyio.CancelScope())
             await self._agent.take({"id": id, "method": method, "params": params})
@@ -294,7 +294,7 @@ class Proxy:
             if scope is not None:  # it may have been answered meanwhile
                 scope.cancel()
         elif scope is None:
-            self._agent.link.fail(message.id, INVALID_REQUEST, f"{MAX_OWN} questions of this agent are open already")
+            self._agent.link.respond_error(message.id, INVALID_REQUEST, f"{MAX_OWN} questions of this agent are open already")
         else:
             self._tasks.start_soon(self._answer, message.id, params, scope)
 
@@ -304,15 +304,15 @@ class Proxy:
             try:
                 result = await self._ask(params)
             except RemoteProtocolError as problem:
-                link.fail(id, INVALID_PARAMS, str(problem))
+                link.respond_error(id, INVALID_PARAMS, str(problem))
             except Exception as problem:
                 whisper(f"bug in {ELICIT}: {problem!r}")
-                link.fail(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
             else:
                 link.respond(id, result)
         del self._own[id]
         if scope.cancelled_caught:
-            link.fail(id, acp.REQUEST_CANCELLED, "the question was cancelled")
+            link.respond_error(id, acp.REQUEST_CANCELLED, "the question was cancelled")
 
     async def _ask(self, params: Params) -> Json:
         """Ask what the agent asks, by buttons: the result it gets. What is no answer is no accept, and says why."""
@@ -323,7 +323,7 @@ class Proxy:
             return _cancel(OUTSIDE)
         self._serial += 1
         question, left_out = _with_buttons(mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name))
-        session.asks = session.asks or self._asking(Between(session))
+        session.asks = session.asks or self._asking(ProxiedHost(session))
         answer = await session.asks.ask(question)
         if answer.answered_by is AnsweredBy.HOST_POLICY:  # an agent goes by what its user chose, and looks no further
             answer = replace(answer, outcome=Outcome.CANCELLED)
@@ -333,16 +333,16 @@ class Proxy:
 
     # --- sessions ---
 
-    def _session_of(self, params: Params) -> EditorSession | None:
+    def _session_of(self, params: Params) -> ClientSession | None:
         """The session an elicitation belongs to: by name, or by the prompt it came from."""
         if (name := params.get("sessionId")) is not None:
             return self._known(name)
         return self._prompted(params.get("requestId"))
 
-    def _prompted(self, request: Json) -> EditorSession | None:
+    def _prompted(self, request: Json) -> ClientSession | None:
         return self._prompts.get(request) if is_id(request) else None
 
-    def _known(self, name: Json) -> EditorSession | None:
+    def _known(self, name: Json) -> ClientSession | None:
         return self._sessions.get(name) if isinstance(name, str) else None
 
     def _forget(self, name: str) -> None:
@@ -350,7 +350,7 @@ class Proxy:
         if self._injected is not None:
             self._injected.forget(name)
 
-    def _session(self, name: Json) -> EditorSession | None:
+    def _session(self, name: Json) -> ClientSession | None:
         if not isinstance(name, str):
             return None
         if name not in self._sessions:
@@ -358,21 +358,21 @@ class Proxy:
             self._sessions[name].id = name
         return self._sessions[name]
 
-    def _new_session(self) -> EditorSession:
-        return EditorSession(Surfaces(self._editor.link, self._client, "", self._page, cards=f"{self._prefix}ask-"))
+    def _new_session(self) -> ClientSession:
+        return ClientSession(ClientSurfaces(self._editor.link, self._client, "", self._page, cards=f"{self._prefix}ask-"))
 
 
-_EDITOR: dict[str, Callable[[Proxy, bytes, Json, Params], bytes]] = {
-    "initialize": Proxy._initialize,
-    "session/new": Proxy._new,
-    "session/load": Proxy._reopen,
-    "session/resume": Proxy._reopen,
-    "session/fork": Proxy._new,
-    "session/prompt": Proxy._prompt,
-    "session/cancel": Proxy._cancel,
-    "session/close": Proxy._close,
-    "session/delete": Proxy._close,
-    acp.WITHDRAW: Proxy._cancel_request,
+_EDITOR: dict[str, Callable[[AcpProxy, bytes, Json, Params], bytes]] = {
+    "initialize": AcpProxy._initialize,
+    "session/new": AcpProxy._new,
+    "session/load": AcpProxy._reopen,
+    "session/resume": AcpProxy._reopen,
+    "session/fork": AcpProxy._new,
+    "session/prompt": AcpProxy._prompt,
+    "session/cancel": AcpProxy._cancel,
+    "session/close": AcpProxy._close,
+    "session/delete": AcpProxy._close,
+    acp.WITHDRAW: AcpProxy._cancel_request,
 }
 
 
@@ -381,8 +381,8 @@ async def _nothing() -> None:
 
 
 async def _carry(
-    source: ByteSource,
-    outlet: Outlet,
+    source: ByteReader,
+    outlet: SharedWriter,
     concerns: Callable[[bytes], bool],
     look: Callable[[bytes], Awaitable[bytes]],
     at_end: Callable[[], Awaitable[None]] = _nothing,
@@ -410,13 +410,13 @@ async def _carry(
         await _pass(rest, outlet, concerns, look)
 
 
-async def _forward(waiting: list[bytes], outlet: Outlet) -> None:
+async def _forward(waiting: list[bytes], outlet: SharedWriter) -> None:
     if waiting:
         await outlet.forward(b"".join(waiting))
         waiting.clear()
 
 
-async def _pass(line: bytes, outlet: Outlet, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
+async def _pass(line: bytes, outlet: SharedWriter, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
     if concerns(line):
         try:
             line = await look(line)

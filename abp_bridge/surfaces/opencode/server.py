@@ -21,8 +21,8 @@ from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core import json_text
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import Outcome, Question, review
-from abp_bridge.interfaces.surface import Reply, Sheet, SurfaceRefused
+from abp_bridge.core.question import Outcome, Question, validate_answer
+from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import form
@@ -65,8 +65,8 @@ class QuestionsServer:
         """Where it is served; empty as long as it is not."""
         return f"http://{http.ADDRESS}:{self._port}" if self._port else ""
 
-    async def begin(self) -> None:
-        """Serve, if that has not begun. Raises SurfaceRefused."""
+    async def start(self) -> None:
+        """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
         async with self._starting:
             if self._port:
                 return
@@ -74,7 +74,7 @@ class QuestionsServer:
                 listener = http.listen(self._wanted)
             except OSError as problem:
                 advice = "end what uses it, or give another port to --questions-api (0: any that is free)"
-                raise SurfaceRefused(f"port {self._wanted} cannot be used ({problem.strerror}): {advice}", lasting=False) from None
+                raise SurfaceUnsupportedError(f"port {self._wanted} cannot be used ({problem.strerror}): {advice}", lasting=False) from None
             self._port = http.port_of(listener)
             try:
                 with anyio.fail_after(START_LIMIT):
@@ -82,10 +82,10 @@ class QuestionsServer:
             except BaseException as problem:
                 self._port = 0
                 if isinstance(problem, TimeoutError):
-                    raise SurfaceRefused("the questions API did not start in time", lasting=False) from None
+                    raise SurfaceUnsupportedError("the questions API did not start in time", lasting=False) from None
                 raise
 
-    async def ask(self, question: Question, session: str, sheet: Sheet) -> Reply:
+    async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
         """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _Asked(question, encode_request(question, id, session), sheet)
@@ -98,7 +98,7 @@ class QuestionsServer:
             self._open.pop(id, None)
             ended = {"sessionID": session, "requestID": id}
             if reply is not None and reply.outcome is Outcome.ACCEPTED:
-                content, _ = review(question, reply.content)
+                content, _ = validate_answer(question, reply.content)
                 self._tell("question.replied", {**ended, "answers": encode_answers(question, content)})
             else:
                 self._tell("question.rejected", ended)
@@ -146,7 +146,7 @@ class QuestionsServer:
     async def _reply(self, request: Request) -> Response:
         try:
             body = json_text.parse(await form.read_body(request, form.MAX_BODY))
-        except form.NotRead as why:
+        except form.FormError as why:
             return _problem(why.status, "InvalidRequestError", str(why))
         except ValueError as why:
             return _problem(400, "InvalidRequestError", f"The body is no JSON: {why}")
@@ -156,14 +156,14 @@ class QuestionsServer:
             content = decode_answers(asked.question, body)
         except RemoteProtocolError as why:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
-        if wrong := review(asked.question, content)[1]:
+        if wrong := validate_answer(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answered(request, Reply(Outcome.ACCEPTED, content), ELSEWHERE)
+        return self._answered(request, SurfaceResponse(Outcome.ACCEPTED, content), ELSEWHERE)
 
     async def _reject(self, request: Request) -> Response:
-        return self._answered(request, Reply(Outcome.DECLINED), REJECTED)
+        return self._answered(request, SurfaceResponse(Outcome.DECLINED), REJECTED)
 
-    def _answered(self, request: Request, reply: Reply, words: str) -> Response:
+    def _answered(self, request: Request, reply: SurfaceResponse, words: str) -> Response:
         asked = self._open.pop(request.path_params["id"], None)
         return JSONResponse(True) if asked is not None and asked.sheet.answer(reply, words) else _not_open(request)
 
@@ -193,7 +193,7 @@ class QuestionsServer:
 class _Asked:
     """A question that is open here, as it was sent, and where its answer goes."""
 
-    def __init__(self, question: Question, request: Json, sheet: Sheet) -> None:
+    def __init__(self, question: Question, request: Json, sheet: PageQuestion) -> None:
         self.question = question
         self.request = request
         self.sheet = sheet

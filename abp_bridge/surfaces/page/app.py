@@ -24,10 +24,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core.question import FieldType, Outcome, Question
-from abp_bridge.interfaces.surface import Reply
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import form
-from abp_bridge.surfaces.page.controls import Filled, carried, confirms, content, misfits, without
+from abp_bridge.surfaces.page.controls import Filled, carried, confirms, content, input_errors, without
 from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ ELSEWHERE = "This question is no longer open: it was answered elsewhere."
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
 
 
-class Sheet:
+class OpenForm:
     """One question on the page. `url` is the link to it, good for one browser."""
 
     def __init__(self, question: Question, url: str) -> None:
@@ -70,16 +70,16 @@ class Sheet:
         self.drafts: dict[str, Filled] = {}
         self.words = ""  # what to say to those who still have it open
         self.opened = False
-        self._reply: Reply | None = None
+        self._reply: SurfaceResponse | None = None
         self._done = anyio.Event()
 
-    async def answered(self) -> Reply:
+    async def answered(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none."""
         await self._done.wait()
         assert self._reply is not None
         return self._reply
 
-    def answer(self, reply: Reply, words: str = ELSEWHERE) -> bool:
+    def answer(self, reply: SurfaceResponse, words: str = ELSEWHERE) -> bool:
         """See `Sheet`."""
         if self._done.is_set():
             return False
@@ -111,7 +111,7 @@ class _Link:
     mark: str = ""
 
 
-class LoopbackPage:
+class PageApp:
     """Implements `Page`. It lives in `tasks`, and begins with the first question."""
 
     def __init__(self, tasks: TaskGroup) -> None:
@@ -123,18 +123,18 @@ class LoopbackPage:
         self._cookie = secrets.token_urlsafe(32)
         self._guard = secrets.token_urlsafe(32)
         self._links: dict[str, _Link] = {}
-        self._open: dict[str, Sheet] = {}
+        self._open: dict[str, OpenForm] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # of those that are over: what to say, and the link that led there
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[Sheet]:
+    async def shown(self, question: Question) -> AsyncIterator[OpenForm]:
         """The question is on the page for as long as the block lasts."""
         await self._start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        made = self._open[id] = Sheet(question, f"http://{http.ADDRESS}:{self._port}/open/{token}")
+        made = self._open[id] = OpenForm(question, f"http://{http.ADDRESS}:{self._port}/open/{token}")
         self._links[token] = _Link(id)
         self._turn()
         try:
@@ -239,13 +239,13 @@ class LoopbackPage:
 
     # --- what is open ---
 
-    def _standing(self) -> dict[str, Sheet]:
+    def _standing(self) -> dict[str, OpenForm]:
         return {id: each for id, each in self._open.items() if not each.words}
 
     def _others(self, id: str) -> int:
         return len(self._standing().keys() - {id})
 
-    def _view(self, id: str, shown: Sheet) -> View:
+    def _view(self, id: str, shown: OpenForm) -> View:
         asked = f"{shown.asked:%H:%M}"
         others = self._others(id)
         if shown.until is None:
@@ -272,7 +272,7 @@ class LoopbackPage:
 
     # --- one question ---
 
-    def _find(self, request: Request) -> tuple[str, Sheet | None]:
+    def _find(self, request: Request) -> tuple[str, OpenForm | None]:
         id = request.path_params["id"]
         found = self._open.get(id)
         return id, None if found is None or found.words else found
@@ -300,18 +300,18 @@ class LoopbackPage:
         if found is None or found.words:
             return self._over(id)
         if (outcome := _LEAVES.get(filled.first("action"))) is not None:
-            return self._answer(id, found, Reply(outcome))
+            return self._answer(id, found, SurfaceResponse(outcome))
         question = found.question
         if confirms(question) and filled.first("action") not in ("yes", "no"):
             return RedirectResponse(self._address(id), 303)
         filled = carried(question, filled, found.drafts.get(filled.first("draft")))
         given = content(question, filled)
-        if wrong := misfits(question, given):
+        if wrong := input_errors(question, given):
             draft = found.keep(without(question, filled, wrong))
             return HTMLResponse(sheet(question, self._view(id, found), found.drafts[draft], wrong, draft), 422)
         if len(question.fields) > 1:
             return RedirectResponse(f"{self._address(id)}/check/{found.keep(filled)}", 303)
-        return self._answer(id, found, Reply(Outcome.ACCEPTED, given))
+        return self._answer(id, found, SurfaceResponse(Outcome.ACCEPTED, given))
 
     async def _check(self, request: Request) -> Response:
         """The step before sending. What is secret stays here."""
@@ -334,21 +334,21 @@ class LoopbackPage:
         if (kept := found.drafts.get(draft)) is None:
             return RedirectResponse(self._address(id), 303)
         given = content(found.question, kept)
-        if filled.first("action") != "send" or misfits(found.question, given):
+        if filled.first("action") != "send" or input_errors(found.question, given):
             return RedirectResponse(f"{self._address(id)}?draft={draft}", 303)
-        return self._answer(id, found, Reply(Outcome.ACCEPTED, given))
+        return self._answer(id, found, SurfaceResponse(Outcome.ACCEPTED, given))
 
     async def _read(self, request: Request, *, files: bool) -> Filled | Response:
         """The form that was sent, if it is one of our own."""
         try:
             filled = await form.read(request, files=files)
-        except form.NotRead as why:
+        except form.FormError as why:
             return _said("Not taken", str(why), why.status)
         if not _same(filled.first("guard"), self._guard):
             return _said("Not from this page", "Open the question again, and send it from there.", 403)
         return filled
 
-    def _answer(self, id: str, found: Sheet, reply: Reply) -> Response:
+    def _answer(self, id: str, found: OpenForm, reply: SurfaceResponse) -> Response:
         if found.answer(reply, _ENDED[reply.outcome]):
             self._turn()
         return RedirectResponse(self._address(id), 303)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from html import escape
 
 from abp_bridge.core import file as files
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question, review
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question, validate_answer
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json, fits, same
+from abp_bridge.core.schema import Json, is_valid, json_equal
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines
@@ -82,7 +82,7 @@ def content(question: Question, filled: Filled) -> dict[str, Json]:
                 found[each.name] = files.encode(filled.files[name])
         elif each.type is FieldType.CHOICES:
             chosen = [choice.key for choice in _chosen(each, filled.values.get(name, ()))]
-            if chosen or each.required or fits([], each.schema):
+            if chosen or each.required or is_valid([], each.schema):
                 found[each.name] = chosen
         elif each.type in _LISTED:
             for choice in _chosen(each, filled.values.get(name, ()))[:1]:
@@ -92,13 +92,13 @@ def content(question: Question, filled: Filled) -> dict[str, Json]:
     return found
 
 
-def misfits(question: Question, given: Mapping[str, Json]) -> dict[int | None, list[str]]:
+def input_errors(question: Question, given: Mapping[str, Json]) -> dict[int | None, list[str]]:
     """What is wrong with the content of a form; empty when it is an answer."""
     found: dict[int | None, list[str]] = {}
     for number, each in enumerate(question.fields):
-        if wrong := review(replace(question, fields=(each,), whole={}), given)[1]:
+        if wrong := validate_answer(replace(question, fields=(each,), whole={}), given)[1]:
             found[number] = [f"{title(question, number)}{words[len(each.name) :]}" if words.startswith(each.name) else words for words in wrong]
-    if not found and (wrong := review(question, given)[1]):
+    if not found and (wrong := validate_answer(question, given)[1]):
         found[None] = wrong
     return found
 
@@ -288,7 +288,7 @@ def _default(asked: Field) -> Sequence[str]:
         return ()
     if asked.type in _LISTED:
         wanted = asked.default if asked.type is FieldType.CHOICES and isinstance(asked.default, list) else [asked.default]
-        return [str(place) for place, choice in enumerate(_choices(asked)) if any(same(choice.value, value) for value in wanted)]
+        return [str(place) for place, choice in enumerate(_choices(asked)) if any(json_equal(choice.value, value) for value in wanted)]
     return [asked.default if isinstance(asked.default, str) and asked.type is FieldType.TEXT else json.dumps(asked.default, ensure_ascii=False)]
 
 

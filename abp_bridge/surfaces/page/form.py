@@ -21,7 +21,7 @@ MAX_NAME = 255
 DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
 
 
-class NotRead(Exception):
+class FormError(Exception):
     """A form that cannot be taken; the message says why. `status` is HTTP's."""
 
     def __init__(self, why: str, status: int) -> None:
@@ -37,7 +37,7 @@ async def read(request: Request, *, files: bool) -> Filled:
     try:
         return _sorted(await _InMemory(request.headers, _once(body), max_files=100, max_fields=MAX_FIELDS, max_part_size=MAX_BODY).parse())
     except MultiPartException:
-        raise NotRead("The form could not be read. Open the question again.", 400) from None
+        raise FormError("The form could not be read. Open the question again.", 400) from None
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -51,9 +51,9 @@ async def read_body(request: Request, limit: int) -> bytes:
             elif seen > DRAINED * limit:
                 break
     if clock.cancelled_caught:
-        raise NotRead("It took too long to send this. Try again.", 408)
+        raise FormError("It took too long to send this. Try again.", 408)
     if seen > limit:
-        raise NotRead(f"This is too large: at most {limit} bytes can be taken.", 413)
+        raise FormError(f"This is too large: at most {limit} bytes can be taken.", 413)
     return bytes(data)
 
 
@@ -61,7 +61,7 @@ def _read_plain(body: bytes) -> Filled:
     try:
         return Filled(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise NotRead("The form could not be read. Open the question again.", 400) from None
+        raise FormError("The form could not be read. Open the question again.", 400) from None
 
 
 def _sorted(parts: FormData) -> Filled:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from abp_bridge.interfaces.surface import SurfaceRefused
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.rendering import can_move, width
 
 CONTROLLING = "/dev/tty"
@@ -45,7 +45,7 @@ class Device(Protocol):
     def columns(self) -> int: ...
 
     def open(self) -> None:
-        """Make it ready for a question. Raises SurfaceRefused."""
+        """Make it ready for a question. Raises SurfaceUnsupportedError."""
 
     def write(self, words: str) -> None:
         """Never raises: a terminal that is gone is found out by reading."""
@@ -57,10 +57,10 @@ class Device(Protocol):
         """The terminal gives whole lines, and shows them unless they are `secret`, for as long as the block lasts."""
 
     def lost(self) -> None:
-        """It was read from, and has gone. Raises SurfaceRefused where the question can go elsewhere."""
+        """It was read from, and has gone. Raises SurfaceUnsupportedError where the question can go elsewhere."""
 
 
-class Own:
+class StdioTerminal:
     """This process's stdin and stdout."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Own:
         """Whoever started us with it knows."""
 
 
-class Tty:
+class TtyDevice:
     """The terminal at `path`. Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key."""
 
     def __init__(self, path: str) -> None:
@@ -130,7 +130,7 @@ class Tty:
             self.lost()
         with contextlib.suppress(OSError):  # not the terminal we were started from: nobody's foreground matters
             if os.tcgetpgrp(self._fd) != os.getpgrp():
-                raise SurfaceRefused(f"another program has {self._name} now. Ask at another one. {_TRY}", lasting=False)
+                raise SurfaceUnsupportedError(f"another program has {self._name} now. Ask at another one. {_TRY}", lasting=False)
 
     def lost(self) -> None:
         """See `Device.lost`."""
@@ -139,7 +139,7 @@ class Tty:
             self._stop_waiting()
             os.close(self._fd)
             self._fd = -1
-        raise SurfaceRefused(f"{self._name} has gone. Start again with the name of another", lasting=True)
+        raise SurfaceUnsupportedError(f"{self._name} has gone. Start again with the name of another", lasting=True)
 
     def write(self, words: str) -> None:
         """See `Device.write`."""
@@ -158,7 +158,7 @@ class Tty:
             return Size(rows=rows, columns=columns)
 
         handle: Any = _Handle(self)
-        with create_app_session(input=Vt100Input(handle), output=Vt100_Output(_Paper(self._put), size, term=self.term)):  # type: ignore[arg-type]
+        with create_app_session(input=Vt100Input(handle), output=Vt100_Output(TtyOutput(self._put), size, term=self.term)):  # type: ignore[arg-type]
             yield
 
     @contextlib.contextmanager
@@ -223,7 +223,7 @@ def controlling() -> str | None:
     for name in (CONTROLLING, *filter(None, map(_tty_of, (2, 0, 1)))):
         try:
             os.close(_opened(name))
-        except SurfaceRefused:
+        except SurfaceUnsupportedError:
             continue
         return name
     return None
@@ -242,7 +242,7 @@ class _Handle:
 
     encoding = "utf-8"
 
-    def __init__(self, tty: Tty) -> None:
+    def __init__(self, tty: TtyDevice) -> None:
         self._tty = tty
 
     def fileno(self) -> int:
@@ -252,7 +252,7 @@ class _Handle:
         return True
 
 
-class _Paper:
+class TtyOutput:
     """Where prompt_toolkit writes. It has no descriptor, which would be made to block."""
 
     encoding = "utf-8"
@@ -271,18 +271,18 @@ class _Paper:
 
 
 def _opened(path: str) -> int:
-    """Raises SurfaceRefused."""
+    """Raises SurfaceUnsupportedError."""
     fd = -1
     try:
         if not stat.S_ISCHR(os.stat(path).st_mode):
-            raise SurfaceRefused(f"{path} is no terminal. {_TRY}", lasting=False)
+            raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise SurfaceRefused(f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False) from None
+        raise SurfaceUnsupportedError(f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False) from None
     if not os.isatty(fd):
         os.close(fd)
-        raise SurfaceRefused(f"{path} is no terminal. {_TRY}", lasting=False)
+        raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
     return fd
 
 

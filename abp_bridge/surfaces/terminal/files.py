@@ -17,7 +17,7 @@ READ_LIMIT = 10.0  # seconds
 CHUNK = 2**20
 
 
-class NotRead(Exception):
+class FileInputError(Exception):
     """What was named cannot be given; the message says why, and what would be right."""
 
 
@@ -25,7 +25,7 @@ async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
     """The file as an app gets it (`file.SCHEMA`). Raises NotRead."""
     with anyio.move_on_after(READ_LIMIT):
         return file.encode(await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True))
-    raise NotRead(f"it could not be read within {READ_LIMIT:g} s")
+    raise FileInputError(f"it could not be read within {READ_LIMIT:g} s")
 
 
 def _read(typed: str, accept: tuple[str, ...]) -> file.File:
@@ -36,18 +36,18 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise NotRead(f"{name} is a folder; give a file in it" if stat.S_ISDIR(status.st_mode) else f"{name} is no file")
+                raise FileInputError(f"{name} is a folder; give a file in it" if stat.S_ISDIR(status.st_mode) else f"{name} is no file")
             mime_type = file.guess_type(path)
             if not file.admits(accept, mime_type):
-                raise NotRead(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
+                raise FileInputError(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
             content = _content(descriptor, name)
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise NotRead(f"there is no file {name} there" if path.strip() else "give the name of a file") from None
+        raise FileInputError(f"there is no file {name} there" if path.strip() else "give the name of a file") from None
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise NotRead(f"{name} cannot be read: {why}") from None
+        raise FileInputError(f"{name} cannot be read: {why}") from None
     return file.File(content, mime_type, os.path.basename(path))
 
 
@@ -57,7 +57,7 @@ def _content(descriptor: int, name: str) -> bytes:
         if not (more := os.read(descriptor, CHUNK)):
             return bytes(content)
         content += more
-    raise NotRead(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
+    raise FileInputError(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
 
 
 def _path(typed: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from abp_bridge.core import file
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.surfaces.terminal.device import Device, forget_keys
-from abp_bridge.surfaces.terminal.prompts import Check, Ended, hinted
+from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, hinted
 from abp_bridge.surfaces.terminal.rendering import described
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SEARCH_FROM = 11
 
 
-class Keys:
+class InteractivePrompts:
     """Implements `Prompts`. `interrupted` is told of Ctrl-C, `hung_up` that the terminal has gone."""
 
     def __init__(self, device: Device, interrupted: Callable[[], None], hung_up: Callable[[], None]) -> None:
@@ -146,7 +146,7 @@ class Keys:
         finally:
             self._app = None
         if isinstance(result, Outcome):
-            raise Ended(result)
+            raise PromptExit(result)
         return result
 
 

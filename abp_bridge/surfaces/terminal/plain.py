@@ -10,7 +10,7 @@ import anyio
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, read_line
-from abp_bridge.surfaces.terminal.prompts import Check, Ended, hinted
+from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, hinted
 from abp_bridge.surfaces.terminal.rendering import described, wrapped
 
 LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
@@ -18,7 +18,7 @@ LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been lo
 _TAKE = "Enter takes what stands in [ ]"
 
 
-class Lines:
+class LinePrompts:
     """Implements `Prompts`."""
 
     def __init__(self, device: Device) -> None:
@@ -103,7 +103,7 @@ class Lines:
 
     def _end(self, outcome: Outcome) -> NoReturn:
         self._put("\n")
-        raise Ended(outcome)
+        raise PromptExit(outcome)
 
     def _put(self, words: str) -> None:
         self._device.write(words)

@@ -11,7 +11,7 @@ from abp_bridge.core.schema import Json
 Check = Callable[[Json], str]  # what is wrong with an answer, in words; empty when nothing is
 
 
-class Ended(Exception):
+class PromptExit(Exception):
     """The person wants no answer given."""
 
     def __init__(self, outcome: Outcome) -> None:

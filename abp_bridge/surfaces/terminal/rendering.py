@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json, same
+from abp_bridge.core.schema import Json, json_equal
 
 WIDEST = 100
 
@@ -20,7 +20,7 @@ _STYLES = {"who": "1;36", "strong": "1", "dim": "2", "good": "32", "bad": "31", 
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class Style:
     """Styles for a stream: modest colour on a terminal, none for a pipe, a dumb terminal, or a person who set NO_COLOR."""
 
     colour: bool
@@ -34,9 +34,9 @@ def can_move() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
-def ink(moves: bool | None = None) -> Ink:
+def style_for(moves: bool | None = None) -> Style:
     """The ink for stdout, or for a terminal of which it is known whether its cursor can be moved."""
-    return Ink((can_move() if moves is None else moves) and not os.environ.get("NO_COLOR"))
+    return Style((can_move() if moves is None else moves) and not os.environ.get("NO_COLOR"))
 
 
 def width() -> int:
@@ -54,7 +54,7 @@ def wrapped(words: str, indent: str = "  ", hanging: str | None = None, columns:
     return lines
 
 
-def heading(question: Question, paint: Ink, columns: int | None = None) -> str:
+def heading(question: Question, paint: Style, columns: int | None = None) -> str:
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.origin}") + whom]
@@ -81,7 +81,7 @@ def shown(field: Field, value: Json) -> str:
     return label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 1_000) or "(nothing)"
 
 
-def answered(question: Question, field: Field, value: Json, paint: Ink, columns: int | None = None) -> str:
+def answered(question: Question, field: Field, value: Json, paint: Style, columns: int | None = None) -> str:
     """One filled-in field, as it stays on the screen. `MISSING` was left out."""
     words = "(left out)" if value is MISSING else shown(field, value)
     head = f"  {titled(question, field)}: "
@@ -100,4 +100,4 @@ def described(choice: Choice) -> str:
 
 
 def _labelled(field: Field, value: Json) -> str:
-    return next((choice.label for choice in field.choices if same(choice.value, value)), label(value))
+    return next((choice.label for choice in field.choices if json_equal(choice.value, value)), label(value))

@@ -12,20 +12,20 @@ from dataclasses import replace
 
 import anyio
 
-from abp_bridge.core.event import Observer, unobserved
-from abp_bridge.core.matrix import Column, Surface
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, review
-from abp_bridge.core.schema import Json, same
-from abp_bridge.interfaces.surface import Reply, SurfaceRefused
-from abp_bridge.surfaces.terminal.device import Device, Own, Tty
-from abp_bridge.surfaces.terminal.files import NotRead, load
-from abp_bridge.surfaces.terminal.interactive import Keys
-from abp_bridge.surfaces.terminal.plain import Lines
-from abp_bridge.surfaces.terminal.prompts import Check, Ended, Prompts
-from abp_bridge.surfaces.terminal.rendering import answered, heading, ink, titled, wrapped
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.schema import Json, json_equal
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
+from abp_bridge.surfaces.terminal.files import FileInputError, load
+from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
+from abp_bridge.surfaces.terminal.plain import LinePrompts
+from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, Prompts
+from abp_bridge.surfaces.terminal.rendering import answered, heading, style_for, titled, wrapped
 
 MANY_INTERRUPTS = 2
-COLUMN = Column(Surface.TERMINAL)
+COLUMN = SurfaceVariant(Surface.TERMINAL)
 
 _DECLINE = "Decline to answer"
 _LEAVE_OUT = "Leave this out"
@@ -39,23 +39,25 @@ class Terminal:
 
     def __init__(self, device: str | None = None) -> None:
         self.interrupts = 0  # Ctrl-C since the last answer
-        self._device: Device = Own() if device is None else Tty(device)
-        self._ink = ink(self._device.moves)
-        self._prompts: Prompts = Keys(self._device, self._interrupted, self._hung_up) if self._device.moves else Lines(self._device)
+        self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
+        self._ink = style_for(self._device.moves)
+        self._prompts: Prompts = (
+            InteractivePrompts(self._device, self._interrupted, self._hung_up) if self._device.moves else LinePrompts(self._device)
+        )
         self._turn = anyio.Lock()
         self._asking: anyio.CancelScope | None = None
 
-    def columns(self, carriers: Sequence[str] = ()) -> Sequence[Column]:
+    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """See `InputProvider.columns`."""
         return [COLUMN]
 
-    async def ask(self, question: Question, column: Column = COLUMN, problem: str = "", observe: Observer = unobserved) -> Reply:
+    async def ask(self, question: Question, column: SurfaceVariant = COLUMN, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
         """Ask until it is answered, declined or cancelled. The content is as given: keys of choices, numbers as typed.
 
-        Cancelling takes it down. Raises SurfaceRefused for what is no form, and where the terminal cannot be used.
+        Cancelling takes it down. Raises SurfaceUnsupportedError for what is no form, and where the terminal cannot be used.
         """
         if question.kind is Kind.SAMPLING:
-            raise SurfaceRefused("a terminal asks the person, not a model", lasting=True)
+            raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
             self._write(heading(question, self._ink, self._device.columns))
@@ -64,13 +66,13 @@ class Terminal:
             try:
                 with anyio.CancelScope() as self._asking:
                     content = await self._fill(question)
-                    while problems := review(question, content)[1]:
+                    while problems := validate_answer(question, content)[1]:
                         self._tell("; ".join(problems))
                         content = await self._fill(question)
                     self.interrupts = 0
-                    return Reply(Outcome.ACCEPTED, content)
+                    return SurfaceResponse(Outcome.ACCEPTED, content)
                 return self._ended(Outcome.CANCELLED)
-            except Ended as ended:
+            except PromptExit as ended:
                 return self._ended(ended.outcome)
             except anyio.get_cancelled_exc_class():
                 self._write(self._ink("dim", "  (withdrawn)"))
@@ -99,20 +101,20 @@ class Terminal:
         self.interrupts += 1
 
     def _hung_up(self) -> None:
-        """The terminal went while it was asked on. Raises SurfaceRefused where the question can go elsewhere."""
+        """The terminal went while it was asked on. Raises SurfaceUnsupportedError where the question can go elsewhere."""
         self._device.lost()
         self.interrupts += MANY_INTERRUPTS
 
-    def _ended(self, outcome: Outcome) -> Reply:
+    def _ended(self, outcome: Outcome) -> SurfaceResponse:
         if outcome is Outcome.DECLINED:
             self.interrupts = 0
         self._write(self._ink("warn", f"  {outcome.value}"))
-        return Reply(outcome)
+        return SurfaceResponse(outcome)
 
     async def _fill(self, question: Question) -> dict[str, Json]:
         if not question.fields:
             if await self._prompts.pick("", [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)], None) == 1:
-                raise Ended(Outcome.DECLINED)
+                raise PromptExit(Outcome.DECLINED)
             return {}
         content: dict[str, Json] = {}
         for field in question.fields:
@@ -129,7 +131,7 @@ class Terminal:
         alone = replace(question, fields=(field,))
 
         def check(given: Json) -> str:
-            return "; ".join(problem.removeprefix(f"{field.name} ") for problem in review(alone, {field.name: given})[1])
+            return "; ".join(problem.removeprefix(f"{field.name} ") for problem in validate_answer(alone, {field.name: given})[1])
 
         while True:
             given = await self._prompt(question, field, check)
@@ -137,7 +139,7 @@ class Terminal:
                 return MISSING, MISSING
             problem = check(given)
             if not problem:
-                return given, review(alone, {field.name: given})[0].get(field.name, MISSING)
+                return given, validate_answer(alone, {field.name: given})[0].get(field.name, MISSING)
             self._tell(problem)
 
     async def _prompt(self, question: Question, field: Field, check: Check) -> Json:
@@ -149,7 +151,7 @@ class Terminal:
             return await self._pick(question, field, field.choices)
         if field.type is FieldType.CHOICES:
             chosen = field.default if isinstance(field.default, list) else []
-            marked = {index for index, choice in enumerate(field.choices) if any(same(choice.value, each) for each in chosen)}
+            marked = {index for index, choice in enumerate(field.choices) if any(json_equal(choice.value, each) for each in chosen)}
             picked = await self._prompts.mark(
                 titled(question, field), field.choices, marked, lambda indexes: check([field.choices[index].key for index in indexes])
             )
@@ -168,18 +170,18 @@ class Terminal:
                 return MISSING
             try:
                 return await load(typed, field.accept)
-            except NotRead as why:
+            except FileInputError as why:
                 problem = str(why)
 
     async def _pick(self, question: Question, field: Field, choices: Sequence[Choice]) -> Json:
-        start = next((index for index, choice in enumerate(choices) if same(choice.value, field.default)), None)
+        start = next((index for index, choice in enumerate(choices) if json_equal(choice.value, field.default)), None)
         options = [replace(choice, label=f"{choice.label} (default)") if index == start else choice for index, choice in enumerate(choices)]
         extra = [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
         picked = await self._prompts.pick(titled(question, field), [*options, *(Choice(None, "", words) for words in extra)], start)
         if picked < len(choices):
             return choices[picked].value if field.type is FieldType.BOOLEAN else choices[picked].key
         if extra[picked - len(choices)] is _DECLINE:
-            raise Ended(Outcome.DECLINED)
+            raise PromptExit(Outcome.DECLINED)
         return MISSING
 
     def _tell(self, problem: str) -> None:
