@@ -1,4 +1,7 @@
-"""What a person can set: flags first, then `ABP_*` in the environment, then the defaults. Read once, at the start."""
+"""What a person can set: flags first, then `ABP_*` in the environment, then the defaults.
+
+Read once, at the start.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are in seconds. In the environment the reference bridge's names are in milliseconds, as it has them."""
+    """Times are in seconds.
+
+    In the environment the reference bridge's names are in milliseconds, as it has them.
+    """
 
     apps: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()  # private addresses that the person named
@@ -29,9 +35,13 @@ class Settings:
     park_timeout: float = 600.0
     host_tool_timeout: float | None = None  # of the host, where its user changed that
     min_human_latency: float = 0.15  # an answer faster than this is not a person's
-    ask_on: tuple[str, ...] = ()  # the surfaces to ask on, in this order; nothing means the usual ones
+    ask_on: tuple[
+        str, ...
+    ] = ()  # the surfaces to ask on, in this order; nothing means the usual ones
     tty: str | None = None  # a terminal that the person sits at
-    page: str = "off"  # whether questions may go to the bridge's own page without the host's url mode: "link" points there, "open" opens it
+    # whether questions may go to the bridge's own page without the host's url mode: "link" points
+    # there, "open" opens it
+    page: str = "off"
     answers: str | None = None  # a file of answers
     questions_api: int | None = None  # the port that clients of the questions API connect to
     questions_password: str | None = None
@@ -60,21 +70,40 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
             try:
                 found[name] = read(environ[variable])
             except ValueError as problem:
-                raise SettingsError(f"{variable}={environ[variable]!r} cannot be used: {problem}") from None
+                raise SettingsError(
+                    f"{variable}={environ[variable]!r} cannot be used: {problem}"
+                ) from None
     found.update({name: value for name, value in flags.items() if value is not None})
     settings = Settings(**found)  # type: ignore[arg-type]
     for target in settings.apps:
-        if target not in ("demo", "demo:page") and not target.lower().startswith(("http://", "https://", "stdio:")):
-            hint = f" Did you mean https://{target}?" if "." in target and "/" not in target and ":" not in target else ""
-            raise SettingsError(f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND, demo or demo:page.{hint}")
+        if target not in ("demo", "demo:page") and not target.lower().startswith(
+            ("http://", "https://", "stdio:")
+        ):
+            hint = (
+                f" Did you mean https://{target}?"
+                if "." in target and "/" not in target and ":" not in target
+                else ""
+            )
+            raise SettingsError(
+                f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
+                f" demo or demo:page.{hint}"
+            )
     for host in settings.allowed_hosts:
         if "/" in host or "*" in host:
-            raise SettingsError(f"--allow {host!r} is no host: it must be a name or an address, with a port if only that is allowed (localhost:3000)")
+            raise SettingsError(
+                f"--allow {host!r} is no host: it must be a name or an address, with a port if only"
+                " that is allowed (localhost:3000)"
+            )
     for root in settings.roots:
         if not os.path.isdir(root):
-            raise SettingsError(f"--root {root!r} is no folder: it must be one whose files apps may be given")
+            raise SettingsError(
+                f"--root {root!r} is no folder: it must be one whose files apps may be given"
+            )
     if settings.questions_api is not None and not settings.questions_password:
-        raise SettingsError("--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer for you")
+        raise SettingsError(
+            "--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer"
+            " for you"
+        )
     if settings.ask_on:
         from abp_bridge.core.matrix import order_of
 
@@ -113,7 +142,16 @@ def _listed(separator: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def _yes_or_no(text: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    known = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
     if text.strip().lower() not in known:
         raise ValueError("it must be true or false")
     return known[text.strip().lower()]
@@ -143,12 +181,15 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "record": ("ABP_RECORD", str),
 }
 
-# What says where things lie on this machine, or who may come in, says nothing of how a session goes.
+# What says where things lie on this machine, or who may come in, says nothing of how a session
+# goes.
 _PRIVATE = ("output_dir", "chrome", "chrome_sandbox", "questions_password", "record")
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
-    """Settings that are not the defaults, as environment variables: what somebody else needs to have a session go the same way."""
+    """Settings that are not the defaults, as environment variables: what somebody else needs to
+    have a session go the same way.
+    """
     usual = Settings()
     found: dict[str, str] = {}
     for name, (variable, read) in _VARIABLES.items():

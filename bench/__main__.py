@@ -42,8 +42,12 @@ def main() -> int:
     parser = _parser()
     options = parser.parse_args()
     if unknown := set(options.figures) - set(FIGURES):
-        parser.error(f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # every child ends with its block
+        parser.error(
+            f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}"
+        )
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # every child ends with its block
     gc.disable()  # the host's own pauses are not the bridge's
     rows: list[Row] = []
     broken: list[str] = []
@@ -57,9 +61,18 @@ def main() -> int:
             except Broken as problem:
                 broken.append(f"{name}: {problem}")
     after = os.getloadavg()
-    machine = f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {before[0]:.2f} before and {after[0]:.2f} after"
+    machine = (
+        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {before[0]:.2f} before"
+        f" and {after[0]:.2f} after"
+    )
     if options.json:
-        sys.stdout.write(json.dumps({"machine": machine, "rows": [row.as_json() for row in rows], "broken": broken}, indent=1) + "\n")
+        sys.stdout.write(
+            json.dumps(
+                {"machine": machine, "rows": [row.as_json() for row in rows], "broken": broken},
+                indent=1,
+            )
+            + "\n"
+        )
     else:
         sys.stdout.write(f"{(as_markdown if options.markdown else as_text)(rows)}\n\n{machine}\n")
     sys.stderr.writelines(f"bench: broken: {each}\n" for each in broken)
@@ -68,9 +81,15 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="What the bridge costs, as ratios within one run.")
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"only these: {', '.join(FIGURES)}")
-    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works, not to believe")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="What the bridge costs, as ratios within one run."
+    )
+    parser.add_argument(
+        "figures", nargs="*", metavar="FIGURE", help=f"only these: {', '.join(FIGURES)}"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds: to see that it works, not to believe"
+    )
     parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is missed")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true")

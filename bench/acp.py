@@ -1,4 +1,6 @@
-"""ACP: what the proxy adds between an editor and its agent, the MCP server that it gives to agents, and a question's round as a permission."""
+"""ACP: what the proxy adds between an editor and its agent, the MCP server that it gives to agents,
+and a question's round as a permission.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from bench.table import Row, Sample
 from bench.traffic import TURN, Turns, in_turns, rounds
 
 CHUNKS = 5_000
-LOOKED_AT = "result"  # while a prompt runs, the proxy reads every line that has a member of this name
+LOOKED_AT = (  # while a prompt runs, the proxy reads every line that has a member of this name
+    "result"
+)
 
 
 def acp(bench: Bench) -> list[Row]:
@@ -20,34 +24,67 @@ def acp(bench: Bench) -> list[Row]:
 
 
 def _carrying(bench: Bench) -> list[Row]:
-    """Messages through the proxy to an agent that answers at once, against the same agent behind the line pump."""
-    turns: dict[str, Callable[[Editor], list[float]]] = {"request": _requests, "prompt": _prompts, "chunk": _chunks, "looked": _chunks_looked_at}
+    """Messages through the proxy to an agent that answers at once, against the same agent behind
+    the line pump.
+    """
+    turns: dict[str, Callable[[Editor], list[float]]] = {
+        "request": _requests,
+        "prompt": _prompts,
+        "chunk": _chunks,
+        "looked": _chunks_looked_at,
+    }
 
     def begin(stack: ExitStack) -> Turns:
         subjects = {subject: bench.opened(stack, subject) for subject in (PROXY, LINE_PUMP)}
-        return {f"{key} {subject}": (editor, partial(turn, editor)) for key, turn in turns.items() for subject, editor in subjects.items()}
+        return {
+            f"{key} {subject}": (editor, partial(turn, editor))
+            for key, turn in turns.items()
+            for subject, editor in subjects.items()
+        }
 
     took, cpu = _in_turns_afresh(begin, bench)
     rows = []
-    for key, figure in (("request", "request and response that only pass"), ("prompt", "prompt and response, both looked at")):
+    for key, figure in (
+        ("request", "request and response that only pass"),
+        ("prompt", "prompt and response, both looked at"),
+    ):
         ours, theirs = took[f"{key} {PROXY}"], took[f"{key} {LINE_PUMP}"]
         rows += [
             Row(f"acp.{key}", figure, "ms", ours, LINE_PUMP, theirs),
             Row(f"acp.{key}.p99", f"{figure}, p99", "ms", ours, LINE_PUMP, theirs, at="p99"),
-            Row(f"acp.{key}.cpu", f"{figure}: CPU", "ms", cpu[f"{key} {PROXY}"], LINE_PUMP, cpu[f"{key} {LINE_PUMP}"]),
+            Row(
+                f"acp.{key}.cpu",
+                f"{figure}: CPU",
+                "ms",
+                cpu[f"{key} {PROXY}"],
+                LINE_PUMP,
+                cpu[f"{key} {LINE_PUMP}"],
+            ),
         ]
-    for key, figure in (("chunk", f"one of {CHUNKS:,} chunks in a row"), ("looked", f"one of {CHUNKS:,} chunks in a row, all looked at")):
-        ours, theirs = _times(1000, took[f"{key} {PROXY}"]), _times(1000, took[f"{key} {LINE_PUMP}"])
+    for key, figure in (
+        ("chunk", f"one of {CHUNKS:,} chunks in a row"),
+        ("looked", f"one of {CHUNKS:,} chunks in a row, all looked at"),
+    ):
+        ours, theirs = (
+            _times(1000, took[f"{key} {PROXY}"]),
+            _times(1000, took[f"{key} {LINE_PUMP}"]),
+        )
         rows.append(Row(f"acp.{key}", figure, "us", ours, LINE_PUMP, theirs))
-        ours, theirs = (_times(1000 / CHUNKS, cpu[f"{key} {subject}"]) for subject in (PROXY, LINE_PUMP))
+        ours, theirs = (
+            _times(1000 / CHUNKS, cpu[f"{key} {subject}"]) for subject in (PROXY, LINE_PUMP)
+        )
         rows.append(Row(f"acp.{key}.cpu", f"{figure}: CPU", "us", ours, LINE_PUMP, theirs))
     return rows
 
 
 def _starting(bench: Bench) -> list[Row]:
-    """Spawn to the reply to `initialize`: of an agent behind the proxy, and of the server that the proxy gives to it, which is launched twice."""
+    """Spawn to the reply to `initialize`: of an agent behind the proxy, and of the server that the
+    proxy gives to it, which is launched twice.
+    """
     first, again = "first", "again"
-    greeted: dict[str, list[float]] = {name: [] for name in (PROXY, PROXY_WITH_APP, LINE_PUMP, first, again, PUMP)}
+    greeted: dict[str, list[float]] = {
+        name: [] for name in (PROXY, PROXY_WITH_APP, LINE_PUMP, first, again, PUMP)
+    }
     for number in range(1 + (4 if bench.quick else 25)):
         came: dict[str, float] = {}
         for subject in (PROXY, PROXY_WITH_APP, LINE_PUMP):
@@ -64,36 +101,67 @@ def _starting(bench: Bench) -> list[Row]:
             for name, seconds in came.items():
                 greeted[name].append(seconds * 1000)
     samples = {name: Sample(values) for name, values in greeted.items()}
-    agent, server = "spawn to initialize: an agent behind", "spawn to initialize: the agent's MCP server"
+    agent, server = (
+        "spawn to initialize: an agent behind",
+        "spawn to initialize: the agent's MCP server",
+    )
     return [
         Row("acp.start", f"{agent} {PROXY}", "ms", samples[PROXY], LINE_PUMP, samples[LINE_PUMP]),
-        Row("acp.start.app", f"{agent} {PROXY_WITH_APP}", "ms", samples[PROXY_WITH_APP], LINE_PUMP, samples[LINE_PUMP]),
+        Row(
+            "acp.start.app",
+            f"{agent} {PROXY_WITH_APP}",
+            "ms",
+            samples[PROXY_WITH_APP],
+            LINE_PUMP,
+            samples[LINE_PUMP],
+        ),
         Row("acp.relay", server, "ms", samples[first], PUMP, samples[PUMP]),
         Row("acp.relay.again", f"{server}, once more", "ms", samples[again], PUMP, samples[PUMP]),
     ]
 
 
 def _asking(bench: Bench) -> list[Row]:
-    """A question's round as `traffic.questions` has it, as a permission: an app asks the bridge, which is the agent, against an agent that asks."""
+    """A question's round as `traffic.questions` has it, as a permission: an app asks the bridge,
+    which is the agent, against an agent that asks.
+    """
     carded = f"{SDK_AGENT} with cards"
 
     def begin(stack: ExitStack) -> Turns:
         face, sdk = bench.opened(stack, FACE), bench.opened(stack, SDK_AGENT)
-        prompts = {FACE: (face, f'/ask {{"count": {TURN + 1}, "together": 1}}'), SDK_AGENT: (sdk, f"{TURN + 1}"), carded: (sdk, f"{TURN + 1} cards")}
-        return {name: (editor, partial(rounds, editor, "session/prompt", editor.words(text))) for name, (editor, text) in prompts.items()}
+        prompts = {
+            FACE: (face, f'/ask {{"count": {TURN + 1}, "together": 1}}'),
+            SDK_AGENT: (sdk, f"{TURN + 1}"),
+            carded: (sdk, f"{TURN + 1} cards"),
+        }
+        return {
+            name: (editor, partial(rounds, editor, "session/prompt", editor.words(text)))
+            for name, (editor, text) in prompts.items()
+        }
 
     took, cpu = _in_turns_afresh(begin, bench)
     figure = "permission, given at once"
     return [
         Row("acp.question", figure, "ms", took[FACE], SDK_AGENT, took[SDK_AGENT]),
-        Row("acp.question.p99", f"{figure}, p99", "ms", took[FACE], SDK_AGENT, took[SDK_AGENT], at="p99"),
+        Row(
+            "acp.question.p99",
+            f"{figure}, p99",
+            "ms",
+            took[FACE],
+            SDK_AGENT,
+            took[SDK_AGENT],
+            at="p99",
+        ),
         Row("acp.question.cards", figure, "ms", took[FACE], carded, took[carded]),
         Row("acp.question.cpu", "CPU of one permission", "ms", cpu[FACE], carded, cpu[carded]),
     ]
 
 
-def _in_turns_afresh(begin: Callable[[ExitStack], Turns], bench: Bench) -> tuple[dict[str, Sample], dict[str, Sample]]:
-    """As `in_turns`, with processes that are started again and again: the place each has in memory and on the CPUs stays with it, good or bad."""
+def _in_turns_afresh(
+    begin: Callable[[ExitStack], Turns], bench: Bench
+) -> tuple[dict[str, Sample], dict[str, Sample]]:
+    """As `in_turns`, with processes that are started again and again: the place each has in memory
+    and on the CPUs stays with it, good or bad.
+    """
     took: dict[str, list[float]] = {}
     cpu: dict[str, list[float]] = {}
     for _ in range(2 if bench.quick else 10):
@@ -102,7 +170,9 @@ def _in_turns_afresh(begin: Callable[[ExitStack], Turns], bench: Bench) -> tuple
         for found, values in zip(samples, (took, cpu), strict=True):
             for name, sample in found.items():
                 values.setdefault(name, []).extend(sample.values)
-    return {name: Sample(values) for name, values in took.items()}, {name: Sample(values) for name, values in cpu.items()}
+    return {name: Sample(values) for name, values in took.items()}, {
+        name: Sample(values) for name, values in cpu.items()
+    }
 
 
 def _requests(editor: Editor) -> list[float]:

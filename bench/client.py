@@ -1,6 +1,8 @@
-"""Hosts made of as little as possible, of MCP servers and of ACP agents: a child process, JSON lines on unbuffered pipes, and a clock.
+"""Hosts made of as little as possible, of MCP servers and of ACP agents: a child process, JSON
+lines on unbuffered pipes, and a clock.
 
-Every wait has a bound. Arrival times are taken right after the read that completed a line, before it is parsed.
+Every wait has a bound. Arrival times are taken right after the read that completed a line, before
+it is parsed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Json = Any
 PATIENCE = 60.0
 GRACE = 2.0
 CHUNK = 64 * 1024  # what a pipe holds; more than that is asked of the system for each read anew
-CPU_OF_PROCESS = 2  # Linux: a process's CPU clock has its number in it (MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED)
+# Linux: a process's CPU clock has its number in it (MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED)
+CPU_OF_PROCESS = 2
 
 ANSWER = {"action": "accept", "content": {"confirmed": True}}
 PROTOCOL = "2025-11-25"
@@ -39,7 +42,10 @@ class Broken(Exception):
 
 
 class Client:
-    """One MCP server and the connection to it. Counts the notifications that come, and answers every question with `ANSWER` at once."""
+    """One MCP server and the connection to it.
+
+    Counts the notifications that come, and answers every question with `ANSWER` at once.
+    """
 
     question = "elicitation/create"
 
@@ -50,7 +56,13 @@ class Client:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 closed with the client
         self.spawned = time.perf_counter()
         self._child = subprocess.Popen(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=dict(env), bufsize=0, start_new_session=True
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=dict(env),
+            bufsize=0,
+            start_new_session=True,
         )
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -67,7 +79,12 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.end(quietly=kind is None)
 
     def end(self, *, quietly: bool = False) -> None:
@@ -88,7 +105,9 @@ class Client:
 
     def send(self, message: Mapping[str, Json]) -> float:
         """Write one message. Returns the time just before its first byte left."""
-        data = memoryview(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
+        data = memoryview(
+            json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+        )
         left = time.perf_counter()
         limit = left + PATIENCE
         while data:
@@ -106,7 +125,9 @@ class Client:
         return self._arrived, json.loads(self._lines.popleft())
 
     def skip(self, count: int) -> None:
-        """Take the next `count` messages without a look at them, so that this side does not hold up who sends them."""
+        """Take the next `count` messages without a look at them, so that this side does not hold up
+        who sends them.
+        """
         while count:
             self._some(PATIENCE)
             taken = min(count, len(self._lines))
@@ -119,8 +140,13 @@ class Client:
         self._serial += 1
         return self._serial, self.send({"id": self._serial, "method": method, "params": params})
 
-    def wait_for(self, id: int, on_question: Callable[[float, Json], None] | None = None) -> tuple[float, Json]:
-        """The result of request `id`, and when it came. Questions that come meanwhile go to `on_question` (when it came, it), or are answered."""
+    def wait_for(
+        self, id: int, on_question: Callable[[float, Json], None] | None = None
+    ) -> tuple[float, Json]:
+        """The result of request `id`, and when it came.
+
+        Questions that come meanwhile go to `on_question` (when it came, it), or are answered.
+        """
         while True:
             came, message = self.receive()
             if "method" not in message:
@@ -152,11 +178,19 @@ class Client:
         """One call of a tool: (seconds, result)."""
         return self.request("tools/call", {"name": name, "arguments": arguments})
 
-    def call_modern(self, name: str, arguments: Mapping[str, Json], asked: Json = None) -> tuple[int, float]:
-        """Send a 2026-07-28 `tools/call`: (its id, when it left). `asked` is a result that asked for input: every question in it is answered."""
+    def call_modern(
+        self, name: str, arguments: Mapping[str, Json], asked: Json = None
+    ) -> tuple[int, float]:
+        """Send a 2026-07-28 `tools/call`: (its id, when it left).
+
+        `asked` is a result that asked for input: every question in it is answered.
+        """
         params: dict[str, Json] = {"name": name, "arguments": arguments, "_meta": MODERN}
         if asked is not None:
-            params |= {"requestState": asked["requestState"], "inputResponses": dict.fromkeys(asked["inputRequests"], ANSWER)}
+            params |= {
+                "requestState": asked["requestState"],
+                "inputResponses": dict.fromkeys(asked["inputRequests"], ANSWER),
+            }
         return self.ask_for("tools/call", params)
 
     def gather(self, ids: set[int]) -> list[Json]:
@@ -172,8 +206,14 @@ class Client:
         return results
 
     def greet(self) -> tuple[float, float, list[Json]]:
-        """`initialize` and `tools/list`: (seconds from spawn to the first reply, to the second, the tools)."""
-        host = {"protocolVersion": PROTOCOL, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "bench", "version": "1"}}
+        """`initialize` and `tools/list`: (seconds from spawn to the first reply, to the second, the
+        tools).
+        """
+        host = {
+            "protocolVersion": PROTOCOL,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "bench", "version": "1"},
+        }
         id, _ = self.ask_for("initialize", host)
         greeted, _ = self.wait_for(id)
         self.send({"method": "notifications/initialized"})
@@ -214,21 +254,40 @@ class Client:
     def _broken(self, what: str) -> Broken:
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - 1_000))
-        return Broken(f"{self.name} {what}. Its last words: {self._stderr.read().decode(errors='replace').strip() or 'none'}")
+        return Broken(
+            f"{self.name} {what}. Its last words:"
+            f" {self._stderr.read().decode(errors='replace').strip() or 'none'}"
+        )
 
 
 class Editor(Client):
-    """One ACP agent and the connection to it. It shows no forms, and allows whatever it is asked for at once."""
+    """One ACP agent and the connection to it.
+
+    It shows no forms, and allows whatever it is asked for at once.
+    """
 
     question = "session/request_permission"
 
     def answer(self, question: Json) -> None:
-        allowed = next(option["optionId"] for option in question["params"]["options"] if option["kind"] == "allow_once")
-        self.send({"id": question["id"], "result": {"outcome": {"outcome": "selected", "optionId": allowed}}})
+        allowed = next(
+            option["optionId"]
+            for option in question["params"]["options"]
+            if option["kind"] == "allow_once"
+        )
+        self.send(
+            {
+                "id": question["id"],
+                "result": {"outcome": {"outcome": "selected", "optionId": allowed}},
+            }
+        )
 
     def hail(self) -> float:
         """`initialize`: the seconds from spawn to the reply."""
-        editor = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+        editor = {
+            "protocolVersion": 1,
+            "clientCapabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        }
         id, _ = self.ask_for("initialize", editor)
         came, _ = self.wait_for(id)
         return came - self.spawned

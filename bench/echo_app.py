@@ -1,9 +1,12 @@
-"""The app of every measurement: ABP on a pipe in the JSON-RPC binding, on the standard library, one loop and no waiting but for its stdin.
+"""The app of every measurement: ABP on a pipe in the JSON-RPC binding, on the standard library, one
+loop and no waiting but for its stdin.
 
-Capabilities: `echo {text}`; `ask {count, together}` asks `count` times with `together` questions open at once; `flood {count, fields, questions,
-done}` tells `count` things without a pause, nine of ten of them state changes of `fields` fields, with `questions` questions among them; at the very
-end it tells of a field that it never spoke of before, `late`, and makes the file `done`; `shout {count, size, done}` tells `count` things, each by a
-name of its own and with `size` bytes, and makes the file `done`. `echo_app.py N` has N capabilities more, for their number.
+Capabilities: `echo {text}`; `ask {count, together}` asks `count` times with `together` questions
+open at once; `flood {count, fields, questions, done}` tells `count` things without a pause, nine of
+ten of them state changes of `fields` fields, with `questions` questions among them; at the very end
+it tells of a field that it never spoke of before, `late`, and makes the file `done`; `shout {count,
+size, done}` tells `count` things, each by a name of its own and with `size` bytes, and makes the
+file `done`. `echo_app.py N` has N capabilities more, for their number.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ BATCH = 100
 
 @dataclass(slots=True)
 class Asking:
-    """A call that waits for answers: questions still to be asked, still open, and answered with a yes."""
+    """A call that waits for answers: questions still to be asked, still open, and answered with a
+    yes.
+    """
 
     call: Json
     operation: Json
@@ -49,7 +54,17 @@ class EchoApp:
             self._answered(id, message.get("result") or {})
         elif method == "initialize":
             features = {"notifications": True, "elicitation": True}
-            _send({"id": id, "result": {"sessionId": "1", "protocolVersion": "0.1", "app": {"id": "echo", "name": "Echo"}, "features": features}})
+            _send(
+                {
+                    "id": id,
+                    "result": {
+                        "sessionId": "1",
+                        "protocolVersion": "0.1",
+                        "app": {"id": "echo", "name": "Echo"},
+                        "features": features,
+                    },
+                }
+            )
         elif method == "capabilities/list":
             _send({"id": id, "result": _CAPABILITIES})
         elif method == "capabilities/call":
@@ -68,7 +83,12 @@ class EchoApp:
             self._flood(id, params, options["callId"])
         else:
             for number in range(params["count"]):
-                _send({"method": f"notifications/shouted/{number}", "params": {"words": "x" * params["size"]}})
+                _send(
+                    {
+                        "method": f"notifications/shouted/{number}",
+                        "params": {"words": "x" * params["size"]},
+                    }
+                )
             Path(params["done"]).touch()
             _send({"id": id, "result": {"success": True}})
 
@@ -77,7 +97,13 @@ class EchoApp:
         self._asked[f"q{self._serial}"] = asking
         asking.to_come -= 1
         asking.open += 1
-        _send({"id": f"q{self._serial}", "method": "elicitation/confirm", "params": {"prompt": "Go on?", "operationId": asking.operation}})
+        _send(
+            {
+                "id": f"q{self._serial}",
+                "method": "elicitation/confirm",
+                "params": {"prompt": "Go on?", "operationId": asking.operation},
+            }
+        )
 
     def _answered(self, id: str, response: Json) -> None:
         asking = self._asked.pop(id)
@@ -86,7 +112,12 @@ class EchoApp:
         if asking.to_come:
             self._ask(asking)
         elif not asking.open:
-            _send({"id": asking.call, "result": {"success": True, "data": {"confirmed": asking.confirmed}}})
+            _send(
+                {
+                    "id": asking.call,
+                    "result": {"success": True, "data": {"confirmed": asking.confirmed}},
+                }
+            )
 
     def _flood(self, id: Json, params: Json, operation: Json) -> None:
         asking = Asking(id, operation, params["questions"])
@@ -94,7 +125,12 @@ class EchoApp:
         batch: list[Json] = []
         for number in range(params["count"]):
             if number % 10 == 9:
-                batch.append({"method": "notifications/operation/started", "params": {"operationId": str(number), "capability": "flood"}})
+                batch.append(
+                    {
+                        "method": "notifications/operation/started",
+                        "params": {"operationId": str(number), "capability": "flood"},
+                    }
+                )
             else:
                 batch.append(_changed(f"field{number % params['fields']}", number))
             if len(batch) == BATCH:
@@ -107,8 +143,16 @@ class EchoApp:
 
 
 def _capability(name: str, **parameters: str) -> Json:
-    schema = {"type": "object", "properties": {parameter: {"type": kind} for parameter, kind in parameters.items()}}
-    return {"name": name, "description": f"{name}, for measuring", "available": True, "inputSchema": schema}
+    schema = {
+        "type": "object",
+        "properties": {parameter: {"type": kind} for parameter, kind in parameters.items()},
+    }
+    return {
+        "name": name,
+        "description": f"{name}, for measuring",
+        "available": True,
+        "inputSchema": schema,
+    }
 
 
 _CAPABILITIES = [
@@ -116,7 +160,10 @@ _CAPABILITIES = [
     _capability("ask", count="integer", together="integer"),
     _capability("flood", count="integer", fields="integer", questions="integer", done="string"),
     _capability("shout", count="integer", size="integer", done="string"),
-    *(_capability(f"more.number{number}", first="string", second="integer") for number in range(int(sys.argv[1]) if sys.argv[1:] else 0)),
+    *(
+        _capability(f"more.number{number}", first="string", second="integer")
+        for number in range(int(sys.argv[1]) if sys.argv[1:] else 0)
+    ),
 ]
 
 
@@ -125,7 +172,12 @@ def _changed(field: str, value: Json) -> Json:
 
 
 def _send(*messages: Json) -> None:
-    data = memoryview(b"".join(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n" for message in messages))
+    data = memoryview(
+        b"".join(
+            json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+            for message in messages
+        )
+    )
     while data:
         data = data[os.write(1, data) :]
 

@@ -1,4 +1,6 @@
-"""Long sessions and hard cases: thousands of questions, a thousand at once, and an app that floods a host that does not listen."""
+"""Long sessions and hard cases: thousands of questions, a thousand at once, and an app that floods
+a host that does not listen.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ ASKED_IN_FLOOD = 50
 
 
 def endurance(bench: Bench) -> list[Row]:
-    """Questions one after another, ten a call: memory must not grow, and the last must cost what the first did."""
+    """Questions one after another, ten a call: memory must not grow, and the last must cost what
+    the first did.
+    """
     count, step = (2_000, 10) if bench.quick else (10_000, 10)
     took: list[float] = []
     sizes: list[tuple[float, float]] = []
@@ -27,16 +31,38 @@ def endurance(bench: Bench) -> list[Row]:
             sizes.append(((asked + step) / 1000, bridge.resident()))
     part = len(took) // 10
     half = sizes[len(sizes) // 2 :]
-    first, last = (Sample([each * 1000 for each in values]) for values in (took[part : 2 * part], took[-part:]))
+    first, last = (
+        Sample([each * 1000 for each in values]) for values in (took[part : 2 * part], took[-part:])
+    )
     return [
-        Row("endurance.growth", f"{count:,} questions: growth per 1,000, second half", "MiB", Sample([_slope(half)])),
-        Row("endurance.size", f"{count:,} questions: memory", "MiB", Sample([size for _, size in sizes])),
-        Row("endurance.drift", f"{count:,} questions: the last tenth", "ms", last, "the second tenth", first),
+        Row(
+            "endurance.growth",
+            f"{count:,} questions: growth per 1,000, second half",
+            "MiB",
+            Sample([_slope(half)]),
+        ),
+        Row(
+            "endurance.size",
+            f"{count:,} questions: memory",
+            "MiB",
+            Sample([size for _, size in sizes]),
+        ),
+        Row(
+            "endurance.drift",
+            f"{count:,} questions: the last tenth",
+            "ms",
+            last,
+            "the second tenth",
+            first,
+        ),
     ]
 
 
 def together(bench: Bench) -> list[Row]:
-    """Many questions open at once: the host sees all of them before it answers the first. Milliseconds a question."""
+    """Many questions open at once: the host sees all of them before it answers the first.
+
+    Milliseconds a question.
+    """
     total = 1_000
     took: dict[int, list[float]] = {1: [], 10: [], 100: [], 1000: []}
     sizes: list[float] = []
@@ -49,20 +75,44 @@ def together(bench: Bench) -> list[Row]:
                     values.append(spent / total * 1000)
             sizes.append(bridge.resident())
     samples = {wide: Sample(values) for wide, values in took.items()}
-    rows = [Row(f"together.{wide}", f"{wide:,} questions open at once, each", "ms", samples[wide], "1 open", samples[1]) for wide in (10, 100, 1000)]
-    return [*rows, Row("together.size", "1,000 questions open at once: memory after", "MiB", Sample(sizes))]
+    rows = [
+        Row(
+            f"together.{wide}",
+            f"{wide:,} questions open at once, each",
+            "ms",
+            samples[wide],
+            "1 open",
+            samples[1],
+        )
+        for wide in (10, 100, 1000)
+    ]
+    return [
+        *rows,
+        Row("together.size", "1,000 questions open at once: memory after", "MiB", Sample(sizes)),
+    ]
 
 
 def flood(bench: Bench) -> list[Row]:
-    """An app tells 100,000 things while its host does not read. Then the host reads: it must find the newest of every field, and every question."""
+    """An app tells 100,000 things while its host does not read.
+
+    Then the host reads: it must find the newest of every field, and every question.
+    """
     count = 10_000 if bench.quick else 100_000
-    expected = {f"field{number % FIELDS}": number for number in range(count - 2 * FIELDS, count) if number % 10 != 9} | {"late": count}
+    expected = {
+        f"field{number % FIELDS}": number
+        for number in range(count - 2 * FIELDS, count)
+        if number % 10 != 9
+    } | {"late": count}
     done = bench.scratch / "flooded"
     newest: dict[str, int] = {}
     asked: set[Json] = set()
 
     def on_notification(message: Json) -> None:
-        told = message["params"]["data"]["data"] if message["method"] == "notifications/message" else {}
+        told = (
+            message["params"]["data"]["data"]
+            if message["method"] == "notifications/message"
+            else {}
+        )
         if "field" in told:
             newest[told["field"]] = told["newValue"]
 
@@ -74,17 +124,30 @@ def flood(bench: Bench) -> list[Row]:
         bridge = bench.connected(stack)
         bridge.on_notification = on_notification
         spent = bridge.cpu()
-        id, seconds, growth = _unheard(bridge, "abp_flood", {"count": count, "fields": FIELDS, "questions": ASKED_IN_FLOOD, "done": str(done)})
+        id, seconds, growth = _unheard(
+            bridge,
+            "abp_flood",
+            {"count": count, "fields": FIELDS, "questions": ASKED_IN_FLOOD, "done": str(done)},
+        )
         spent = bridge.cpu() - spent
         _, result = bridge.wait_for(id, on_question)
         bridge.request("ping", {})
     stale = sum(newest.get(field) != value for field, value in expected.items())
-    unanswered = ASKED_IN_FLOOD - (len(asked) if f'"confirmed": {len(asked)}' in result["content"][0]["text"] else 0)
+    unanswered = ASKED_IN_FLOOD - (
+        len(asked) if f'"confirmed": {len(asked)}' in result["content"][0]["text"] else 0
+    )
     words = f"{count:,} notifications unread"
     return [
         Row("flood.growth", f"{words}: growth at most", "MiB", Sample([growth])),
-        Row("flood.stale", f"{words}: fields not at their newest (of {len(expected)})", "", Sample([stale])),
-        Row("flood.lost", f"{words}: questions lost (of {ASKED_IN_FLOOD})", "", Sample([unanswered])),
+        Row(
+            "flood.stale",
+            f"{words}: fields not at their newest (of {len(expected)})",
+            "",
+            Sample([stale]),
+        ),
+        Row(
+            "flood.lost", f"{words}: questions lost (of {ASKED_IN_FLOOD})", "", Sample([unanswered])
+        ),
         Row("flood.sent", f"{words}: what the host was sent", "", Sample([bridge.notifications])),
         Row("flood.time", f"{words}: time for each", "ms", Sample([seconds * 1000 / count])),
         Row("flood.cpu", f"{words}: CPU for each", "ms", Sample([spent * 1000 / count])),
@@ -92,32 +155,54 @@ def flood(bench: Bench) -> list[Row]:
 
 
 def shout(bench: Bench) -> list[Row]:
-    """The same host, and an app that tells what no bridge can know: things that are large, and things that all have different names."""
+    """The same host, and an app that tells what no bridge can know: things that are large, and
+    things that all have different names.
+    """
     rows = []
-    for key, count, size in (("large", 1_000, 200_000), ("names", 20_000 if bench.quick else 100_000, 1)):
+    for key, count, size in (
+        ("large", 1_000, 200_000),
+        ("names", 20_000 if bench.quick else 100_000, 1),
+    ):
         with ExitStack() as stack:
             bridge = bench.connected(stack)
             done = bench.scratch / f"shouted-{key}"
-            id, _, growth = _unheard(bridge, "abp_shout", {"count": count, "size": size, "done": str(done)})
+            id, _, growth = _unheard(
+                bridge, "abp_shout", {"count": count, "size": size, "done": str(done)}
+            )
             bridge.wait_for(id)
-        rows.append(Row(f"flood.{key}", f"{count:,} names and {size:,} bytes each, unread: growth at most", "MiB", Sample([growth])))
+        rows.append(
+            Row(
+                f"flood.{key}",
+                f"{count:,} names and {size:,} bytes each, unread: growth at most",
+                "MiB",
+                Sample([growth]),
+            )
+        )
     return rows
 
 
 def _unheard(bridge: Client, tool: str, arguments: Json) -> tuple[int, float, float]:
-    """Call `tool` and read nothing until its app has made the file `done`: (the call's id, seconds, most MiB that the bridge grew)."""
+    """Call `tool` and read nothing until its app has made the file `done`: (the call's id, seconds,
+    most MiB that the bridge grew).
+    """
     before = most = bridge.resident()
     id, began = bridge.ask_for("tools/call", {"name": tool, "arguments": arguments})
     while not Path(arguments["done"]).exists():
         time.sleep(0.02)
         most = max(most, bridge.resident())
         if time.perf_counter() - began > 3 * PATIENCE:
-            raise Broken(f"the bridge stopped reading its app: it did not take all of {tool} in {3 * PATIENCE:g} s")
+            raise Broken(
+                f"the bridge stopped reading its app: it did not take all of {tool} in"
+                f" {3 * PATIENCE:g} s"
+            )
     return id, time.perf_counter() - began, most - before
 
 
 def _ask_together(client: Client, total: int, wide: int) -> float:
-    """Seconds for `total` questions with `wide` of them open at once. The host answers only when it has seen them all."""
+    """Seconds for `total` questions with `wide` of them open at once.
+
+    The host answers only when it has seen them all.
+    """
     waiting: list[Json] = []
 
     def on_question(came: float, question: Json) -> None:
@@ -127,7 +212,9 @@ def _ask_together(client: Client, total: int, wide: int) -> float:
                 client.answer(each)
             waiting.clear()
 
-    id, left = client.ask_for("tools/call", {"name": "abp_ask", "arguments": {"count": total, "together": wide}})
+    id, left = client.ask_for(
+        "tools/call", {"name": "abp_ask", "arguments": {"count": total, "together": wide}}
+    )
     came, _ = client.wait_for(id, on_question)
     return came - left
 
@@ -136,4 +223,6 @@ def _slope(points: list[tuple[float, float]]) -> float:
     """Of the straight line that fits best."""
     n = len(points)
     middle_x, middle_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
-    return sum((x - middle_x) * (y - middle_y) for x, y in points) / sum((x - middle_x) ** 2 for x, _ in points)
+    return sum((x - middle_x) * (y - middle_y) for x, y in points) / sum(
+        (x - middle_x) ** 2 for x, _ in points
+    )

@@ -1,4 +1,6 @@
-"""The era without server requests: what a question costs there, as a result and the call again, and what a thousand calls cost that wait for it."""
+"""The era without server requests: what a question costs there, as a result and the call again, and
+what a thousand calls cost that wait for it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,19 @@ PARKED = 1_000
 
 
 def modern(bench: Bench) -> list[Row]:
-    """A question's round, as in `questions`: beside the legacy one on the same bridge, and the SDK's in both eras."""
+    """A question's round, as in `questions`: beside the legacy one on the same bridge, and the
+    SDK's in both eras.
+    """
     with ExitStack() as stack:
         bridge, legacy = bench.connected(stack), bench.connected(stack)
         sdk, sdk_legacy = stack.enter_context(bench.start(SDK_MODERN)), bench.greeted(stack, SDK)
         ask = {"count": TURN + 1, "together": 1}
         took, cpu = in_turns(
             {
-                "modern": (bridge, lambda: _rounds(bridge, "abp_ask", {"count": ROUNDS + 1, "together": 1})),
+                "modern": (
+                    bridge,
+                    lambda: _rounds(bridge, "abp_ask", {"count": ROUNDS + 1, "together": 1}),
+                ),
                 "legacy": (legacy, lambda: rounds_of(legacy, "abp_ask", ask)),
                 SDK_MODERN: (sdk, lambda: _rounds(sdk, "ask", {"count": ROUNDS + 1})),
                 SDK: (sdk_legacy, lambda: rounds_of(sdk_legacy, "ask", ask)),
@@ -33,10 +40,25 @@ def modern(bench: Bench) -> list[Row]:
     figure = "modern question, answered at once"
     return [
         Row("modern.sdk", figure, "ms", took["modern"], SDK_MODERN, took[SDK_MODERN]),
-        Row("modern.p99", f"{figure}, p99", "ms", took["modern"], SDK_MODERN, took[SDK_MODERN], at="p99"),
+        Row(
+            "modern.p99",
+            f"{figure}, p99",
+            "ms",
+            took["modern"],
+            SDK_MODERN,
+            took[SDK_MODERN],
+            at="p99",
+        ),
         Row("modern.legacy", figure, "ms", took["modern"], "legacy question", took["legacy"]),
         Row("modern.sdk.legacy", "legacy question beside it", "ms", took["legacy"], SDK, took[SDK]),
-        Row("modern.cpu", "CPU of one modern question", "ms", cpu["modern"], SDK_MODERN, cpu[SDK_MODERN]),
+        Row(
+            "modern.cpu",
+            "CPU of one modern question",
+            "ms",
+            cpu["modern"],
+            SDK_MODERN,
+            cpu[SDK_MODERN],
+        ),
     ]
 
 
@@ -53,18 +75,41 @@ def parked(bench: Bench) -> list[Row]:
                 spent, most = _park(bridge, wide)
                 if number:
                     values.append(spent / PARKED * 1000)
-            grown = grown or (most - before) / PARKED * 1024  # of the first time: later ones find the room that it made
+            grown = (
+                grown or (most - before) / PARKED * 1024
+            )  # of the first time: later ones find the room that it made
             left.append(bridge.resident())
     samples = {wide: Sample(values) for wide, values in took.items()}
     return [
-        Row("parked.each", f"{PARKED:,} calls parked at once, each", "ms", samples[PARKED], "1 parked", samples[1]),
-        Row("parked.memory", f"{PARKED:,} calls parked at once: memory of each", "KiB", Sample([grown])),
-        Row("parked.left", f"memory after {len(left)} times {PARKED:,} of them", "MiB", Sample(left[-1:]), "after the first", Sample(left[:1])),
+        Row(
+            "parked.each",
+            f"{PARKED:,} calls parked at once, each",
+            "ms",
+            samples[PARKED],
+            "1 parked",
+            samples[1],
+        ),
+        Row(
+            "parked.memory",
+            f"{PARKED:,} calls parked at once: memory of each",
+            "KiB",
+            Sample([grown]),
+        ),
+        Row(
+            "parked.left",
+            f"memory after {len(left)} times {PARKED:,} of them",
+            "MiB",
+            Sample(left[-1:]),
+            "after the first",
+            Sample(left[:1]),
+        ),
     ]
 
 
 def _rounds(client: Client, tool: str, arguments: Json) -> list[float]:
-    """Call a tool that asks one question after another, and come back with each answer; the seconds from each question to the next."""
+    """Call a tool that asks one question after another, and come back with each answer; the seconds
+    from each question to the next.
+    """
     seen: list[float] = []
     id, _ = client.call_modern(tool, arguments)
     while True:
@@ -76,14 +121,18 @@ def _rounds(client: Client, tool: str, arguments: Json) -> list[float]:
 
 
 def _park(client: Client, wide: int) -> tuple[float, float]:
-    """Seconds for `PARKED` calls with a question each, `wide` of them parked at once, and the most MiB meanwhile."""
+    """Seconds for `PARKED` calls with a question each, `wide` of them parked at once, and the most
+    MiB meanwhile.
+    """
     arguments = {"count": 1, "together": 1}
     most, began = 0.0, time.perf_counter()
     for _ in range(0, PARKED, wide):
         asked = client.gather({client.call_modern("abp_ask", arguments)[0] for _ in range(wide)})
         if wide > 1:
             most = max(most, client.resident())
-        ended = client.gather({client.call_modern("abp_ask", arguments, result)[0] for result in asked})
+        ended = client.gather(
+            {client.call_modern("abp_ask", arguments, result)[0] for result in asked}
+        )
         if any(result["resultType"] != "complete" for result in ended):
             raise Broken("a call did not end after its question")
     return time.perf_counter() - began, most

@@ -12,7 +12,9 @@ from bench.subjects import BRIDGE, COMMANDS, PUMP, SCRIPT, SDK, Bench
 from bench.table import Row, Sample
 
 BUSY = 4  # processes that spin, on each CPU
-SPIN = "import time\nend = time.time() + 120\nwhile time.time() < end: pass"  # ends by itself if we cannot end it
+SPIN = (  # ends by itself if we cannot end it
+    "import time\nend = time.time() + 120\nwhile time.time() < end: pass"
+)
 
 
 def start(bench: Bench) -> list[Row]:
@@ -22,8 +24,18 @@ def start(bench: Bench) -> list[Row]:
     for ours in (BRIDGE, SCRIPT):
         for word, replies in (("initialize", greeted), ("tools/list", listed)):
             for other in (PUMP, SDK):
-                key = f"start.{'script' if ours == SCRIPT else 'module'}.{word}.{other.split()[0].lower()}"
-                rows.append(Row(key, f"spawn to {word}: {ours}", "ms", Sample(replies[ours]), other, Sample(replies[other])))
+                way = "script" if ours == SCRIPT else "module"
+                key = f"start.{way}.{word}.{other.split()[0].lower()}"
+                rows.append(
+                    Row(
+                        key,
+                        f"spawn to {word}: {ours}",
+                        "ms",
+                        Sample(replies[ours]),
+                        other,
+                        Sample(replies[other]),
+                    )
+                )
     return rows
 
 
@@ -33,7 +45,17 @@ def busy(bench: Bench) -> list[Row]:
     with _load(BUSY * (os.cpu_count() or 1)):
         _, listed = _greetings(bench, 2 if bench.quick else 10)
     figure = f"spawn to tools/list, {BUSY} busy processes per CPU"
-    return [Row("busy.tools/list", figure, "ms", Sample(listed[BRIDGE]), SDK, Sample(listed[SDK]), at="p99")]
+    return [
+        Row(
+            "busy.tools/list",
+            figure,
+            "ms",
+            Sample(listed[BRIDGE]),
+            SDK,
+            Sample(listed[SDK]),
+            at="p99",
+        )
+    ]
 
 
 def memory(bench: Bench) -> list[Row]:
@@ -50,7 +72,14 @@ def memory(bench: Bench) -> list[Row]:
                 idle[subject].append(size)
     return [
         Row("memory.idle", "memory, idle", "MiB", Sample(idle[BRIDGE]), SDK, Sample(idle[SDK])),
-        Row("memory.connected", "memory, an app connected and called once", "MiB", Sample(connected), SDK, Sample(idle[SDK])),
+        Row(
+            "memory.connected",
+            "memory, an app connected and called once",
+            "MiB",
+            Sample(connected),
+            SDK,
+            Sample(idle[SDK]),
+        ),
     ]
 
 
@@ -76,8 +105,11 @@ def _load(processes: int) -> Iterator[None]:
     spinning: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(processes):
-            # Each in a session of its own: the kernel shares the CPUs out by session, so together they would weigh no more than one.
-            spinning.append(subprocess.Popen([sys.executable, "-S", "-c", SPIN], start_new_session=True))
+            # Each in a session of its own: the kernel shares the CPUs out by session, so together
+            # they would weigh no more than one.
+            spinning.append(
+                subprocess.Popen([sys.executable, "-S", "-c", SPIN], start_new_session=True)
+            )
         yield
     finally:
         for each in spinning:

@@ -1,4 +1,6 @@
-"""What is measured, what it is measured against, and what both run in: the same interpreter, the same compiled files, nobody else's settings."""
+"""What is measured, what it is measured against, and what both run in: the same interpreter, the
+same compiled files, nobody else's settings.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,24 @@ COMMANDS: dict[str, Sequence[str]] = {
     SCRIPT: [str(Path(PYTHON).with_name("abp-bridge")), "serve"],
     SDK: [PYTHON, str(HERE / "baselines" / "sdk_server.py")],
     SDK_MODERN: [PYTHON, str(HERE / "baselines" / "sdk_modern.py")],
-    PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), PYTHON, str(HERE / "baselines" / "echo_server.py")],
+    PUMP: [
+        PYTHON,
+        str(HERE / "baselines" / "pump.py"),
+        PYTHON,
+        str(HERE / "baselines" / "echo_server.py"),
+    ],
 }
 
 APP = f"stdio:{shlex.join([PYTHON, str(HERE / 'echo_app.py')])}"
 
 # What an editor launches.
-PROXY, PROXY_WITH_APP, LINE_PUMP, FACE, SDK_AGENT = "abp_bridge acp", "abp_bridge acp --app", "line pump", "abp_bridge serve --app", "SDK agent"
+PROXY, PROXY_WITH_APP, LINE_PUMP, FACE, SDK_AGENT = (
+    "abp_bridge acp",
+    "abp_bridge acp --app",
+    "line pump",
+    "abp_bridge serve --app",
+    "SDK agent",
+)
 
 _AGENT = [PYTHON, str(HERE / "baselines" / "echo_agent.py")]
 
@@ -42,13 +55,26 @@ ACP_COMMANDS: dict[str, Sequence[str]] = {
 
 
 class Bench:
-    """Starts subjects. `scratch` is a folder of this run's: compiled files go there, so that everything starts as it does when installed."""
+    """Starts subjects.
+
+    `scratch` is a folder of this run's: compiled files go there, so that everything starts as it
+    does when installed.
+    """
 
     def __init__(self, scratch: Path, *, quick: bool) -> None:
         self.scratch = scratch
         self.quick = quick
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ABP_"))}
-        self._env = {**kept, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "TMPDIR": str(scratch), "ABP_PERSON_FLOOR": "0"}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "ABP_"))
+        }
+        self._env = {
+            **kept,
+            "PYTHONPYCACHEPREFIX": str(scratch / "compiled"),
+            "TMPDIR": str(scratch),
+            "ABP_PERSON_FLOOR": "0",
+        }
 
     def start(self, subject: str) -> Client:
         return Client(subject, COMMANDS[subject], self._env)
@@ -60,8 +86,13 @@ class Bench:
         return client
 
     def connected(self, stack: ExitStack, *, more: int = 0) -> Client:
-        """A bridge whose app is connected and was called, as in the middle of a session. `more`: capabilities that nobody calls."""
-        client = stack.enter_context(Client(BRIDGE, [*COMMANDS[BRIDGE], "--app", f"{APP} {more}"], self._env))
+        """A bridge whose app is connected and was called, as in the middle of a session.
+
+        `more`: capabilities that nobody calls.
+        """
+        client = stack.enter_context(
+            Client(BRIDGE, [*COMMANDS[BRIDGE], "--app", f"{APP} {more}"], self._env)
+        )
         client.greet()
         client.tool("abp_connect", {})
         client.tool("abp_call", {"capability": "echo", "params": {"text": "hello"}})
@@ -81,4 +112,8 @@ class Bench:
     def launch(self, server: Json) -> Client:
         """What an agent makes of an entry of `mcpServers`."""
         variables = {variable["name"]: variable["value"] for variable in server["env"]}
-        return Client(f"the server {server['name']}", [server["command"], *server["args"]], self._env | variables)
+        return Client(
+            f"the server {server['name']}",
+            [server["command"], *server["args"]],
+            self._env | variables,
+        )

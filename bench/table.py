@@ -10,12 +10,17 @@ from typing import Any
 
 Json = Any
 
-BUDGETS: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("budgets.json").read_text())
+BUDGETS: dict[str, dict[str, float]] = json.loads(
+    Path(__file__).with_name("budgets.json").read_text()
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured, in any order. The least is what the work costs; how far the median is from it is the machine's noise."""
+    """What was measured, in any order.
+
+    The least is what the work costs; how far the median is from it is the machine's noise.
+    """
 
     values: Sequence[float]
 
@@ -41,7 +46,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `at` is the part of the sample that the verdict and the ratio are about; `theirs` is what it is compared with, if anything."""
+    """One line.
+
+    `at` is the part of the sample that the verdict and the ratio are about; `theirs` is what it is
+    compared with, if anything.
+    """
 
     key: str
     figure: str
@@ -62,7 +71,9 @@ class Row:
     @property
     def ratio_of_minima(self) -> float | None:
         """What the ratio would be without noise; says nothing about a tail."""
-        return None if self.theirs is None or self.at != "p50" else self.ours.least / self.theirs.least
+        return (
+            None if self.theirs is None or self.at != "p50" else self.ours.least / self.theirs.least
+        )
 
     @property
     def kept(self) -> bool | None:
@@ -89,21 +100,44 @@ class Row:
         }
 
 
-HEADINGS = ("figure", "bridge: min / p50 / p99", "against", "min / p50 / p99", "ratio", "of minima", "budget", "verdict")
+HEADINGS = (
+    "figure",
+    "bridge: min / p50 / p99",
+    "against",
+    "min / p50 / p99",
+    "ratio",
+    "of minima",
+    "budget",
+    "verdict",
+)
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row as words, under HEADINGS."""
     theirs = "" if row.theirs is None else _spread(row.theirs, row.unit)
-    ratio, minima = ("" if each is None else f"{each:.2f}" for each in (row.ratio, row.ratio_of_minima))
+    ratio, minima = (
+        "" if each is None else f"{each:.2f}" for each in (row.ratio, row.ratio_of_minima)
+    )
     verdict = {None: "", True: "kept", False: "MISSED"}[row.kept]
-    return row.figure, _spread(row.ours, row.unit), row.against, theirs, ratio, minima, _budget(row), verdict
+    return (
+        row.figure,
+        _spread(row.ours, row.unit),
+        row.against,
+        theirs,
+        ratio,
+        minima,
+        _budget(row),
+        verdict,
+    )
 
 
 def as_text(rows: Iterable[Row]) -> str:
     lines = [HEADINGS, *map(cells, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def as_markdown(rows: Iterable[Row]) -> str:
@@ -121,11 +155,21 @@ def _spread(sample: Sample, unit: str) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+    return (
+        f"{value:.0f}"
+        if value == int(value) or abs(value) >= 100
+        else f"{value:.1f}"
+        if abs(value) >= 10
+        else f"{value:.3f}"
+    )
 
 
 def _budget(row: Row) -> str:
     budget = BUDGETS.get(row.key, {})
-    limits = [f"{budget[word]:g} {unit}".rstrip() for word, unit in (("value", row.unit), ("ratio", "x")) if word in budget]
+    limits = [
+        f"{budget[word]:g} {unit}".rstrip()
+        for word, unit in (("value", row.unit), ("ratio", "x"))
+        if word in budget
+    ]
     part = f"{row.at} " if len(row.ours.values) > 1 else ""
     return ", ".join(f"{part}<= {limit}" for limit in limits)

@@ -1,4 +1,7 @@
-"""What one message costs on its way through: calls down to an app, questions up to the person. Subjects take turns in short rounds."""
+"""What one message costs on its way through: calls down to an app, questions up to the person.
+
+Subjects take turns in short rounds.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,23 @@ MORE = 200  # capabilities of an app that offers many
 
 
 def calls(bench: Bench) -> list[Row]:
-    """A tool call through to a stdio app, against echo tools that answer in their own process (SDK) or right behind it (pump)."""
+    """A tool call through to a stdio app, against echo tools that answer in their own process (SDK)
+    or right behind it (pump).
+    """
     echo = {"text": "hello"}
     with ExitStack() as stack:
-        bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
+        bridge, sdk, pump = (
+            bench.connected(stack),
+            bench.greeted(stack, SDK),
+            bench.greeted(stack, PUMP),
+        )
         rich = bench.connected(stack, more=MORE)
         took, cpu = in_turns(
             {
-                "abp_call": (bridge, _calls_of(bridge, "abp_call", {"capability": "echo", "params": echo})),
+                "abp_call": (
+                    bridge,
+                    _calls_of(bridge, "abp_call", {"capability": "echo", "params": echo}),
+                ),
                 "abp_echo": (bridge, _calls_of(bridge, "abp_echo", echo)),
                 "rich": (rich, _calls_of(rich, "abp_echo", echo)),
                 SDK: (sdk, _calls_of(sdk, "echo", echo)),
@@ -31,21 +43,39 @@ def calls(bench: Bench) -> list[Row]:
             4 if bench.quick else 40,
         )
     rows = []
-    for name, figure in (("abp_call", "call by abp_call"), ("abp_echo", "call by the capability's own tool")):
+    for name, figure in (
+        ("abp_call", "call by abp_call"),
+        ("abp_echo", "call by the capability's own tool"),
+    ):
         rows += [
             Row(f"call.{name}", figure, "ms", took[name], SDK, took[SDK]),
             Row(f"call.{name}.p99", f"{figure}, p99", "ms", took[name], SDK, took[SDK], at="p99"),
         ]
-    rows.append(Row("call.rich", f"the same among {MORE} capabilities", "ms", took["rich"], "among 3", took["abp_echo"]))
+    rows.append(
+        Row(
+            "call.rich",
+            f"the same among {MORE} capabilities",
+            "ms",
+            took["rich"],
+            "among 3",
+            took["abp_echo"],
+        )
+    )
     rows.append(Row("call.pump", "call by abp_call", "ms", took["abp_call"], PUMP, took[PUMP]))
     rows.append(Row("call.cpu", "CPU of one call", "ms", cpu["abp_call"], SDK, cpu[SDK]))
     return rows
 
 
 def questions(bench: Bench) -> list[Row]:
-    """A question's round: from the host's sight of one question, over its answer, to its sight of the next, which was asked when the answer came."""
+    """A question's round: from the host's sight of one question, over its answer, to its sight of
+    the next, which was asked when the answer came.
+    """
     with ExitStack() as stack:
-        bridge, sdk, pump = bench.connected(stack), bench.greeted(stack, SDK), bench.greeted(stack, PUMP)
+        bridge, sdk, pump = (
+            bench.connected(stack),
+            bench.greeted(stack, SDK),
+            bench.greeted(stack, PUMP),
+        )
         ask = {"count": TURN + 1, "together": 1}
         took, cpu = in_turns(
             {
@@ -65,7 +95,9 @@ def questions(bench: Bench) -> list[Row]:
 
 
 def rounds_of(client: Client, tool: str, arguments: Json) -> list[float]:
-    """Call a tool that asks one question after another; the seconds from each question to the next."""
+    """Call a tool that asks one question after another; the seconds from each question to
+    the next.
+    """
     return rounds(client, "tools/call", {"name": tool, "arguments": arguments})
 
 
@@ -90,7 +122,10 @@ Turns = Mapping[str, tuple[Client, Callable[[], list[float]]]]
 
 
 def in_turns(turns: Turns, count: int) -> tuple[dict[str, Sample], dict[str, Sample]]:
-    """Milliseconds, and milliseconds of the server's CPU per piece, by name. The first turn of each only warms up."""
+    """Milliseconds, and milliseconds of the server's CPU per piece, by name.
+
+    The first turn of each only warms up.
+    """
     took: dict[str, list[float]] = {name: [] for name in turns}
     cpu: dict[str, list[float]] = {name: [] for name in turns}
     names = list(turns)
@@ -102,4 +137,6 @@ def in_turns(turns: Turns, count: int) -> tuple[dict[str, Sample], dict[str, Sam
             if number:
                 took[name] += [each * 1000 for each in pieces]
                 cpu[name].append((client.cpu() - before) * 1000 / len(pieces))
-    return {name: Sample(values) for name, values in took.items()}, {name: Sample(values) for name, values in cpu.items()}
+    return {name: Sample(values) for name, values in took.items()}, {
+        name: Sample(values) for name, values in cpu.items()
+    }

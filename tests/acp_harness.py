@@ -1,6 +1,8 @@
-"""What ACP tests speak through: a raw client on a spawned agent's real pipes, and a referee that holds every message against `acp.schema`.
+"""What ACP tests speak through: a raw client on a spawned agent's real pipes, and a referee that
+holds every message against `acp.schema`.
 
-The agent is any command that speaks ACP on its stdio. Nothing here knows how the bridge works inside.
+The agent is any command that speaks ACP on its stdio. Nothing here knows how the bridge works
+inside.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ Json = Any
 
 FORM: Json = {"elicitation": {"form": {}}}
 
-# --- the referee --------------------------------------------------------------------------------------------------------------------------
+# --- the referee ----------------------------------------------------------------------------------
 
 PARAMS: dict[str, Any] = {
     "session/request_permission": types.RequestPermissionRequest,
@@ -60,7 +62,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def check_value(kind: Any, value: Json) -> None:
-    """`value` is valid for this type of `acp.schema`, read strictly, and the type knows every member of it: nothing is lost in reading."""
+    """`value` is valid for this type of `acp.schema`, read strictly, and the type knows every
+    member of it: nothing is lost in reading.
+    """
     read = _adapter(kind).validate_json(json.dumps(value), strict=True)
     known = json.loads(_adapter(kind).dump_json(read, by_alias=True, exclude_unset=True))
     assert known == value, f"{kind} does not know all of {value}"
@@ -69,7 +73,9 @@ def check_value(kind: Any, value: Json) -> None:
 def check_params(method: str, params: Json) -> None:
     """The parameters of a request or notification."""
     update = params.get("update", {}) if method == "session/update" else {}
-    if update.get("sessionUpdate") == "notice":  # newer than the SDK: as the published schema has it
+    if (
+        update.get("sessionUpdate") == "notice"
+    ):  # newer than the SDK: as the published schema has it
         assert set(update) == {"sessionUpdate", "severity", "title"}
         assert update["severity"] in ("info", "warning", "error")
         assert isinstance(update["title"], str)
@@ -81,13 +87,20 @@ def check_params(method: str, params: Json) -> None:
 
 
 def _check_form(schema: Json) -> None:
-    """What the SDK's types leave open and strict clients refuse (reference/acp.md 1.3): a sender must include type and properties, and so on."""
+    """What the SDK's types leave open and strict clients refuse (reference/acp.md 1.3): a sender
+    must include type and properties, and so on.
+    """
     assert schema["type"] == "object"
     assert set(schema.get("required", ())) <= set(schema["properties"])
     for part in schema["properties"].values():
         assert part["type"] in ("string", "number", "integer", "boolean", "array")
         assert part.get("format", "email") in ("email", "uri", "date", "date-time")
-        for word, limit in (("minLength", 2**32), ("maxLength", 2**32), ("minItems", 2**64), ("maxItems", 2**64)):
+        for word, limit in (
+            ("minLength", 2**32),
+            ("maxLength", 2**32),
+            ("minItems", 2**64),
+            ("maxItems", 2**64),
+        ):
             assert type(part.get(word, 0)) is int
             assert 0 <= part.get(word, 0) < limit
         if part["type"] == "integer":
@@ -95,14 +108,21 @@ def _check_form(schema: Json) -> None:
                 assert type(part.get(word, 0)) is int
                 assert -(2**63) <= part.get(word, 0) < 2**63
         if part["type"] == "number":
-            assert all(abs(part.get(word, 0)) <= 1.8e308 for word in ("minimum", "maximum", "default"))
+            assert all(
+                abs(part.get(word, 0)) <= 1.8e308 for word in ("minimum", "maximum", "default")
+            )
         options = part.get("oneOf", part.get("items", {}).get("anyOf", []))
-        assert all(isinstance(option["const"], str) and isinstance(option["title"], str) for option in options)
+        assert all(
+            isinstance(option["const"], str) and isinstance(option["title"], str)
+            for option in options
+        )
 
 
 @dataclass
 class Wire:
-    """Every message of one connection as it stood on the wire: (who wrote it: "agent" or "client", the message)."""
+    """Every message of one connection as it stood on the wire: (who wrote it: "agent" or "client",
+    the message).
+    """
 
     lines: list[tuple[str, Json]] = field(default_factory=list)
 
@@ -115,15 +135,25 @@ class Wire:
 
     def _of(self, writer: str, method: str | None) -> list[Json]:
         messages = [message for who, message in self.lines if who == writer]
-        return messages if method is None else [message.get("params") for message in messages if message.get("method") == method]
+        return (
+            messages
+            if method is None
+            else [message.get("params") for message in messages if message.get("method") == method]
+        )
 
     def updates(self, kind: str, session: str | None = None) -> list[Json]:
         """The `session/update`s of one kind, of all sessions or of one."""
-        told = [params for params in self.sent("session/update") if session in (None, params["sessionId"])]
+        told = [
+            params
+            for params in self.sent("session/update")
+            if session in (None, params["sessionId"])
+        ]
         return [params["update"] for params in told if params["update"]["sessionUpdate"] == kind]
 
     def check(self) -> None:
-        """The referee: each message of the agent is valid, each request is answered at most once, ids are our own, updates have a session."""
+        """The referee: each message of the agent is valid, each request is answered at most once,
+        ids are our own, updates have a session.
+        """
         asked: dict[Json, str] = {}
         ours: set[Json] = set()
         for who, message in self.lines:
@@ -134,7 +164,9 @@ class Wire:
             assert message["jsonrpc"] == "2.0"
             if "method" in message:
                 check_params(message["method"], message["params"])
-                assert message.get("id") not in ours or "id" not in message, f"{message['id']!r} was asked twice"
+                assert message.get("id") not in ours or "id" not in message, (
+                    f"{message['id']!r} was asked twice"
+                )
                 ours.add(message.get("id"))
             elif "error" in message:
                 check_value(types.Error, message["error"])
@@ -149,7 +181,7 @@ def _id(message: Json) -> Json:
     return type(message["id"]), message["id"]
 
 
-# --- the client -----------------------------------------------------------------------------------------------------------------------------
+# --- the client -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -168,9 +200,15 @@ def never(method: str, params: Json) -> None:
 
 
 class Client:
-    """One ACP client. `handler(method, params)` answers the agent's requests: a result, `Failed`, or None for never; may be async."""
+    """One ACP client.
 
-    def __init__(self, process: anyio.abc.Process, handler: Handler, tasks: anyio.abc.TaskGroup) -> None:
+    `handler(method, params)` answers the agent's requests: a result, `Failed`, or None for never;
+    may be async.
+    """
+
+    def __init__(
+        self, process: anyio.abc.Process, handler: Handler, tasks: anyio.abc.TaskGroup
+    ) -> None:
         self.process = process
         self.wire = Wire()
         self.handler = handler
@@ -216,7 +254,9 @@ class Client:
         return response["result"]
 
     async def until(self, wanted: Callable[[Json], bool], *, after: int = 0) -> Json:
-        """The first message of the agent that is `wanted`, from line `after` of the wire on; waits for it."""
+        """The first message of the agent that is `wanted`, from line `after` of the wire on; waits
+        for it.
+        """
         with anyio.fail_after(PATIENCE):
             while True:
                 for who, message in self.wire.lines[after:]:
@@ -230,29 +270,49 @@ class Client:
     async def asked(self, method: str, count: int = 1) -> Json:
         """The agent's `count`-th request or notification with this method, whole; waits for it."""
         await self.until(lambda _: len(self.wire.sent(method)) >= count)
-        return [message for message in self.wire.sent() if message.get("method") == method][count - 1]
+        return [message for message in self.wire.sent() if message.get("method") == method][
+            count - 1
+        ]
 
     # --- ACP ---
 
-    async def initialize(self, capabilities: Json = None, name: str = "raw", version: int = 1) -> Json:
-        params = {"protocolVersion": version, "clientInfo": {"name": name, "version": "1"}, "clientCapabilities": capabilities or {}}
+    async def initialize(
+        self, capabilities: Json = None, name: str = "raw", version: int = 1
+    ) -> Json:
+        params = {
+            "protocolVersion": version,
+            "clientInfo": {"name": name, "version": "1"},
+            "clientCapabilities": capabilities or {},
+        }
         return await self.request("initialize", params)
 
     async def new(self, cwd: str = "/") -> str:
-        session: str = (await self.request("session/new", {"cwd": cwd, "mcpServers": []}))["sessionId"]
+        session: str = (await self.request("session/new", {"cwd": cwd, "mcpServers": []}))[
+            "sessionId"
+        ]
         return session
 
     async def start(self, session: str, words: str) -> int:
         """Begin a prompt: the id of its request."""
-        return await self.begin("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]})
+        return await self.begin(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]}
+        )
 
     async def prompt(self, session: str, words: str) -> tuple[str, str]:
         """One whole turn: (its stop reason, what the agent said in it)."""
         before = len(self.wire.lines)
         response = await self.response(await self.start(session, words))
-        told = [message["params"] for who, message in self.wire.lines[before:] if who == "agent" and message.get("method") == "session/update"]
+        told = [
+            message["params"]
+            for who, message in self.wire.lines[before:]
+            if who == "agent" and message.get("method") == "session/update"
+        ]
         said = [params["update"] for params in told if params["sessionId"] == session]
-        words = "".join(update["content"]["text"] for update in said if update["sessionUpdate"] == "agent_message_chunk")
+        words = "".join(
+            update["content"]["text"]
+            for update in said
+            if update["sessionUpdate"] == "agent_message_chunk"
+        )
         return response["result"]["stopReason"], words
 
     # --- its tasks ---
@@ -282,9 +342,13 @@ class Client:
         except Exception as problem:
             self._end(problem)  # whoever waits for the agent next gets to know
             return
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # an agent that has gone needs no answer
+        with suppress(
+            anyio.BrokenResourceError, anyio.ClosedResourceError
+        ):  # an agent that has gone needs no answer
             if isinstance(given, Failed):
-                await self.send({"id": message["id"], "error": {"code": given.code, "message": given.message}})
+                await self.send(
+                    {"id": message["id"], "error": {"code": given.code, "message": given.message}}
+                )
             elif given is not None:
                 await self.send({"id": message["id"], "result": given})
 
@@ -298,13 +362,20 @@ class Client:
 
 @asynccontextmanager
 async def client(
-    *arguments: str, command: Sequence[str] = SERVE, handler: Handler = never, env: Mapping[str, str | None] | None = None
+    *arguments: str,
+    command: Sequence[str] = SERVE,
+    handler: Handler = never,
+    env: Mapping[str, str | None] | None = None,
 ) -> AsyncIterator[Client]:
-    """A spawned agent (the bridge, if no other command is given) with a raw client on it; `env` is added to the harness's, None takes away.
+    """A spawned agent (the bridge, if no other command is given) with a raw client on it; `env` is
+    added to the harness's, None takes away.
 
-    At the end the agent's stdin is closed, it must exit with 0, and the referee looks at all it said.
+    At the end the agent's stdin is closed, it must exit with 0, and the referee looks at all it
+    said.
     """
-    variables = {name: value for name, value in {**environment(), **(env or {})}.items() if value is not None}
+    variables = {
+        name: value for name, value in {**environment(), **(env or {})}.items() if value is not None
+    }
     async with (
         await anyio.open_process([*command, *arguments], stderr=None, env=variables) as process,
         anyio.create_task_group() as tasks,
@@ -323,7 +394,7 @@ async def client(
     opened.wire.check()
 
 
-# --- a person's answers ---------------------------------------------------------------------------------------------------------------------
+# --- a person's answers ---------------------------------------------------------------------------
 
 
 def selected(option: str) -> Json:
@@ -339,7 +410,9 @@ def labels(permission: Json) -> list[str]:
 
 
 def pressing(*buttons: str) -> Handler:
-    """Presses these buttons of permissions, one a step; "More …" is pressed on the way to one that is not on the page."""
+    """Presses these buttons of permissions, one a step; "More …" is pressed on the way to one that
+    is not on the page.
+    """
     left = list(buttons)
 
     def answer(method: str, params: Json) -> Json:

@@ -1,6 +1,8 @@
-"""A program that asks a terminal and prints what came back: `python asker.py [--tty DEVICE] REQUEST...`, each an ABP question or an MCP form.
+"""A program that asks a terminal and prints what came back: `python asker.py [--tty DEVICE]
+REQUEST...`, each an ABP question or an MCP form.
 
-SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, SIGINT is what the demo makes of it.
+SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, SIGINT is what the
+demo makes of it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ async def ask() -> None:
             async with anyio.create_task_group() as asking:
                 for request in map(json.loads, requests):
                     decode = decode_form if "requestedSchema" in request else decode_question
-                    asking.start_soon(put, terminal, decode(request, id="q", origin="https://app.example"))
+                    asking.start_soon(
+                        put, terminal, decode(request, id="q", origin="https://app.example")
+                    )
         signals.cancel_scope.cancel()
 
 
@@ -45,7 +49,9 @@ async def put(terminal: Terminal, question: Question) -> None:
     print("REPLY", json.dumps(told))
 
 
-async def heed(terminal: Terminal, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+async def heed(
+    terminal: Terminal, scope: anyio.CancelScope, *, task_status: TaskStatus[None]
+) -> None:
     with anyio.open_signal_receiver(signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT) as received:
         task_status.started()
         async for number in received:

@@ -1,7 +1,10 @@
-"""Makes the fixtures that prove the matrix: `make fixtures`. Each is a real conversation, recorded by the bridge itself and reduced.
+"""Makes the fixtures that prove the matrix: `make fixtures`.
 
-A cell gets the question of its row, and a host that has its column's surface only. What a row is asked and how a person answers it on a form, by
-buttons, on the page, at a terminal and through the questions API stands in `ASKED`. What is refused stands together, and what is slow to start.
+Each is a real conversation, recorded by the bridge itself and reduced.
+
+A cell gets the question of its row, and a host that has its column's surface only. What a row is
+asked and how a person answers it on a form, by buttons, on the page, at a terminal and through the
+questions API stands in `ASKED`. What is refused stands together, and what is slow to start.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ APP = ROOT / "tests" / "apps" / "scripted.py"
 AGENT = ROOT / "tests" / "apps" / "acp_agent.py"
 PATIENCE = 20
 QUIET = 0.2  # seconds after which a terminal has shown what it shows
-TOLD = 0.6  # seconds in which the bridge has told everybody, and questions with a time of their own have ended
+# seconds in which the bridge has told everybody, and questions with a time of their own have ended
+TOLD = 0.6
 AT_ONCE = 4
 META = "io.modelcontextprotocol/"
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
@@ -51,7 +55,9 @@ LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 
 @dataclass(frozen=True)
 class Asked:
-    """A row's question, and a person's answer to it: as content of a form, as buttons, as controls of the page, as keys and as labels."""
+    """A row's question, and a person's answer to it: as content of a form, as buttons, as controls
+    of the page, as keys and as labels.
+    """
 
     request: Json
     form: Mapping[str, Json] = field(default_factory=dict)
@@ -60,7 +66,9 @@ class Asked:
     press: str = "send"
     keys: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
-    reads: tuple[str, ...] = ()  # what stands on the page, where that is shown: its controls are sent as they stand then
+    reads: tuple[
+        str, ...
+    ] = ()  # what stands on the page, where that is shown: its controls are sent as they stand then
 
 
 def _asked(method: str, **params: Json) -> Json:
@@ -71,7 +79,20 @@ def _input(prompt: str, **schema: Json) -> Json:
     return _asked("elicitation/input", prompt=prompt, schema=schema)
 
 
-CITIES = ("Amsterdam", "Berlin", "Copenhagen", "Dublin", "Edinburgh", "Florence", "Geneva", "Helsinki", "Innsbruck", "Kraków", "Lisbon", "Madrid")
+CITIES = (
+    "Amsterdam",
+    "Berlin",
+    "Copenhagen",
+    "Dublin",
+    "Edinburgh",
+    "Florence",
+    "Geneva",
+    "Helsinki",
+    "Innsbruck",
+    "Kraków",
+    "Lisbon",
+    "Madrid",
+)
 EXTRAS = [
     {"value": "bike", "label": "A bike"},
     {"value": "meal", "label": "A meal"},
@@ -82,7 +103,13 @@ HOME = '{"street": "Old Lane 1", "town": "Delft"}'
 POLICY = {"content": "You are insured.\n", "mimeType": "text/plain", "filename": "policy.txt"}
 
 ASKED: dict[QuestionShape, Asked] = {
-    QuestionShape.TEXT: Asked(_input("Who travels?", type="string", minLength=2), {"value": "Ann"}, page=("Ann",), keys=("Ann",), labels=(("Ann",),)),
+    QuestionShape.TEXT: Asked(
+        _input("Who travels?", type="string", minLength=2),
+        {"value": "Ann"},
+        page=("Ann",),
+        keys=("Ann",),
+        labels=(("Ann",),),
+    ),
     QuestionShape.FORMATTED_TEXT: Asked(
         _input("Where is the ticket sent?", type="string", format="email"),
         {"value": "ann@example.com"},
@@ -91,14 +118,35 @@ ASKED: dict[QuestionShape, Asked] = {
         labels=(("ann@example.com",),),
     ),
     QuestionShape.NUMBER: Asked(
-        _input("How many kilometres, at most?", type="number", minimum=0), {"value": 812.5}, page=("812.5",), keys=("812.5",), labels=(("812.5",),)
+        _input("How many kilometres, at most?", type="number", minimum=0),
+        {"value": 812.5},
+        page=("812.5",),
+        keys=("812.5",),
+        labels=(("812.5",),),
     ),
     QuestionShape.RANGE: Asked(
-        _input("How many seats?", type="integer", minimum=1, maximum=6), {"value": 2}, ("2",), ("2",), keys=("2",), labels=(("2",),)
+        _input("How many seats?", type="integer", minimum=1, maximum=6),
+        {"value": 2},
+        ("2",),
+        ("2",),
+        keys=("2",),
+        labels=(("2",),),
     ),
-    QuestionShape.BOOLEAN: Asked(_input("A window seat?", type="boolean"), {"value": True}, ("Yes",), ("Yes",), keys=("1",), labels=(("Yes",),)),
+    QuestionShape.BOOLEAN: Asked(
+        _input("A window seat?", type="boolean"),
+        {"value": True},
+        ("Yes",),
+        ("Yes",),
+        keys=("1",),
+        labels=(("Yes",),),
+    ),
     QuestionShape.CONFIRM: Asked(
-        _asked("elicitation/confirm", message="Book it?"), {"confirmed": True}, ("Yes",), press="yes", keys=("1",), labels=(("Yes",),)
+        _asked("elicitation/confirm", message="Book it?"),
+        {"confirmed": True},
+        ("Yes",),
+        press="yes",
+        keys=("1",),
+        labels=(("Yes",),),
     ),
     QuestionShape.CONFIRM_DESTRUCTIVE: Asked(
         _asked("elicitation/confirm", message="Delete all trips?", destructive=True),
@@ -136,7 +184,10 @@ ASKED: dict[QuestionShape, Asked] = {
         _input(
             "Your seat, please",
             type="object",
-            properties={"car": {"type": "integer", "minimum": 1, "maximum": 3}, "side": {"enum": ["aisle", "window"]}},
+            properties={
+                "car": {"type": "integer", "minimum": 1, "maximum": 3},
+                "side": {"enum": ["aisle", "window"]},
+            },
             required=["car", "side"],
         ),
         {"car": 3, "side": "aisle"},
@@ -150,7 +201,11 @@ ASKED: dict[QuestionShape, Asked] = {
             "Where do you live?",
             type="object",
             properties={
-                "address": {"type": "object", "properties": {"street": {"type": "string"}, "town": {"type": "string"}}, "required": ["town"]}
+                "address": {
+                    "type": "object",
+                    "properties": {"street": {"type": "string"}, "town": {"type": "string"}},
+                    "required": ["town"],
+                }
             },
             required=["address"],
         ),
@@ -160,23 +215,36 @@ ASKED: dict[QuestionShape, Asked] = {
         labels=((HOME,),),
     ),
     QuestionShape.SECRET: Asked(
-        _input("The password of your account?", type="string", format="password"), page=("correct horse battery",), keys=("correct horse battery",)
+        _input("The password of your account?", type="string", format="password"),
+        page=("correct horse battery",),
+        keys=("correct horse battery",),
     ),
     QuestionShape.FILE: Asked(
-        _asked("elicitation/resource", prompt="Your insurance policy, please", type="text/plain"), page=(POLICY,), keys=("{folder}/policy.txt",)
+        _asked("elicitation/resource", prompt="Your insurance policy, please", type="text/plain"),
+        page=(POLICY,),
+        keys=("{folder}/policy.txt",),
     ),
     QuestionShape.FILE_CONSENT: Asked(
-        _asked("elicitation/resource", prompt="Your travel notes, please", uri="file://{folder}/notes.txt"),
+        _asked(
+            "elicitation/resource",
+            prompt="Your travel notes, please",
+            uri="file://{folder}/notes.txt",
+        ),
         {"confirmed": True},
         ("Allow",),
         press="yes",
         keys=("2",),
         labels=(("Allow",),),
     ),
-    QuestionShape.SAMPLING: Asked(_asked("sampling/create", task="Say good journey in four words.")),
+    QuestionShape.SAMPLING: Asked(
+        _asked("sampling/create", task="Say good journey in four words.")
+    ),
 }
 
-FILES = {QuestionShape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"}, QuestionShape.FILE: {"policy.txt": POLICY["content"]}}
+FILES = {
+    QuestionShape.FILE_CONSENT: {"notes.txt": "Take the early train.\n"},
+    QuestionShape.FILE: {"policy.txt": POLICY["content"]},
+}
 
 # A question answers: a result for the host to give, or None for never.
 Person = Callable[[str, Json], Any]
@@ -184,7 +252,9 @@ Person = Callable[[str, Json], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One fixture: a host that speaks `version` with these `capabilities`, its person, and what the app does."""
+    """One fixture: a host that speaks `version` with these `capabilities`, its person, and what the
+    app does.
+    """
 
     path: str
     shows: str
@@ -206,7 +276,7 @@ class Case:
     client: Mapping[str, str] = field(default_factory=lambda: {"name": "fixture", "version": "1"})
 
 
-# --- the cases ------------------------------------------------------------------------------------------------------------------------------
+# --- the cases ------------------------------------------------------------------------------------
 
 
 def cases() -> Iterator[Case]:
@@ -218,7 +288,12 @@ def cases() -> Iterator[Case]:
     for surface, version in MATRIX:
         if surface is not Surface.MCP_SAMPLING:
             yield _hinted(surface, version)
-    for protocol, version in (("mcp", "2025-06-18"), ("mcp", "2025-11-25"), ("modern", "2026-07-28"), ("acp", "1")):
+    for protocol, version in (
+        ("mcp", "2025-06-18"),
+        ("mcp", "2025-11-25"),
+        ("modern", "2026-07-28"),
+        ("acp", "1"),
+    ):
         yield from _outcomes(protocol, version)
         yield from _told(protocol, version)
     yield from _behind()
@@ -246,12 +321,21 @@ SPOKEN: dict[Surface, Spoken] = {
     Surface.ACP_PERMISSION: Spoken("acp", {}),
     Surface.TERMINAL: Spoken("mcp", {}, ("--tty", "{tty}"), {"TERM": "dumb"}, "terminal"),
     Surface.PAGE: Spoken("mcp", _FORM, ("--page", "--ask-on", "page")),
-    Surface.QUESTIONS_API: Spoken("mcp", {}, ("--questions-api", "{port}"), {"ABP_QUESTIONS_PASSWORD": "let-me-in"}, "program"),
+    Surface.QUESTIONS_API: Spoken(
+        "mcp", {}, ("--questions-api", "{port}"), {"ABP_QUESTIONS_PASSWORD": "let-me-in"}, "program"
+    ),
     Surface.MOCK: Spoken("mcp", {}, ("--answers", "{folder}/answers.json")),
     Surface.MODEL: Spoken("mcp", {}, ("--ask-model",)),
 }
 
-TYPED = (QuestionShape.TEXT, QuestionShape.FORMATTED_TEXT, QuestionShape.NUMBER, QuestionShape.RANGE, QuestionShape.NESTED, QuestionShape.SECRET)
+TYPED = (
+    QuestionShape.TEXT,
+    QuestionShape.FORMATTED_TEXT,
+    QuestionShape.NUMBER,
+    QuestionShape.RANGE,
+    QuestionShape.NESTED,
+    QuestionShape.SECRET,
+)
 CHOSEN = (
     QuestionShape.BOOLEAN,
     QuestionShape.CONFIRM,
@@ -260,11 +344,21 @@ CHOSEN = (
     QuestionShape.SELECT_MANY,
     QuestionShape.MULTI_SELECT,
 )
-# What comes together on a surface that is slow to start, or that has no protocol of a host's to show.
-TOGETHER = (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL, Surface.QUESTIONS_API, Surface.MODEL)
+# What comes together on a surface that is slow to start, or that has no protocol of a host's to
+# show.
+TOGETHER = (
+    Surface.MCP_URL,
+    Surface.ACP_URL,
+    Surface.PAGE,
+    Surface.TERMINAL,
+    Surface.QUESTIONS_API,
+    Surface.MODEL,
+)
 
 
-def _grouped(surface: Surface, version: str, shapes: list[QuestionShape]) -> Iterator[tuple[str, list[QuestionShape]]]:
+def _grouped(
+    surface: Surface, version: str, shapes: list[QuestionShape]
+) -> Iterator[tuple[str, list[QuestionShape]]]:
     """The names of a column's fixtures, and what each shows."""
     asked = [shape for shape in shapes if route(shape, SurfaceVariant(surface, version)).asks]
     if surface is Surface.MOCK:
@@ -294,7 +388,9 @@ def _cells(surface: Surface, version: str, name: str, shapes: list[QuestionShape
     return Case(
         path="/".join(filter(None, (surface.value, version, f"{name}.jsonl"))),
         shows=_shown(surface, version, name, shapes),
-        proves=[{"surface": surface.value, "version": version, "shape": shape.value} for shape in shapes],
+        proves=[
+            {"surface": surface.value, "version": version, "shape": shape.value} for shape in shapes
+        ],
         protocol=protocol,
         version=version or ("1" if protocol == "acp" else "2025-11-25"),
         capabilities=capabilities,
@@ -313,9 +409,14 @@ def _shown(surface: Surface, version: str, name: str, shapes: list[QuestionShape
     if name == "refused":
         return f"What {where} refuses, and why: {'; '.join(shape.value for shape in shapes)}"
     if len(shapes) > 1:
-        return f"{name.replace('-', ' ').capitalize()} on {where}: {'; '.join(shape.value for shape in shapes)}"
+        return (
+            f"{name.replace('-', ' ').capitalize()} on {where}:"
+            f" {'; '.join(shape.value for shape in shapes)}"
+        )
     cell = route(shapes[0], SurfaceVariant(surface, version))
-    return f"{shapes[0].value} on {where}: {cell.support.value}" + (f" ({cell.how})" if cell.how else "")
+    return f"{shapes[0].value} on {where}: {cell.support.value}" + (
+        f" ({cell.how})" if cell.how else ""
+    )
 
 
 def _written(shape: QuestionShape) -> Json:
@@ -329,11 +430,18 @@ def _written(shape: QuestionShape) -> Json:
         return {**about, "value": "[secret]"}
     if shape is QuestionShape.FILE:
         return {**about, "value": POLICY}
-    return {**about, "content": {"address": json.loads(HOME)} if shape is QuestionShape.NESTED else dict(asked.form)}
+    return {
+        **about,
+        "content": (
+            {"address": json.loads(HOME)} if shape is QuestionShape.NESTED else dict(asked.form)
+        ),
+    }
 
 
 def _pointers() -> Iterator[Case]:
-    """How a person is told of the page, where the host opens no address: by a form, by a card, and by the model."""
+    """How a person is told of the page, where the host opens no address: by a form, by a card, and
+    by the model.
+    """
     secret = ASKED[QuestionShape.SECRET]
     ways: tuple[tuple[str, str, str, str, Json], ...] = (
         ("by-form", "a form of the host's without fields", "mcp", "2025-11-25", _FORM),
@@ -344,7 +452,12 @@ def _pointers() -> Iterator[Case]:
         yield Case(
             path=f"page/{name}.jsonl",
             shows=f"A secret on the page, which the person is pointed to by {way}",
-            proves={"surface": "page", "version": "", "shape": QuestionShape.SECRET.value, "by": name},
+            proves={
+                "surface": "page",
+                "version": "",
+                "shape": QuestionShape.SECRET.value,
+                "by": name,
+            },
             protocol=protocol,
             version=version,
             capabilities=capabilities,
@@ -357,7 +470,11 @@ def _pointers() -> Iterator[Case]:
 
 PREFERENCE: Json = {
     "method": "elicitation/preference",
-    "params": {"prompt": "Which class?", "schema": {"enum": ["first", "second"]}, "default": "second"},
+    "params": {
+        "prompt": "Which class?",
+        "schema": {"enum": ["first", "second"]},
+        "default": "second",
+    },
 }
 
 
@@ -365,15 +482,24 @@ def _without() -> Case:
     """An MCP host that declares no elicitation: nothing can be asked, and nothing is made up."""
     return Case(
         path="mcp/2025-11-25/without-elicitation.jsonl",
-        shows="A host that declares no elicitation: each question is refused with the reason, and a preference has the app's own default",
+        shows=(
+            "A host that declares no elicitation: each question is refused with the reason, and a"
+            " preference has the app's own default"
+        ),
         proves=[
-            *({"surface": "no elicitation", "version": "", "shape": shape.value} for shape in QuestionShape),
+            *(
+                {"surface": "no elicitation", "version": "", "shape": shape.value}
+                for shape in QuestionShape
+            ),
             {"protocol": "no elicitation", "event": Event.PREFERENCE.value},
         ],
         protocol="mcp",
         version="2025-11-25",
         capabilities={},
-        steps=[{"ask": each} for each in (*(ASKED[shape].request for shape in QuestionShape), PREFERENCE)],
+        steps=[
+            {"ask": each}
+            for each in (*(ASKED[shape].request for shape in QuestionShape), PREFERENCE)
+        ],
         person=_never,
         files=FILES[QuestionShape.FILE_CONSENT],
         arguments=("--root", "{folder}"),
@@ -383,7 +509,12 @@ def _without() -> Case:
 # What an app adds to a question: what it suggests, and what there is to know.
 HINTED = (
     Asked(
-        _input("Which name is on the card?", type="string", default="Ann", description="As it is printed there"),
+        _input(
+            "Which name is on the card?",
+            type="string",
+            default="Ann",
+            description="As it is printed there",
+        ),
         {"value": "Ann"},
         keys=("",),
         labels=(("Ann",),),
@@ -409,8 +540,13 @@ HINTED = (
 def _hinted(surface: Surface, version: str) -> Case:
     made = _cells(surface, version, "hints", [QuestionShape.SELECT_FEW])
     asked = HINTED[1:] if surface is Surface.ACP_PERMISSION else HINTED
-    named = [{"surface": surface.value, "version": version, "hint": hint} for hint in ("default", "description")]
-    entries = [{"match": each.request["params"]["prompt"], "content": dict(each.form)} for each in asked]
+    named = [
+        {"surface": surface.value, "version": version, "hint": hint}
+        for hint in ("default", "description")
+    ]
+    entries = [
+        {"match": each.request["params"]["prompt"], "content": dict(each.form)} for each in asked
+    ]
     return replace(
         made,
         shows=f"An app's default, and what it describes, on {surface.value} {version}".strip(),
@@ -441,16 +577,33 @@ def _person(asked: Asked) -> Person:
 
     def answer(method: str, params: Json) -> Any:
         if method == "sampling/createMessage":
-            return {"role": "assistant", "content": {"type": "text", "text": "Have a good journey!"}, "model": "a-model"}
+            return {
+                "role": "assistant",
+                "content": {"type": "text", "text": "Have a good journey!"},
+                "model": "a-model",
+            }
         if (link := LINK.search(json.dumps(params))) is not None:
-            result = {"action": "accept"} if params.get("mode") == "url" else None  # whoever is pointed there goes there
+            result = (
+                {"action": "accept"} if params.get("mode") == "url" else None
+            )  # whoever is pointed there goes there
             return Filled(result, link[0], asked.page, asked.press)
         if method == "session/request_permission":
-            shown = {option["name"].lstrip("☐☑ "): option["optionId"] for option in params["options"]}
-            if len(shown) <= 2 and left and left[0] not in shown:  # a yes or no about one of the options
+            shown = {
+                option["name"].lstrip("☐☑ "): option["optionId"] for option in params["options"]
+            }
+            if (
+                len(shown) <= 2 and left and left[0] not in shown
+            ):  # a yes or no about one of the options
                 about = params["toolCall"]["title"].rpartition("— ")[2].lstrip("☐☑ ")
                 kind = "allow_once" if about.startswith(asked.buttons) else "reject_once"
-                return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["kind"] == kind)}}
+                return {
+                    "outcome": {
+                        "outcome": "selected",
+                        "optionId": next(
+                            each["optionId"] for each in params["options"] if each["kind"] == kind
+                        ),
+                    }
+                }
             wanted = next((name for name in shown if name.startswith(left[0])), None)
             if wanted is not None:
                 del left[0]
@@ -468,9 +621,15 @@ def _fitting(asked: Asked, properties: Json) -> Json:
     content = {name: value for name, value in asked.form.items() if name in properties}
     if content:
         return content
-    wanted = {each for value in asked.form.values() for each in (value if isinstance(value, list) else [value])}
+    wanted = {
+        each
+        for value in asked.form.values()
+        for each in (value if isinstance(value, list) else [value])
+    }
     labels = {option["label"] for option in EXTRAS if option["value"] in wanted}
-    return {name: part.get("title") in labels or name in wanted for name, part in properties.items()}
+    return {
+        name: part.get("title") in labels or name in wanted for name, part in properties.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -494,20 +653,53 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
     """How a question can end without an answer."""
     acp = protocol == "acp"
     surface = "acp-permission" if acp else "mcp-form"
-    capabilities: Json = {} if acp else {"elicitation": {} if version == "2025-06-18" else {"form": {}}}
+    capabilities: Json = (
+        {} if acp else {"elicitation": {} if version == "2025-06-18" else {"form": {}}}
+    )
     cancelled = {"outcome": {"outcome": "cancelled"}} if acp else {"action": "cancel"}
 
     def decline(method: str, params: Json) -> Any:
         if not acp:
             return {"action": "decline"}
-        return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["name"] == "Skip")}}
+        return {
+            "outcome": {
+                "outcome": "selected",
+                "optionId": next(
+                    each["optionId"] for each in params["options"] if each["name"] == "Skip"
+                ),
+            }
+        }
 
     few = ASKED[QuestionShape.SELECT_FEW].request
     made: list[tuple[str, str, Json, Person, str]] = [
-        ("declined", "A declined question is no answer: the app is told that its user cancelled", [{"ask": few}], decline, ""),
-        ("cancelled", "A dismissed question is no answer, and no 'no'", [{"ask": CONFIRM}], lambda method, params: cancelled, ""),
-        ("timeout", "A question that nobody answers in time is taken down, and the app told", [{"ask": _timed(CONFIRM, 300)}], _never, ""),
-        ("declined-preference", "A preference that nobody gives has the app's own default", [{"ask": PREFERENCE}], decline, ""),
+        (
+            "declined",
+            "A declined question is no answer: the app is told that its user cancelled",
+            [{"ask": few}],
+            decline,
+            "",
+        ),
+        (
+            "cancelled",
+            "A dismissed question is no answer, and no 'no'",
+            [{"ask": CONFIRM}],
+            lambda method, params: cancelled,
+            "",
+        ),
+        (
+            "timeout",
+            "A question that nobody answers in time is taken down, and the app told",
+            [{"ask": _timed(CONFIRM, 300)}],
+            _never,
+            "",
+        ),
+        (
+            "declined-preference",
+            "A preference that nobody gives has the app's own default",
+            [{"ask": PREFERENCE}],
+            decline,
+            "",
+        ),
         (
             "call-cancelled",
             "A host that gives up a call ends its question, and the app hears of it",
@@ -515,14 +707,34 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
             _never,
             "question",
         ),
-        ("two-at-once", "Two questions at the same time each get their own answer", [{"ask": [few, CONFIRM]}], _both(), ""),
-        ("app-ends", "An app that ends while its question is open: the question is taken down, the call fails", [{"end": CONFIRM}], _never, ""),
+        (
+            "two-at-once",
+            "Two questions at the same time each get their own answer",
+            [{"ask": [few, CONFIRM]}],
+            _both(),
+            "",
+        ),
+        (
+            "app-ends",
+            (
+                "An app that ends while its question is open: the question is taken down, the call"
+                " fails"
+            ),
+            [{"end": CONFIRM}],
+            _never,
+            "",
+        ),
     ]
     for name, shows, steps, person, cancel in made:
         yield Case(
-            path="/".join(filter(None, (surface, "" if acp else version, "outcomes", f"{name}.jsonl"))),
+            path="/".join(
+                filter(None, (surface, "" if acp else version, "outcomes", f"{name}.jsonl"))
+            ),
             shows=f"{shows} ({surface} {'' if acp else version}".strip() + ")",
-            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
+            proves={
+                "protocol": f"{'ACP' if acp else 'MCP'} {version}",
+                "event": EVENTS[name].value,
+            },
             protocol=protocol,
             version=version,
             capabilities=capabilities,
@@ -554,23 +766,52 @@ def _both() -> Person:
 TELLS: dict[str, tuple[str, Json]] = {
     "progress": (
         "Progress rises on the call's own token",
-        [{"tell": "notifications/progress", "params": {"progress": n, "total": 3, "status": f"step {n} of 3"}} for n in (1, 2, 3)],
+        [
+            {
+                "tell": "notifications/progress",
+                "params": {"progress": n, "total": 3, "status": f"step {n} of 3"},
+            }
+            for n in (1, 2, 3)
+        ],
     ),
-    "capabilities-changed": ("One capability more: the host hears that there is another list", [{"grow": "report"}, {"ask": CONFIRM}]),
+    "capabilities-changed": (
+        "One capability more: the host hears that there is another list",
+        [{"grow": "report"}, {"ask": CONFIRM}],
+    ),
     "state-changed": (
         "A state of the app's is told, and summed up in the result",
-        [{"tell": "notifications/state/changed", "params": {"field": "seats", "oldValue": 3, "newValue": 2}, "apart": True}],
+        [
+            {
+                "tell": "notifications/state/changed",
+                "params": {"field": "seats", "oldValue": 3, "newValue": 2},
+                "apart": True,
+            }
+        ],
     ),
     "operation": (
         "An operation begins and ends",
         [
-            {"tell": "notifications/operation/started", "params": {"operationId": "sync", "capability": "sync"}, "apart": True},
-            {"tell": "notifications/operation/completed", "params": {"operationId": "sync", "success": True}, "apart": True},
+            {
+                "tell": "notifications/operation/started",
+                "params": {"operationId": "sync", "capability": "sync"},
+                "apart": True,
+            },
+            {
+                "tell": "notifications/operation/completed",
+                "params": {"operationId": "sync", "success": True},
+                "apart": True,
+            },
         ],
     ),
     "error": (
         "An error that the app tells, and that ends nothing",
-        [{"tell": "notifications/error", "params": {"code": "RATE_LIMITED", "message": "Slow down."}, "apart": True}],
+        [
+            {
+                "tell": "notifications/error",
+                "params": {"code": "RATE_LIMITED", "message": "Slow down."},
+                "apart": True,
+            }
+        ],
     ),
 }
 
@@ -598,7 +839,10 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
         yield Case(
             path=f"{'acp' if acp else f'mcp/{version}'}/{name}.jsonl",
             shows=f"{shows} ({'acp' if acp else f'mcp {version}'})",
-            proves={"protocol": f"{'ACP' if acp else 'MCP'} {version}", "event": EVENTS[name].value},
+            proves={
+                "protocol": f"{'ACP' if acp else 'MCP'} {version}",
+                "event": EVENTS[name].value,
+            },
             protocol=protocol,
             version=version,
             capabilities=capabilities,
@@ -609,7 +853,10 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
     if not acp:
         yield Case(
             path=f"mcp/{version}/tools-and-resources.jsonl",
-            shows=f"What there is to call and to read, before an app is connected and afterwards (mcp {version})",
+            shows=(
+                "What there is to call and to read, before an app is connected and afterwards (mcp"
+                f" {version})"
+            ),
             proves=[],
             protocol=protocol,
             version=version,
@@ -625,14 +872,22 @@ WHERE_TO: Json = {
     "elicit": {
         "mode": "form",
         "message": "Where to?",
-        "requestedSchema": {"type": "object", "properties": {"city": {"type": "string", "enum": list(CITIES)}}, "required": ["city"]},
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "enum": list(CITIES)}},
+            "required": ["city"],
+        },
     }
 }
 WHO: Json = {
     "elicit": {
         "mode": "form",
         "message": "Who travels?",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "required": ["name"],
+        },
     }
 }
 
@@ -640,16 +895,75 @@ WHO: Json = {
 def _behind() -> Iterator[Case]:
     """What an agent behind the proxy asks, and what an app asks that this agent uses."""
     many, secret = ASKED[QuestionShape.SELECT_MANY], ASKED[QuestionShape.SECRET]
-    city, name = replace(many, form={"city": "Lisbon"}), Asked(_input("Who travels?", type="string"), {"name": "Ann"}, page=("Ann",))
+    city, name = (
+        replace(many, form={"city": "Lisbon"}),
+        Asked(_input("Who travels?", type="string"), {"name": "Ann"}, page=("Ann",)),
+    )
     url: Json = {"elicitation": {"form": {}, "url": {}}}
     made: tuple[tuple[str, str, Json, Json, Json, Asked, tuple[str, ...]], ...] = (
-        ("app-by-buttons", "An app that the agent uses asks the editor, by pages of buttons", {}, many.request, USES, many, ()),
-        ("app-in-a-form", "An app that the agent uses asks the editor, in a form of its own", _FORM, many.request, USES, many, ()),
-        ("app-for-a-secret", "A secret goes past the editor and the agent, from the page to the app", url, secret.request, USES, secret, ()),
-        ("agent-in-a-form", "An agent's form passes to an editor that has forms", _FORM, None, [WHERE_TO], city, ()),
-        ("agent-by-buttons", "An agent's form is pages of buttons in an editor that has no forms", {}, None, [WHERE_TO], city, ()),
-        ("agent-on-the-page", "An agent's form that no buttons can carry is answered on the page", {}, None, [WHO], name, ("--page",)),
-        ("agent-refused", "An agent's form that nobody can be shown is cancelled, and nothing is made up", {}, None, [WHO], name, ()),
+        (
+            "app-by-buttons",
+            "An app that the agent uses asks the editor, by pages of buttons",
+            {},
+            many.request,
+            USES,
+            many,
+            (),
+        ),
+        (
+            "app-in-a-form",
+            "An app that the agent uses asks the editor, in a form of its own",
+            _FORM,
+            many.request,
+            USES,
+            many,
+            (),
+        ),
+        (
+            "app-for-a-secret",
+            "A secret goes past the editor and the agent, from the page to the app",
+            url,
+            secret.request,
+            USES,
+            secret,
+            (),
+        ),
+        (
+            "agent-in-a-form",
+            "An agent's form passes to an editor that has forms",
+            _FORM,
+            None,
+            [WHERE_TO],
+            city,
+            (),
+        ),
+        (
+            "agent-by-buttons",
+            "An agent's form is pages of buttons in an editor that has no forms",
+            {},
+            None,
+            [WHERE_TO],
+            city,
+            (),
+        ),
+        (
+            "agent-on-the-page",
+            "An agent's form that no buttons can carry is answered on the page",
+            {},
+            None,
+            [WHO],
+            name,
+            ("--page",),
+        ),
+        (
+            "agent-refused",
+            "An agent's form that nobody can be shown is cancelled, and nothing is made up",
+            {},
+            None,
+            [WHO],
+            name,
+            (),
+        ),
     )
     for file, shows, capabilities, request, agent, asked, arguments in made:
         yield Case(
@@ -666,10 +980,16 @@ def _behind() -> Iterator[Case]:
         )
 
 
-# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo, capabilities). All but Zed's are recorded ones.
+# Hosts as they show themselves on the wire: (what to call it, protocol, version, clientInfo,
+# capabilities). All but Zed's are recorded ones.
 _FORM_AND_URL: Json = {"form": {}, "url": {}}
 _FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
-_ZED: Json = {**_FILES, "auth": {"terminal": True}, "session": {"configOptions": {"boolean": {}}, "notices": {}}, "elicitation": _FORM_AND_URL}
+_ZED: Json = {
+    **_FILES,
+    "auth": {"terminal": True},
+    "session": {"configOptions": {"boolean": {}}, "notices": {}},
+    "elicitation": _FORM_AND_URL,
+}
 HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
     (
         "codex",
@@ -678,7 +998,13 @@ HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
         {"name": "codex-mcp-client", "title": "Codex", "version": "0.169.0"},
         {"experimental": {"codex/auth-change": {}}, "elicitation": _FORM_AND_URL},
     ),
-    ("goose", "modern", "2026-07-28", {"name": "goose-cli", "version": "1.52.0"}, {"extensions": {}, "roots": {}, "sampling": {}, "elicitation": {}}),
+    (
+        "goose",
+        "modern",
+        "2026-07-28",
+        {"name": "goose-cli", "version": "1.52.0"},
+        {"extensions": {}, "roots": {}, "sampling": {}, "elicitation": {}},
+    ),
     (
         "claude-code",
         "modern",
@@ -689,18 +1015,30 @@ HOSTS: tuple[tuple[str, str, str, Json, Json], ...] = (
     ("acpx", "acp", "1", {"name": "acpx", "version": "0.19.1"}, _FILES),
     ("zed", "acp", "1", {"name": "zed", "title": "Zed", "version": "unknown"}, _ZED),
 )
-# The same hosts in another era: (what to call it, whose handshake it has otherwise, protocol, version, capabilities where they are others).
+# The same hosts in another era: (what to call it, whose handshake it has otherwise, protocol,
+# version, capabilities where they are others).
 ELSEWHEN: tuple[tuple[str, int, str, str, Json], ...] = (
     ("goose-legacy", 1, "mcp", "2025-11-25", None),
     ("claude-code-legacy", 2, "mcp", "2025-11-25", None),
     ("zed-before-forms", 4, "acp", "1", _FILES),
 )
-NOT_RECORDED = {"zed": " (as Zed's source has its handshake; not recorded)", "zed-before-forms": " (assumed: Zed before it had forms; not recorded)"}
-_HOSTED = (QuestionShape.RANGE, QuestionShape.CONFIRM_DESTRUCTIVE, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT, QuestionShape.SECRET)
+NOT_RECORDED = {
+    "zed": " (as Zed's source has its handshake; not recorded)",
+    "zed-before-forms": " (assumed: Zed before it had forms; not recorded)",
+}
+_HOSTED = (
+    QuestionShape.RANGE,
+    QuestionShape.CONFIRM_DESTRUCTIVE,
+    QuestionShape.SELECT_MANY,
+    QuestionShape.MULTI_SELECT,
+    QuestionShape.SECRET,
+)
 
 
 def _hosts() -> Iterator[Case]:
-    """Real hosts: what becomes of a question there, and the answers of theirs that are no person's."""
+    """Real hosts: what becomes of a question there, and the answers of theirs that are no
+    person's.
+    """
     for name, protocol, version, client, capabilities in HOSTS:
         for shape in _HOSTED:
             yield _hosted(
@@ -731,7 +1069,8 @@ def _hosts() -> Iterator[Case]:
     empty: Json = {"action": "accept", "content": {}}
     yield _hosted(
         "codex/accepts-nothing.jsonl",
-        "Codex's terminal accepts a form that it cannot show, with nothing in it: it is asked again, and then no answer is made up",
+        "Codex's terminal accepts a form that it cannot show, with nothing in it: it is asked"
+        " again, and then no answer is made up",
         *codex,
         lambda method, params: empty,
         QuestionShape.NUMBER,
@@ -740,7 +1079,11 @@ def _hosts() -> Iterator[Case]:
         "acpx/the-last-option.jsonl",
         "The last of twelve options in acpx is reached by a no to all others",
         *acpx,
-        _person(replace(ASKED[QuestionShape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",))),
+        _person(
+            replace(
+                ASKED[QuestionShape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",)
+            )
+        ),
         QuestionShape.SELECT_MANY,
     )
     yield replace(
@@ -767,11 +1110,26 @@ def _hosts() -> Iterator[Case]:
 
 def _approve(method: str, params: Json) -> Any:
     """The first option that allows."""
-    return {"outcome": {"outcome": "selected", "optionId": next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")}}
+    return {
+        "outcome": {
+            "outcome": "selected",
+            "optionId": next(
+                each["optionId"] for each in params["options"] if each["kind"] == "allow_once"
+            ),
+        }
+    }
 
 
 def _hosted(
-    path: str, shows: str, name: str, protocol: str, version: str, client: Json, capabilities: Json, person: Person, shape: QuestionShape
+    path: str,
+    shows: str,
+    name: str,
+    protocol: str,
+    version: str,
+    client: Json,
+    capabilities: Json,
+    person: Person,
+    shape: QuestionShape,
 ) -> Case:
     return Case(
         path=f"hosts/{path}",
@@ -790,11 +1148,14 @@ def _name(shape: QuestionShape) -> str:
     return shape.name.lower().replace("_", "-")
 
 
-# --- hosts ----------------------------------------------------------------------------------------------------------------------------------
+# --- hosts ----------------------------------------------------------------------------------------
 
 
 class Nobody:
-    """Who is there beside the host. `before` is what they do before anything is asked, `groups` what each question has them do."""
+    """Who is there beside the host.
+
+    `before` is what they do before anything is asked, `groups` what each question has them do.
+    """
 
     def __init__(self, case: Case, folder: str) -> None:
         self.before: list[Entry] = []
@@ -837,7 +1198,14 @@ class AtTerminal(Nobody):
                     return
                 self._terminal.type(keys.replace("{folder}", self._folder) + "\n")
                 secret = asked is ASKED[QuestionShape.SECRET]
-                made.append(Entry("keys", ("[secret]" if secret else keys.replace("{folder}", "[folder]")) + "\n", PERSON, BRIDGE))
+                made.append(
+                    Entry(
+                        "keys",
+                        ("[secret]" if secret else keys.replace("{folder}", "[folder]")) + "\n",
+                        PERSON,
+                        BRIDGE,
+                    )
+                )
             if asked is self._case.asked[-1]:  # else it comes together with the next question
                 self._shown(made, prompt=False)
             self.groups.append(made)
@@ -846,7 +1214,14 @@ class AtTerminal(Nobody):
         while not self._ended.is_set():
             quiet = not select.select([self._terminal.fd], [], [], QUIET)[0]
             if quiet and self._terminal.lines and (self._terminal.asks or not prompt):
-                made.append(Entry("screen", [line.replace(self._folder, "[folder]") for line in self._terminal.lines], BRIDGE, PERSON))
+                made.append(
+                    Entry(
+                        "screen",
+                        [line.replace(self._folder, "[folder]") for line in self._terminal.lines],
+                        BRIDGE,
+                        PERSON,
+                    )
+                )
                 self._terminal.taken()
                 return True
             if not quiet:
@@ -879,7 +1254,10 @@ class AtProgram(Nobody):
         with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as following:
             following.request("GET", "/event", headers=self._headers)
             with following.getresponse() as stream:
-                self.before += [Entry("http", {"http": "GET /event"}, PERSON, BRIDGE), self._event(stream)]
+                self.before += [
+                    Entry("http", {"http": "GET /event"}, PERSON, BRIDGE),
+                    self._event(stream),
+                ]
                 self._ready.set()
                 for asked in self._case.asked:
                     if (event := self._event(stream)) is None:
@@ -888,10 +1266,15 @@ class AtProgram(Nobody):
 
     def _event(self, stream: HTTPResponse) -> Any:
         while line := stream.readline():
-            if line.startswith(b"data: ") and (event := json.loads(line[6:]))["type"] != "server.heartbeat":
+            if (
+                line.startswith(b"data: ")
+                and (event := json.loads(line[6:]))["type"] != "server.heartbeat"
+            ):
                 self._said = event["properties"]
                 properties = placed(self._named(event["properties"]), {self._folder: "[folder]"})
-                return Entry("message", {**event, "id": "[any]", "properties": properties}, BRIDGE, PERSON)
+                return Entry(
+                    "message", {**event, "id": "[any]", "properties": properties}, BRIDGE, PERSON
+                )
         return None
 
     def _named(self, said: Json) -> Json:
@@ -906,11 +1289,16 @@ class AtProgram(Nobody):
     def _reply(self, asked: Asked) -> list[Entry]:
         body = {"answers": [list(each) for each in asked.labels]}
         with closing(HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
-            connection.request("POST", f"/question/{self._said['id']}/reply", json.dumps(body), self._headers)
+            connection.request(
+                "POST", f"/question/{self._said['id']}/reply", json.dumps(body), self._headers
+            )
             with connection.getresponse() as response:
                 said = {"status": response.status, "body": json.loads(response.read())}
         path = f"POST /question/{self._names[self._said['id']]}/reply"
-        return [Entry("http", {"http": path, "body": body}, PERSON, BRIDGE), Entry("message", said, BRIDGE, PERSON)]
+        return [
+            Entry("http", {"http": path, "body": body}, PERSON, BRIDGE),
+            Entry("message", said, BRIDGE, PERSON),
+        ]
 
     def close(self) -> None:
         self._ended.set()
@@ -928,14 +1316,38 @@ class Bridge:
         for name, text in case.files.items():
             Path(folder, name).write_text(text)
         self.beside = _BESIDE[case.beside](case, folder)
-        arguments = [self.beside.placed(word).replace("{folder}", folder) for word in case.arguments]
+        arguments = [
+            self.beside.placed(word).replace("{folder}", folder) for word in case.arguments
+        ]
         app = f"stdio:{shlex.join([sys.executable, str(APP), str(Path(folder, 'steps.json'))])}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         env = {**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
-        role, agent = ("acp", ("--", sys.executable, str(AGENT), "--plain")) if case.protocol == "proxy" else ("serve", ())
-        command = [sys.executable, "-m", "abp_bridge", role, "--app", app, "--record", trace, *arguments, *agent]
+        role, agent = (
+            ("acp", ("--", sys.executable, str(AGENT), "--plain"))
+            if case.protocol == "proxy"
+            else ("serve", ())
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "abp_bridge",
+            role,
+            "--app",
+            app,
+            "--record",
+            trace,
+            *arguments,
+            *agent,
+        ]
         with open(Path(folder, "stderr"), "wb") as stderr:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=folder)
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=env,
+                cwd=folder,
+            )
         self.said: queue.Queue[Json] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -963,7 +1375,10 @@ class Bridge:
         return message
 
     def answer_all(self, id: int, case: Case, give_up: Callable[[], None]) -> Json:
-        """What came of the request `id`; what is asked meanwhile is answered as the case has it. None for a request that was given up."""
+        """What came of the request `id`; what is asked meanwhile is answered as the case has it.
+
+        None for a request that was given up.
+        """
         while True:
             message = self.next()
             if message.get("id") == id and "method" not in message:
@@ -1000,17 +1415,34 @@ class Bridge:
 
 def _legacy(bridge: Bridge, case: Case) -> None:
     bridge.answer_all(
-        bridge.ask("initialize", {"protocolVersion": case.version, "capabilities": case.capabilities, "clientInfo": dict(case.client)}), case, _pass
+        bridge.ask(
+            "initialize",
+            {
+                "protocolVersion": case.version,
+                "capabilities": case.capabilities,
+                "clientInfo": dict(case.client),
+            },
+        ),
+        case,
+        _pass,
     )
     bridge.send(method="notifications/initialized")
     _look(bridge, case, {}, "tools/list", "resources/list")
     if case.beside == "program":  # it listens before anything is asked
-        bridge.answer_all(bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}}), case, _pass)
+        bridge.answer_all(
+            bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}}), case, _pass
+        )
     bridge.beside.begin()
-    call = bridge.ask("tools/call", {"name": "abp_call", "arguments": {"capability": "plan"}, "_meta": {"progressToken": "p1"}})
+    call = bridge.ask(
+        "tools/call",
+        {"name": "abp_call", "arguments": {"capability": "plan"}, "_meta": {"progressToken": "p1"}},
+    )
 
     def give_up() -> None:
-        bridge.send(method="notifications/cancelled", params={"requestId": call, "reason": "the person pressed stop"})
+        bridge.send(
+            method="notifications/cancelled",
+            params={"requestId": call, "reason": "the person pressed stop"},
+        )
 
     message = bridge.answer_all(call, case, give_up)
     if message is None:
@@ -1025,14 +1457,26 @@ def _look(bridge: Bridge, case: Case, params: Json, *methods: str) -> None:
     for method in methods if case.lists else ():
         found = bridge.answer_all(bridge.ask(method, params), case, _pass)["result"]
         for resource in found.get("resources", [])[:1]:
-            bridge.answer_all(bridge.ask("resources/read", {**params, "uri": resource["uri"]}), case, _pass)
+            bridge.answer_all(
+                bridge.ask("resources/read", {**params, "uri": resource["uri"]}), case, _pass
+            )
 
 
 def _told_to_model(case: Case, message: Json) -> Json:
-    """What a model does with what the result of a call has it do: asks its user, or sends them to the page. None for a result that is one."""
-    words = json.dumps(message.get("result", {}).get("content", ""), ensure_ascii=False).replace('\\"', '"')
+    """What a model does with what the result of a call has it do: asks its user, or sends them to
+    the page. None for a result that is one.
+    """
+    words = json.dumps(message.get("result", {}).get("content", ""), ensure_ascii=False).replace(
+        '\\"', '"'
+    )
     if (question := re.search(r'abp_answer with {"question": "([^"]+)"', words)) is not None:
-        return {"name": "abp_answer", "arguments": {"question": question[1], "content": case.person("told", {"words": words})}}
+        return {
+            "name": "abp_answer",
+            "arguments": {
+                "question": question[1],
+                "content": case.person("told", {"words": words}),
+            },
+        }
     if LINK.search(words) is None:
         return None
     case.person("told", {"words": words}).fill_in()
@@ -1042,14 +1486,23 @@ def _told_to_model(case: Case, message: Json) -> Json:
 
 
 def _modern(bridge: Bridge, case: Case) -> None:
-    meta = {f"{META}protocolVersion": case.version, f"{META}clientCapabilities": case.capabilities, f"{META}logLevel": "info", "progressToken": "p1"}
+    meta = {
+        f"{META}protocolVersion": case.version,
+        f"{META}clientCapabilities": case.capabilities,
+        f"{META}logLevel": "info",
+        "progressToken": "p1",
+    }
     if case.client["name"] != "fixture":
         meta[f"{META}clientInfo"] = dict(case.client)
     params: Json = {"_meta": meta, "name": "abp_call", "arguments": {"capability": "plan"}}
     more: Json = {}
     if case.listens:
         wanted = {"toolsListChanged": True, "resourcesListChanged": True}
-        bridge.send(id="changes", method="subscriptions/listen", params={"_meta": meta, "notifications": wanted})
+        bridge.send(
+            id="changes",
+            method="subscriptions/listen",
+            params={"_meta": meta, "notifications": wanted},
+        )
         bridge.next()
     _look(bridge, case, {"_meta": meta}, "tools/list", "resources/list")
     while True:
@@ -1070,13 +1523,18 @@ def _modern(bridge: Bridge, case: Case) -> None:
         more = {"requestState": result["requestState"], "inputResponses": answers}
         if case.cancel:
             call = bridge.ask("tools/call", {**params, "requestState": result["requestState"]})
-            bridge.send(method="notifications/cancelled", params={"requestId": call, "reason": "the person pressed stop"})
+            bridge.send(
+                method="notifications/cancelled",
+                params={"requestId": call, "reason": "the person pressed stop"},
+            )
             time.sleep(TOLD)
             return
         if filled is not None:
             filled.fill_in()
         if not answers:  # nobody answers: the host comes back when it is too late
-            while case.listens and bridge.next().get("method") != "notifications/tools/list_changed":
+            while (
+                case.listens and bridge.next().get("method") != "notifications/tools/list_changed"
+            ):
                 pass
             time.sleep(TOLD)
             more.pop("inputResponses")
@@ -1084,18 +1542,41 @@ def _modern(bridge: Bridge, case: Case) -> None:
 
 def _acp(bridge: Bridge, case: Case) -> None:
     bridge.answer_all(
-        bridge.ask("initialize", {"protocolVersion": 1, "clientInfo": dict(case.client), "clientCapabilities": case.capabilities}), case, _pass
+        bridge.ask(
+            "initialize",
+            {
+                "protocolVersion": 1,
+                "clientInfo": dict(case.client),
+                "clientCapabilities": case.capabilities,
+            },
+        ),
+        case,
+        _pass,
     )
-    session = bridge.answer_all(bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass)["result"]["sessionId"]
+    session = bridge.answer_all(
+        bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass
+    )["result"]["sessionId"]
     for words in ("/connect", "/plan"):
-        prompt = bridge.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]})
-        bridge.answer_all(prompt, case, lambda: bridge.send(method="session/cancel", params={"sessionId": session}))
+        prompt = bridge.ask(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]}
+        )
+        bridge.answer_all(
+            prompt,
+            case,
+            lambda: bridge.send(method="session/cancel", params={"sessionId": session}),
+        )
 
 
 def _proxied(bridge: Bridge, case: Case) -> None:
-    client = {"protocolVersion": 1, "clientInfo": dict(case.client), "clientCapabilities": case.capabilities}
+    client = {
+        "protocolVersion": 1,
+        "clientInfo": dict(case.client),
+        "clientCapabilities": case.capabilities,
+    }
     bridge.answer_all(bridge.ask("initialize", client), case, _pass)
-    session = bridge.answer_all(bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass)["result"]["sessionId"]
+    session = bridge.answer_all(
+        bridge.ask("session/new", {"cwd": "/", "mcpServers": []}), case, _pass
+    )["result"]["sessionId"]
     prompt = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps(case.agent)}]}
     bridge.answer_all(bridge.ask("session/prompt", prompt), case, _pass)
 
@@ -1104,10 +1585,15 @@ def _pass() -> None:
     """Nothing is given up."""
 
 
-_HOSTS: dict[str, Callable[[Bridge, Case], None]] = {"mcp": _legacy, "modern": _modern, "acp": _acp, "proxy": _proxied}
+_HOSTS: dict[str, Callable[[Bridge, Case], None]] = {
+    "mcp": _legacy,
+    "modern": _modern,
+    "acp": _acp,
+    "proxy": _proxied,
+}
 
 
-# --- making -----------------------------------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------
 
 
 def make(case: Case) -> str:
@@ -1122,14 +1608,27 @@ def make(case: Case) -> str:
         finally:
             bridge.close()
         recording = read(Path(trace).read_text())[-1]
-        whole = replace(recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside)))
+        whole = replace(
+            recording, entries=tuple(_with_what_was_beside(recording.entries, bridge.beside))
+        )
         fixture = reduce(whole, case.shows, looking=case.lists)
         asked_there = iter(case.asked)
         named = (_as_named(entry) if entry.party == PERSON else entry for entry in fixture.entries)
-        entries = tuple(_reading(entry, next(asked_there, None)) if entry.kind == "fill" else entry for entry in named)
+        entries = tuple(
+            _reading(entry, next(asked_there, None)) if entry.kind == "fill" else entry
+            for entry in named
+        )
         proves = tuple(case.proves) if isinstance(case.proves, list) else (case.proves,)
-        env = {name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"} | dict(case.env)
-        head = replace(fixture.head, proves=proves, files=case.files, run=_with(case.arguments, fixture.head.run), env=env)
+        env = {
+            name: value for name, value in fixture.head.env.items() if name == "ABP_PERSON_FLOOR"
+        } | dict(case.env)
+        head = replace(
+            fixture.head,
+            proves=proves,
+            files=case.files,
+            run=_with(case.arguments, fixture.head.run),
+            env=env,
+        )
         return "".join(lines(replace(fixture, head=head, entries=entries)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -1155,16 +1654,28 @@ def _with(arguments: Sequence[str], run: Sequence[str]) -> tuple[str, ...]:
 
 
 def _reading(entry: Entry, asked: Asked | None) -> Entry:
-    """What a person sent on the page, and what must stand there: what is asked, and all that there is to choose from."""
+    """What a person sent on the page, and what must stand there: what is asked, and all that there
+    is to choose from.
+    """
     if asked is None:
         return entry
     value, said = entry.value, asked.request["params"]
     if asked.reads:
-        return replace(entry, value={"open": value["open"], "reads": list(asked.reads), "fill": [], "press": "send"})
+        return replace(
+            entry,
+            value={"open": value["open"], "reads": list(asked.reads), "fill": [], "press": "send"},
+        )
     question = decode_question(asked.request, id="", origin="")
     labels = [choice.label for field in question.fields for choice in field.choices]
     reads = [said.get("prompt") or said.get("message"), *labels]
-    return replace(entry, value={"open": value["open"], "reads": reads, **{name: each for name, each in value.items() if name != "open"}})
+    return replace(
+        entry,
+        value={
+            "open": value["open"],
+            "reads": reads,
+            **{name: each for name, each in value.items() if name != "open"},
+        },
+    )
 
 
 def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[Entry]:
@@ -1172,10 +1683,20 @@ def _with_what_was_beside(entries: Sequence[Entry], beside: Nobody) -> Iterator[
     groups = list(beside.groups)
     before = list(beside.before)
     for entry in entries:
-        if before and entry.kind == "message" and entry.sender == "host" and entry.value.get("params", {}).get("name") == "abp_call":
+        if (
+            before
+            and entry.kind == "message"
+            and entry.sender == "host"
+            and entry.value.get("params", {}).get("name") == "abp_call"
+        ):
             yield from before
             before.clear()
-        if groups and entry.kind == "message" and entry.to == "app" and str(entry.value.get("id")).startswith("q"):
+        if (
+            groups
+            and entry.kind == "message"
+            and entry.to == "app"
+            and str(entry.value.get("id")).startswith("q")
+        ):
             yield from groups.pop(0)
         yield entry
 

@@ -1,4 +1,6 @@
-"""What a fixture shows of each of its questions, read from what passed and not from what the fixture says of itself."""
+"""What a fixture shows of each of its questions, read from what passed and not from what the
+fixture says of itself.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,15 @@ class Shown:
     @property
     def nothing(self) -> bool:
         """Nobody was shown anything."""
-        return not (self.forms or self.cards or self.samplings or self.filled or self.screens or self.offered or self.told)
+        return not (
+            self.forms
+            or self.cards
+            or self.samplings
+            or self.filled
+            or self.screens
+            or self.offered
+            or self.told
+        )
 
 
 def questions(fixture: Recording) -> list[Shown]:
@@ -60,8 +70,18 @@ def questions(fixture: Recording) -> list[Shown]:
     entries = list(fixture.entries)
     for place, entry in enumerate(entries):
         if entry.sender == "app" and is_request(entry.value):
-            id, request = entry.value["id"], {name: entry.value[name] for name in ("method", "params")}
-            answered = next((n for n, each in enumerate(entries) if n > place and each.to == "app" and each.value.get("id") == id), len(entries))
+            id, request = (
+                entry.value["id"],
+                {name: entry.value[name] for name in ("method", "params")},
+            )
+            answered = next(
+                (
+                    n
+                    for n, each in enumerate(entries)
+                    if n > place and each.to == "app" and each.value.get("id") == id
+                ),
+                len(entries),
+            )
             answer = entries[answered].value["result"] if answered < len(entries) else None
             found.append(Shown(_question(request), answer))
             for each in entries[place + 1 : answered]:
@@ -73,7 +93,11 @@ def _question(request: Json) -> Question:
     """As the bridge asks it: where a file is named, for leave to read it."""
     question = decode_question(request, id="", origin="")
     named = "uri" in request["params"]
-    return replace(question, fields=(Field("confirmed", FieldType.BOOLEAN, {}),)) if named else question
+    return (
+        replace(question, fields=(Field("confirmed", FieldType.BOOLEAN, {}),))
+        if named
+        else question
+    )
 
 
 def _note(shown: Shown, entry: Entry) -> None:
@@ -96,7 +120,11 @@ def _note(shown: Shown, entry: Entry) -> None:
 
 def _note_said(shown: Shown, said: Json) -> None:
     for request in [said, *said.get("result", {}).get("inputRequests", {}).values()]:
-        lists = {"elicitation/create": shown.forms, "session/request_permission": shown.cards, "sampling/createMessage": shown.samplings}
+        lists = {
+            "elicitation/create": shown.forms,
+            "session/request_permission": shown.cards,
+            "sampling/createMessage": shown.samplings,
+        }
         if (kept := lists.get(request.get("method", ""))) is not None:
             kept.append(request["params"])
     for part in said.get("result", {}).get("content", ()):
@@ -110,12 +138,16 @@ def version(fixture: Recording) -> str:
         value = entry.value if entry.kind == "message" else {}
         if entry.to == "host" and "protocolVersion" in value.get("result", {}):
             return str(value["result"]["protocolVersion"])
-        if entry.sender == "host" and (asked := value.get("params", {}).get("_meta", {}).get("io.modelcontextprotocol/protocolVersion")):
+        if entry.sender == "host" and (
+            asked := value.get("params", {})
+            .get("_meta", {})
+            .get("io.modelcontextprotocol/protocolVersion")
+        ):
             return str(asked)
     raise AssertionError("no version was agreed on")
 
 
-# --- what a cell of the matrix looks like -----------------------------------------------------------------------------------------------------
+# --- what a cell of the matrix looks like ---------------------------------------------------------
 
 TYPES = {
     FieldType.TEXT: "string",
@@ -131,16 +163,26 @@ def form(shown: Shown) -> bool:
     """One form, in which each field is what the app asked for, with all of its options."""
     kinds = [part["type"] for part in shown.properties]
     options = [option for part in shown.properties for option in _options(part.get("items", part))]
-    return kinds == [TYPES[each.type] for each in shown.question.fields] and options == shown.labels and not shown.filled
+    return (
+        kinds == [TYPES[each.type] for each in shown.question.fields]
+        and options == shown.labels
+        and not shown.filled
+    )
 
 
 def _options(part: Mapping[str, Json]) -> Sequence[str]:
     titled = part.get("oneOf", part.get("anyOf"))
-    return [each["title"] for each in titled] if titled else part.get("enumNames", part.get("enum", []))
+    return (
+        [each["title"] for each in titled]
+        if titled
+        else part.get("enumNames", part.get("enum", []))
+    )
 
 
 def text_form(shown: Shown) -> bool:
-    return [part["type"] for part in shown.properties] == ["string"] and "JSON" in json.dumps(shown.forms)
+    return [part["type"] for part in shown.properties] == ["string"] and "JSON" in json.dumps(
+        shown.forms
+    )
 
 
 def yes_or_no_form(shown: Shown) -> bool:
@@ -150,16 +192,27 @@ def yes_or_no_form(shown: Shown) -> bool:
 
 
 def buttons(shown: Shown) -> bool:
-    """Cards of four buttons at most; all that there is to choose from is a button of the first, or stands in its text."""
+    """Cards of four buttons at most; all that there is to choose from is a button of the first, or
+    stands in its text.
+    """
     said = json.dumps(shown.cards[0], ensure_ascii=False)
     labels = shown.labels or _count(shown.question)
-    yes_or_no = {option["kind"] for option in shown.cards[0]["options"]} == {"allow_once", "reject_once"}
-    return all(len(names) <= 4 for names in shown.names) and (all(label in said for label in labels) if labels else yes_or_no)
+    yes_or_no = {option["kind"] for option in shown.cards[0]["options"]} == {
+        "allow_once",
+        "reject_once",
+    }
+    return all(len(names) <= 4 for names in shown.names) and (
+        all(label in said for label in labels) if labels else yes_or_no
+    )
 
 
 def _count(question: Question) -> list[str]:
     schema = question.fields[0].schema
-    return [str(each) for each in range(schema["minimum"], schema["maximum"] + 1)] if "maximum" in schema else []
+    return (
+        [str(each) for each in range(schema["minimum"], schema["maximum"] + 1)]
+        if "maximum" in schema
+        else []
+    )
 
 
 def safe_first(shown: Shown) -> bool:
@@ -177,7 +230,11 @@ def paged(shown: Shown) -> bool:
 
 
 def toggles(shown: Shown) -> bool:
-    return len(shown.cards) > 1 and all(names[0].startswith("Done (") for names in shown.names) and all(len(names) <= 4 for names in shown.names)
+    return (
+        len(shown.cards) > 1
+        and all(names[0].startswith("Done (") for names in shown.names)
+        and all(len(names) <= 4 for names in shown.names)
+    )
 
 
 def field_by_field(shown: Shown) -> bool:
@@ -186,25 +243,37 @@ def field_by_field(shown: Shown) -> bool:
 
 
 def page(shown: Shown) -> bool:
-    """Filled in on the page, where the question stands and all that there is to choose from; the host was shown nothing that can be filled in."""
+    """Filled in on the page, where the question stands and all that there is to choose from; the
+    host was shown nothing that can be filled in.
+    """
     (filled,) = shown.filled
     asked = [shown.question.message, *shown.labels]
     if not all(words in filled["reads"] for words in asked):
         return False
-    fields = [part for form in shown.forms for part in form.get("requestedSchema", {}).get("properties", {})]
+    fields = [
+        part
+        for form in shown.forms
+        for part in form.get("requestedSchema", {}).get("properties", {})
+    ]
     return not fields and not shown.offered and not shown.screens
 
 
 def terminal(shown: Shown) -> bool:
     """Shown and typed at a terminal, with all that there is to choose from."""
     lines = "\n".join(shown.screens)
-    return bool(shown.typed) and shown.question.message in lines and all(label in lines for label in shown.labels)
+    return (
+        bool(shown.typed)
+        and shown.question.message in lines
+        and all(label in lines for label in shown.labels)
+    )
 
 
 def offered(shown: Shown) -> bool:
     """Offered to a program, with all that there is to choose from."""
     options = [option["label"] for each in shown.offered for option in each["options"]]
-    return options == shown.labels and len(shown.offered) == len(shown.question.fields) == len(shown.replies)
+    return options == shown.labels and len(shown.offered) == len(shown.question.fields) == len(
+        shown.replies
+    )
 
 
 def offered_as_text(shown: Shown) -> bool:
@@ -220,7 +289,11 @@ def by_the_model(shown: Shown) -> bool:
 
 
 HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
-    Surface.MCP_FORM: {"": form, "as JSON text": text_form, "a yes or no per option": yes_or_no_form},
+    Surface.MCP_FORM: {
+        "": form,
+        "as JSON text": text_form,
+        "a yes or no per option": yes_or_no_form,
+    },
     Surface.ACP_FORM: {"": form, "as JSON text": text_form},
     Surface.MCP_URL: {"on a page of the bridge's own": page},
     Surface.ACP_URL: {"on a page of the bridge's own": page},
@@ -240,9 +313,13 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     Surface.QUESTIONS_API: {
         "": offered,
         "as typed text": offered_as_text,
-        "as JSON text": lambda shown: offered_as_text(shown) and "JSON" in json.dumps(shown.offered),
+        "as JSON text": lambda shown: (
+            offered_as_text(shown) and "JSON" in json.dumps(shown.offered)
+        ),
         "as options": offered_as_options,
-        "as options, the safe one first": lambda shown: offered_as_options(shown) and shown.offered[0]["options"][0]["label"] == "No, do not",
+        "as options, the safe one first": lambda shown: (
+            offered_as_options(shown) and shown.offered[0]["options"][0]["label"] == "No, do not"
+        ),
     },
     Surface.MOCK: {"": lambda shown: shown.nothing},
     Surface.MODEL: {"in the model's words": by_the_model},

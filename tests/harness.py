@@ -1,4 +1,5 @@
-"""What tests speak through: a spawned bridge, `mcp.Client` over its real pipes, and a referee that holds every message against `mcp_types`.
+"""What tests speak through: a spawned bridge, `mcp.Client` over its real pipes, and a referee that
+holds every message against `mcp_types`.
 
 Nothing here knows how the bridge works inside.
 """
@@ -33,19 +34,33 @@ ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a host gives its servers: little. Tests run as root in containers, where Chromium has no sandbox."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
+    """What a host gives its servers: little.
+
+    Tests run as root in containers, where Chromium has no sandbox.
+    """
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "PYTHONPATH")
+        if name in os.environ
+    }
     return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}
 
 
-def run(*arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE
+) -> subprocess.CompletedProcess[str]:
     """A command of the bridge's, to its end."""
     command = [sys.executable, "-m", "abp_bridge", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd
+    )
 
 
 async def leave(context: Any) -> None:
-    """Close a browser's context. Chromium does not always come back from that; whoever made the browser ends it in any case."""
+    """Close a browser's context.
+
+    Chromium does not always come back from that; whoever made the browser ends it in any case.
+    """
     with anyio.move_on_after(PATIENCE / 3):
         await context.close()
 
@@ -59,13 +74,23 @@ class Wire:
     def sent(self, method: str | None = None) -> list[Json]:
         """What the bridge wrote; with a method, the params of those messages."""
         sent = [message for who, message in self.lines if who == "bridge"]
-        return sent if method is None else [message.get("params") for message in sent if message.get("method") == method]
+        return (
+            sent
+            if method is None
+            else [message.get("params") for message in sent if message.get("method") == method]
+        )
 
     def received(self, method: str) -> list[Json]:
-        return [message for who, message in self.lines if who == "host" and message.get("method") == method]
+        return [
+            message
+            for who, message in self.lines
+            if who == "host" and message.get("method") == method
+        ]
 
     def check(self) -> None:
-        """The referee: every message of the bridge is valid for the version that was negotiated, or that the request it answers names."""
+        """The referee: every message of the bridge is valid for the version that was negotiated, or
+        that the request it answers names.
+        """
         version = "2025-11-25" if self.received("initialize") else MODERN
         asked: dict[Json, tuple[str, str]] = {}
         answered: set[Json] = set()
@@ -73,7 +98,10 @@ class Wire:
             if who == "host":
                 if "method" in message and "id" in message:
                     meta = (message.get("params") or {}).get("_meta") or {}
-                    asked[message["id"]] = message["method"], MODERN if ENVELOPE in meta else version
+                    asked[message["id"]] = (
+                        message["method"],
+                        MODERN if ENVELOPE in meta else version,
+                    )
                 continue
             assert message["jsonrpc"] == "2.0"
             if "method" in message and "id" in message:
@@ -93,9 +121,19 @@ class Wire:
 
 
 class Pipes:
-    """A transport for `mcp.Client`: spawns the bridge and records what really goes over its pipes. `version` overrules what the client asks for."""
+    """A transport for `mcp.Client`: spawns the bridge and records what really goes over its pipes.
 
-    def __init__(self, command: Sequence[str], wire: Wire, *, env: Mapping[str, str], version: str | None = None) -> None:
+    `version` overrules what the client asks for.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        wire: Wire,
+        *,
+        env: Mapping[str, str],
+        version: str | None = None,
+    ) -> None:
         self._command = command
         self._wire = wire
         self._env = env
@@ -131,7 +169,9 @@ class Pipes:
                 tasks.cancel_scope.cancel()
                 await process.aclose()
 
-    async def _read(self, process: anyio.abc.Process, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    async def _read(
+        self, process: anyio.abc.Process, inward: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
         assert process.stdout is not None
         rest = b""
         async with inward:
@@ -139,13 +179,21 @@ class Pipes:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self._wire.lines.append(("bridge", json.loads(line)))
-                    await inward.send(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
+                    await inward.send(
+                        SessionMessage(
+                            types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        )
+                    )
 
-    async def _write(self, process: anyio.abc.Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async def _write(
+        self, process: anyio.abc.Process, outward: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
         assert process.stdin is not None
         async with outward:
             async for item in outward:
-                message = json.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
+                message = json.loads(
+                    item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                )
                 if self._version is not None and message.get("method") == "initialize":
                     message["params"]["protocolVersion"] = self._version
                 self._wire.lines.append(("host", message))
@@ -168,7 +216,9 @@ class Hosted:
 
     async def ask(self, method: str, *, timeout: float | None = None, **params: Json) -> Json:
         """Have the demo app ask one thing: the ABP response it got."""
-        request = {"method": method, "params": params} | ({} if timeout is None else {"timeout": timeout})
+        request = {"method": method, "params": params} | (
+            {} if timeout is None else {"timeout": timeout}
+        )
         result = await self.call("demo.ask", request=request)
         assert not result.is_error, result
         return json.loads(text(result))
@@ -200,7 +250,9 @@ async def hosted(
     env: Mapping[str, str] | None = None,
     **callbacks: Any,
 ) -> AsyncIterator[Hosted]:
-    """A spawned bridge with an `mcp.Client` on it. `answer(params)` is the person: an ElicitResult, or None for never; may be async.
+    """A spawned bridge with an `mcp.Client` on it.
+
+    `answer(params)` is the person: an ElicitResult, or None for never; may be async.
 
     `version` is a legacy one, MODERN, or "auto" for a client that looks what the bridge speaks.
     """
@@ -215,7 +267,12 @@ async def hosted(
 
     wire = Wire()
     legacy = version in (None, *VERSIONS)
-    pipes = Pipes([*SERVE, *arguments], wire, env=environment(**(env or {})), version=version if legacy else None)
+    pipes = Pipes(
+        [*SERVE, *arguments],
+        wire,
+        env=environment(**(env or {})),
+        version=version if legacy else None,
+    )
     client = Client(
         pipes,
         mode="legacy" if legacy else str(version),
@@ -241,9 +298,19 @@ def refuse(action: str) -> Callable[[Any], types.ElicitResult]:
 class RawHost:
     """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, command: Sequence[str] = SERVE, cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = SERVE,
+        cwd: Path | None = None,
+    ) -> None:
         self.process = subprocess.Popen(
-            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(**(env or {})), cwd=cwd
+            [*command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(**(env or {})),
+            cwd=cwd,
         )
         self._id = 0
 
@@ -270,7 +337,9 @@ class RawHost:
         return json.loads(line)
 
     def send(self, method: str, params: Json = None, **more: Json) -> None:
-        message = {"jsonrpc": "2.0", "method": method, **more} | ({} if params is None else {"params": params})
+        message = {"jsonrpc": "2.0", "method": method, **more} | (
+            {} if params is None else {"params": params}
+        )
         self.write(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Json = None) -> Json:
@@ -282,7 +351,14 @@ class RawHost:
         return message
 
     def initialize(self, version: str = "2025-11-25", **capabilities: Json) -> Json:
-        answer = self.request("initialize", {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "raw", "version": "1"}})
+        answer = self.request(
+            "initialize",
+            {
+                "protocolVersion": version,
+                "capabilities": capabilities,
+                "clientInfo": {"name": "raw", "version": "1"},
+            },
+        )
         self.send("notifications/initialized")
         return answer
 

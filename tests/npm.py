@@ -1,4 +1,6 @@
-"""Programs that come from npm, their versions pinned: one folder each under a cache folder outside the repository, filled when missing."""
+"""Programs that come from npm, their versions pinned: one folder each under a cache folder outside
+the repository, filled when missing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ INSTALL_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An npm package, its version pinned (a bare name gets whatever the Node at hand likes), and the program in its folder."""
+    """An npm package, its version pinned (a bare name gets whatever the Node at hand likes), and
+    the program in its folder.
+    """
 
     name: str
     version: str
@@ -25,7 +29,10 @@ class NotInstalled(Exception):
 
 
 def program(package: Package, folder: Path) -> Path:
-    """The program of `package`, installed in `folder` if that has no such version. Raises NotInstalled."""
+    """The program of `package`, installed in `folder` if that has no such version.
+
+    Raises NotInstalled.
+    """
     found = folder / package.program
     if _version(package, folder) != package.version or not found.exists():
         print(f"installing {package.name}@{package.version} into {folder}", flush=True)
@@ -37,7 +44,11 @@ def program(package: Package, folder: Path) -> Path:
 
 def _version(package: Package, folder: Path) -> str | None:
     try:
-        return str(json.loads((folder / "node_modules" / package.name / "package.json").read_text())["version"])
+        return str(
+            json.loads((folder / "node_modules" / package.name / "package.json").read_text())[
+                "version"
+            ]
+        )
     except (OSError, ValueError, KeyError):
         return None
 
@@ -45,9 +56,24 @@ def _version(package: Package, folder: Path) -> str | None:
 def _install(package: Package, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}\n')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", f"{package.name}@{package.version}"]
+    command = [
+        "npm",
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+        f"{package.name}@{package.version}",
+    ]
     try:
-        ended = subprocess.run(command, cwd=folder, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_LIMIT)
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_LIMIT,
+        )
     except FileNotFoundError:
         raise NotInstalled("there is no npm: install Node 20 or later") from None
     except subprocess.TimeoutExpired:

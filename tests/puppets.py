@@ -1,4 +1,6 @@
-"""Apps that say, line by line, what a test has them say: programs that carry their pipes to the test, and nothing else."""
+"""Apps that say, line by line, what a test has them say: programs that carry their pipes to the
+test, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ while data := line.recv(65536):
 
 
 class App:
-    """An app whose every line is the test's: `next` is what the bridge told it, `send` what it says."""
+    """An app whose every line is the test's: `next` is what the bridge told it, `send` what it
+    says.
+    """
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
         self._stream = stream
@@ -41,7 +45,9 @@ class App:
         self._buffer = b""
 
     async def next(self, method: str | None = None) -> Json:
-        """The next message from the bridge, or the next with this method; None when there will be no more."""
+        """The next message from the bridge, or the next with this method; None when there will be
+        no more.
+        """
         with anyio.fail_after(PATIENCE):
             while True:
                 while b"\n" not in self._buffer:
@@ -63,7 +69,10 @@ class App:
     async def open(self, *capabilities: str, id: str = "puppet") -> None:
         """Answer `initialize` and the listing that follows it."""
         asked = await self.next("initialize")
-        await self.send(id=asked["id"], result={"sessionId": "s", "app": {"id": id, "name": id}, "capabilities": []})
+        await self.send(
+            id=asked["id"],
+            result={"sessionId": "s", "app": {"id": id, "name": id}, "capabilities": []},
+        )
         asked = await self.next("capabilities/list")
         await self.send(id=asked["id"], result=list(capabilities))
 

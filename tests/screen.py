@@ -1,4 +1,6 @@
-"""A program on a real pseudo-terminal: what it shows, read with a bound, and the keys a person presses."""
+"""A program on a real pseudo-terminal: what it shows, read with a bound, and the keys a person
+presses.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 PATIENCE = 30.0
-UP, DOWN, ENTER, ESCAPE, SPACE, CTRL_C, CTRL_D, BACKSPACE = "\x1b[A", "\x1b[B", "\r", "\x1b", " ", "\x03", "\x04", "\x7f"
+UP, DOWN, ENTER, ESCAPE, SPACE, CTRL_C, CTRL_D, BACKSPACE = (
+    "\x1b[A",
+    "\x1b[B",
+    "\r",
+    "\x1b",
+    " ",
+    "\x03",
+    "\x04",
+    "\x7f",
+)
 
 _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]|\r")
 
@@ -23,7 +34,9 @@ _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~
 class Screen:
     """`shown` is everything shown so far, without what moves the cursor or colours."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 60) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 60
+    ) -> None:
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._before = termios.tcgetattr(self._theirs)
@@ -54,10 +67,14 @@ class Screen:
         return _CONTROL.sub("", self.raw.decode(errors="replace"))
 
     def until(self, words: str) -> str:
-        """Wait until `words` are shown, after what was waited for before; returns what was shown in between."""
+        """Wait until `words` are shown, after what was waited for before; returns what was shown in
+        between.
+        """
         deadline = time.monotonic() + PATIENCE
         while (at := self.shown.find(words, self._seen)) < 0:
-            assert self._more(deadline), f"never shown: {words!r}; this was:\n{self.shown[self._seen :]}"
+            assert self._more(deadline), (
+                f"never shown: {words!r}; this was:\n{self.shown[self._seen :]}"
+            )
         between, self._seen = self.shown[self._seen : at], at + len(words)
         return between
 
@@ -69,7 +86,9 @@ class Screen:
         """Wait for the program to end by itself: its exit code."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"still running; it showed:\n{self.shown[self._seen :]}"
+            assert time.monotonic() < deadline, (
+                f"still running; it showed:\n{self.shown[self._seen :]}"
+            )
             self._more(time.monotonic() + 0.05)
         while self._more(time.monotonic()):
             pass

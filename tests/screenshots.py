@@ -1,4 +1,6 @@
-"""python tests/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a small PNG in DIR (`make docs`)."""
+"""python tests/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a
+small PNG in DIR (`make docs`).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ WIDTH, HEIGHT = 400, 640
 
 
 def ask(method: str, **params: Json) -> Question:
-    return decode_question({"method": f"elicitation/{method}", "params": params, "timeout": 600_000}, id="q", origin="https://travel.example")
+    return decode_question(
+        {"method": f"elicitation/{method}", "params": params, "timeout": 600_000},
+        id="q",
+        origin="https://travel.example",
+    )
 
 
 TRIP = ask(
@@ -33,8 +39,19 @@ TRIP = ask(
         "type": "object",
         "properties": {
             "city": {"enum": ["Lima", "Rome", "Tokyo"], "title": "City", "default": "Rome"},
-            "meals": {"type": "array", "items": {"enum": ["Breakfast", "Dinner"]}, "title": "Meals", "maxItems": 2},
-            "seats": {"type": "integer", "title": "Seats", "minimum": 1, "maximum": 9, "default": 2},
+            "meals": {
+                "type": "array",
+                "items": {"enum": ["Breakfast", "Dinner"]},
+                "title": "Meals",
+                "maxItems": 2,
+            },
+            "seats": {
+                "type": "integer",
+                "title": "Seats",
+                "minimum": 1,
+                "maximum": 9,
+                "default": 2,
+            },
             "day": {"type": "string", "title": "Day", "format": "date"},
         },
         "required": ["city", "meals", "seats"],
@@ -43,14 +60,20 @@ TRIP = ask(
 SECRET = ask(
     "input",
     prompt="Enter the API key of your booking account",
-    schema={"type": "string", "title": "API key", "minLength": 8, "description": "It is in the account's settings."},
+    schema={
+        "type": "string",
+        "title": "API key",
+        "minLength": 8,
+        "description": "It is in the account's settings.",
+    },
 )
 FILE = ask("resource", prompt="A photo for your travel card", type="image/*")
 DELETE = ask("confirm", message="Delete all 12 bookings?", destructive=True)
 LEAVE = Question(
     "q",
     Kind.RESOURCE,
-    "May it read /home/ann/trips/boarding-pass.pdf? (48213 bytes, application/pdf)\n\nThe app says: Your boarding pass",
+    "May it read /home/ann/trips/boarding-pass.pdf? (48213 bytes, application/pdf)\n\nThe app says:"
+    " Your boarding pass",
     (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),),
     "https://travel.example",
     timeout=600,
@@ -79,13 +102,17 @@ class Camera:
         await tab.evaluate("document.querySelector('main').style.minHeight = '0'")
         height = await tab.evaluate("document.querySelector('main').getBoundingClientRect().height")
         await tab.screenshot(
-            path=self._folder / f"{name}.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": min(height, 2 * HEIGHT)}, full_page=True
+            path=self._folder / f"{name}.png",
+            clip={"x": 0, "y": 0, "width": WIDTH, "height": min(height, 2 * HEIGHT)},
+            full_page=True,
         )
 
 
 async def take_all(folder: Path) -> None:
     async with anyio.create_task_group() as tasks, run_chromium(read_settings()) as browser:
-        person = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        person = await browser.new_context(
+            viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light"
+        )
         camera = Camera(LazyPageServer(tasks), person, folder)
         async with camera.shown(TRIP) as tab:
             await camera.take(tab, "form")
@@ -103,7 +130,9 @@ async def take_all(folder: Path) -> None:
             await tab.get_by_role("button", name="Send").click()
             await camera.take(tab, "problem")
         async with camera.shown(FILE) as tab:
-            await tab.get_by_label("File").set_input_files({"name": "ann.png", "mimeType": "image/png", "buffer": b"\x89PNG" * 5000})
+            await tab.get_by_label("File").set_input_files(
+                {"name": "ann.png", "mimeType": "image/png", "buffer": b"\x89PNG" * 5000}
+            )
             await camera.take(tab, "file")
         async with camera.shown(LEAVE) as tab:
             await camera.take(tab, "leave")

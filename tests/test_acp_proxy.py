@@ -1,4 +1,7 @@
-"""`abp-bridge acp`: between an editor and its agent. Real processes on both sides; the editor is raw, the agent plays what its prompts say."""
+"""`abp-bridge acp`: between an editor and its agent.
+
+Real processes on both sides; the editor is raw, the agent plays what its prompts say.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,20 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from acp_harness import CANCELLED, FORM, Client, Failed, NoPage, accepting, check_params, client, labels, never, pressing, selected
+from acp_harness import (
+    CANCELLED,
+    FORM,
+    Client,
+    Failed,
+    NoPage,
+    accepting,
+    check_params,
+    client,
+    labels,
+    never,
+    pressing,
+    selected,
+)
 from harness import PATIENCE, environment
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +63,7 @@ AGENT = (sys.executable, str(APPS / "acp_agent.py"))
 SHOWN = 57
 
 
-# --- what passes ------------------------------------------------------------------------------------------------------------------------------
+# --- what passes ----------------------------------------------------------------------------------
 
 ODD_LINES = [
     b"this is no JSON\n",
@@ -55,24 +71,37 @@ ODD_LINES = [
     b" \t \r\n",
     b'[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}]\n',
     b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"id":8,"method":"session/cancel","params":{"a":1,"a":2}}\n',
-    b'{ "jsonrpc" : "2.0" , "id" : 12345678901234567890123 , "method" : "session/prompt" , "params" : { "n" : 1.0e+05 , "m" : 1e999 } }\r\n',
+    (
+        b'{ "jsonrpc" : "2.0" , "id" : 12345678901234567890123 , "method" : "session/prompt" ,'
+        b' "params" : { "n" : 1.0e+05 , "m" : 1e999 } }\r\n'
+    ),
     b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"\\u0061\\ud800"}}\n',
     b'\xef\xbb\xbf{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
     b'{"jsonrpc":"2.0","id":"abp-1","result":{"outcome":{"outcome":"cancelled"}}}\n',
     b'{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"\xff\xfe\x00 no UTF-8"}}\n',
     b'{"method":"initialize"\rand "session/new" broken off\n',
     b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":"' + b"x" * 20_000_000 + b'"}\n',
-    b'{"jsonrpc":"2.0","method":"session/update","params":{"result":"elicitation/create"}}\n' * 20_000,
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"result":"elicitation/create"}}\n'
+    * 20_000,
     b'{"jsonrpc":"2.0","id":4,"method":"session/prompt" and no line end',
 ]
 
 
 def initialize(capabilities: Json = None, version: int = 1) -> bytes:
-    params = {"protocolVersion": version, "clientInfo": {"name": "raw", "version": "1"}, "clientCapabilities": capabilities or {}}
-    return json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode() + b"\n"
+    params = {
+        "protocolVersion": version,
+        "clientInfo": {"name": "raw", "version": "1"},
+        "clientCapabilities": capabilities or {},
+    }
+    return (
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()
+        + b"\n"
+    )
 
 
-@pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["nothing to look for", "looking"])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--app", "demo"]], ids=["nothing to look for", "looking"]
+)
 def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -> None:
     heard, says = tmp_path / "heard", tmp_path / "says"
     told = b"".join(reversed(ODD_LINES[:-1])) + ODD_LINES[-1]
@@ -92,7 +121,9 @@ def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -
 
 
 def test_who_does_not_read_holds_up_who_writes() -> None:
-    with spawned(sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)") as proxy:
+    with spawned(
+        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
+    ) as proxy:
         assert proxy.stdin is not None
         assert proxy.stdout is not None
         proxy.stdout.readline()
@@ -105,8 +136,19 @@ def test_who_does_not_read_holds_up_who_writes() -> None:
 
 def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
     cutter = byte_edit.Cutter(longest=10)
-    blocks = [*cutter.cut(b"short\nlong "), *cutter.cut(b"long long"), *cutter.cut(b" and longer"), *cutter.cut(b" end\nnext\nla")]
-    assert blocks == [(b"short\n", True), (b"long long long", False), (b" and longer", False), (b" end\n", False), (b"next\n", True)]
+    blocks = [
+        *cutter.cut(b"short\nlong "),
+        *cutter.cut(b"long long"),
+        *cutter.cut(b" and longer"),
+        *cutter.cut(b" end\nnext\nla"),
+    ]
+    assert blocks == [
+        (b"short\n", True),
+        (b"long long long", False),
+        (b" and longer", False),
+        (b" end\n", False),
+        (b"next\n", True),
+    ]
     assert cutter.rest() == b"la"
 
 
@@ -125,7 +167,9 @@ def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> N
 
 @pytest.mark.anyio
 async def test_two_writers_never_mix_their_lines() -> None:
-    """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a line ends it."""
+    """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a
+    line ends it.
+    """
     outlet = SharedWriter(sink := Narrow())
     ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
 
@@ -185,7 +229,9 @@ class Narrow:
 
 @pytest.mark.anyio
 async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> None:
-    aside = InjectedConnection(JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None)
+    aside = InjectedConnection(
+        JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
+    )
     taken: list[int] = []
 
     async def take() -> None:
@@ -214,24 +260,37 @@ def test_a_line_that_never_ends_is_not_held() -> None:
 json_objects = st.dictionaries(
     st.sampled_from("abcd"),
     st.recursive(
-        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
+        st.none() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
+        ),
     ),
 )
 
 
-# --- what is changed --------------------------------------------------------------------------------------------------------------------------
+# --- what is changed ------------------------------------------------------------------------------
 
 GRAFTS = [
     ('{"params":{}}', '{"params":{"c":{"e":{"f":{}}}}}'),
     ('{"params":{"a":1}}', '{"params":{"a":1,"c":{"e":{"f":{}}}}}'),
-    ('{ "params" : { "c" : { } , "n" : 12345678901234567890123 } }', '{ "params" : { "c" : { "e":{"f":{}}} , "n" : 12345678901234567890123 } }'),
+    (
+        '{ "params" : { "c" : { } , "n" : 12345678901234567890123 } }',
+        '{ "params" : { "c" : { "e":{"f":{}}} , "n" : 12345678901234567890123 } }',
+    ),
     ('{"params":{"c":null}}', '{"params":{"c":{"e":{"f":{}}}}}'),
     ('{"params":{"c":{"e":{}}}}', '{"params":{"c":{"e":{"f":{}}}}}'),
     ('{"params":{"c":{"e":{"url":{}}}}}', '{"params":{"c":{"e":{"url":{},"f":{}}}}}'),
     ('{"params":{"c":{"e":{"f":null}}}}', '{"params":{"c":{"e":{"f":{}}}}}'),
-    ('{"params":{"c":{"e":1},"c":{"e":{}}},"x":{"c":{}}}', '{"params":{"c":{"e":1},"c":{"e":{"f":{}}}},"x":{"c":{}}}'),
+    (
+        '{"params":{"c":{"e":1},"c":{"e":{}}},"x":{"c":{}}}',
+        '{"params":{"c":{"e":1},"c":{"e":{"f":{}}}},"x":{"c":{}}}',
+    ),
     ('{"params":{"c":{"\\u0065":{}}}}', '{"params":{"c":{"\\u0065":{"f":{}}}}}'),
-    ('\ufeff{"x":"\\"}{","params":{"c":{}}}\r\n', '\ufeff{"x":"\\"}{","params":{"c":{"e":{"f":{}}}}}\r\n'),
+    (
+        '\ufeff{"x":"\\"}{","params":{"c":{}}}\r\n',
+        '\ufeff{"x":"\\"}{","params":{"c":{"e":{"f":{}}}}}\r\n',
+    ),
     ('{"params":[]}', '{"params":[]}'),
     ('{"params":{"c":"none"}}', '{"params":{"c":"none"}}'),
 ]
@@ -268,15 +327,23 @@ def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_editor_without_forms_is_announced_as_one_with_forms_and_nothing_else_changes() -> None:
+async def test_an_editor_without_forms_is_announced_with_forms_and_nothing_else_changes() -> None:
     async with proxied() as editor:
         meta = (await editor.initialize({"fs": {"readTextFile": True}}))["_meta"]
         sent = json.dumps(editor.wire.received()[0])
-        assert meta["line"] == sent.replace('{"readTextFile": true}}', '{"readTextFile": true},"elicitation":{"form":{}}}') + "\n"
+        assert (
+            meta["line"]
+            == sent.replace(
+                '{"readTextFile": true}}', '{"readTextFile": true},"elicitation":{"form":{}}}'
+            )
+            + "\n"
+        )
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("capabilities", "version"), [(FORM, 1), ({}, 2)], ids=["it has forms", "another version"])
+@pytest.mark.parametrize(
+    ("capabilities", "version"), [(FORM, 1), ({}, 2)], ids=["it has forms", "another version"]
+)
 async def test_other_editors_are_announced_as_they_are(capabilities: Json, version: int) -> None:
     async with proxied() as editor:
         meta = (await editor.initialize(capabilities, version=version))["_meta"]
@@ -302,7 +369,11 @@ async def test_with_an_app_a_session_has_one_server_more() -> None:
         assert others == [theirs]
         check_params("session/new", {"cwd": "/", "mcpServers": [ours]})
         assert ours["name"] == "abp-2"
-        assert line == json.dumps(editor.wire.received()[-1]).replace("}]}}", "}," + compact(ours) + "]}}") + "\n"
+        assert (
+            line
+            == json.dumps(editor.wire.received()[-1]).replace("}]}}", "}," + compact(ours) + "]}}")
+            + "\n"
+        )
         folder = Path(ours["args"][-1]).parent
         assert folder.stat().st_mode & 0o777 == 0o700
         assert ours["env"][0]["value"] not in str(ours["args"])
@@ -317,7 +388,7 @@ async def test_another_version_of_the_protocol_is_left_alone() -> None:
         assert "relay" not in result["_meta"]["line"]
 
 
-# --- what the apps ask ------------------------------------------------------------------------------------------------------------------------
+# --- what the apps ask ----------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -325,7 +396,13 @@ async def test_another_version_of_the_protocol_is_left_alone() -> None:
 async def test_an_apps_question_is_a_form_in_an_editor_that_has_forms(app: str) -> None:
     async with proxied("--app", app, handler=accepting(selected="5E")) as editor:
         session = await opened(editor, FORM)
-        response = await ask(editor, session, "elicitation/select", prompt="Which seat?", options=["1A", "2B", "3C", "4D", "5E", "6F"])
+        response = await ask(
+            editor,
+            session,
+            "elicitation/select",
+            prompt="Which seat?",
+            options=["1A", "2B", "3C", "4D", "5E", "6F"],
+        )
         assert response["data"] == {"selected": "5E"}
         assert response["metadata"]["route"] == "acp-form"
         (form,) = editor.wire.sent("elicitation/create")
@@ -341,7 +418,9 @@ async def test_an_apps_question_is_buttons_in_an_editor_that_has_none(app: str) 
     options = [f"Seat {number}" for number in range(SHOWN)]
     async with proxied("--app", app, handler=pressing("Seat 56")) as editor:
         session = await opened(editor)
-        response = await ask(editor, session, "elicitation/select", prompt="Which seat?", options=options)
+        response = await ask(
+            editor, session, "elicitation/select", prompt="Which seat?", options=options
+        )
         assert response["data"] == {"selected": "Seat 56"}
         shown = editor.wire.sent("session/request_permission")
         assert max(len(each["options"]) for each in shown) <= 4
@@ -363,8 +442,15 @@ async def test_an_editor_that_refuses_the_form_is_asked_by_buttons() -> None:
 async def test_what_the_apps_tell_goes_to_the_agent() -> None:
     async with proxied("--app", "demo") as editor:
         session = await opened(editor)
-        params = {"event": "notifications/state/changed", "data": {"field": "size", "newValue": "a4"}}
-        (said,) = await play(editor, session, {"call": "abp_call", "arguments": {"capability": "demo.tell", "params": params}})
+        params = {
+            "event": "notifications/state/changed",
+            "data": {"field": "size", "newValue": "a4"},
+        }
+        (said,) = await play(
+            editor,
+            session,
+            {"call": "abp_call", "arguments": {"capability": "demo.tell", "params": params}},
+        )
         assert "notifications/message" in said["told"]
         assert "notifications/tools/list_changed" in said["told"]
         assert editor.wire.updates("notice") == []
@@ -377,7 +463,9 @@ async def test_each_session_has_apps_of_its_own_and_is_asked_itself() -> None:
         second = await editor.new()
         for session in (second, first):
             await ask(editor, session, "elicitation/confirm", message="Sure?")
-        assert [params["sessionId"] for params in editor.wire.sent("session/request_permission")] == [second, first]
+        assert [
+            params["sessionId"] for params in editor.wire.sent("session/request_permission")
+        ] == [second, first]
 
 
 @pytest.mark.anyio
@@ -385,17 +473,27 @@ async def test_each_session_has_apps_of_its_own_and_is_asked_itself() -> None:
 async def test_a_session_of_before_has_the_apps_too(method: str) -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as editor:
         await editor.initialize()
-        result = await editor.request(method, {"sessionId": "of-before", "cwd": "/", "mcpServers": []})
+        result = await editor.request(
+            method, {"sessionId": "of-before", "cwd": "/", "mcpServers": []}
+        )
         session = result.get("sessionId", "of-before")
-        assert (await ask(editor, session, "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
-        assert [params["sessionId"] for params in editor.wire.sent("session/request_permission")] == [session]
+        assert (await ask(editor, session, "elicitation/confirm", message="Sure?"))["data"] == {
+            "confirmed": True
+        }
+        assert [
+            params["sessionId"] for params in editor.wire.sent("session/request_permission")
+        ] == [session]
 
 
 @pytest.mark.anyio
 async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
-    async with proxied("--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}) as editor:
+    async with proxied(
+        "--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}
+    ) as editor:
         session = await opened(editor)
-        response = await ask(editor, session, "elicitation/confirm", message="Delete all?", destructive=True)
+        response = await ask(
+            editor, session, "elicitation/confirm", message="Delete all?", destructive=True
+        )
         assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
 
 
@@ -412,8 +510,18 @@ async def test_nobody_is_said_to_have_answered_what_ended_with_its_turn(who: str
     method, expected = WHO_ENDED[who]
     async with proxied("--app", "demo", env={"ABP_PERSON_FLOOR": "60000"}) as editor:
         session = await opened(editor)
-        arguments = {"capability": "demo.ask", "params": {"request": {"method": "elicitation/confirm", "params": {"message": "Sure?"}}}}
-        prompt = await editor.start(session, json.dumps([{"call": "abp_call", "arguments": arguments, "and": "leave"}, {"wait": True}]))
+        arguments = {
+            "capability": "demo.ask",
+            "params": {
+                "request": {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+            },
+        }
+        prompt = await editor.start(
+            session,
+            json.dumps(
+                [{"call": "abp_call", "arguments": arguments, "and": "leave"}, {"wait": True}]
+            ),
+        )
         await editor.asked("session/request_permission")
         await editor.notify(method, {"sessionId": session})
         await editor.response(prompt)
@@ -424,18 +532,37 @@ async def test_nobody_is_said_to_have_answered_what_ended_with_its_turn(who: str
 
 @pytest.mark.anyio
 async def test_a_question_does_not_outlive_its_prompt() -> None:
-    """It is taken down before the editor hears that the prompt has ended, and what the app asks then is not shown."""
+    """It is taken down before the editor hears that the prompt has ended, and what the app asks
+    then is not shown.
+    """
     async with proxied("--app", "demo") as editor:
         session = await opened(editor)
-        questions = [{"method": "elicitation/confirm", "params": {"message": message}} for message in ("Still there?", "And now?")]
-        first, second = ({"call": "abp_call", "arguments": {"capability": "demo.ask", "params": {"request": each}}} for each in questions)
-        prompt = await editor.start(session, json.dumps([{**first, "and": "leave"}, {**second, "and": "leave"}, {"wait": True}]))
-        asked = {(await editor.asked("session/request_permission", count))["id"] for count in (1, 2)}
+        questions = [
+            {"method": "elicitation/confirm", "params": {"message": message}}
+            for message in ("Still there?", "And now?")
+        ]
+        first, second = (
+            {
+                "call": "abp_call",
+                "arguments": {"capability": "demo.ask", "params": {"request": each}},
+            }
+            for each in questions
+        )
+        prompt = await editor.start(
+            session,
+            json.dumps([{**first, "and": "leave"}, {**second, "and": "leave"}, {"wait": True}]),
+        )
+        asked = {
+            (await editor.asked("session/request_permission", count))["id"] for count in (1, 2)
+        }
         await editor.notify("_go", {"sessionId": session})
         ended = await editor.response(prompt)
         assert {params["requestId"] for params in editor.wire.sent("$/cancel_request")} == asked
         assert editor.wire.sent()[-1] == ended
-        assert [update["status"] for update in editor.wire.updates("tool_call_update")] == ["failed", "failed"]
+        assert [update["status"] for update in editor.wire.updates("tool_call_update")] == [
+            "failed",
+            "failed",
+        ]
 
 
 @pytest.mark.anyio
@@ -453,11 +580,15 @@ async def test_outside_of_a_prompt_nobody_is_asked() -> None:
         await editor.notify("session/cancel", {"sessionId": busy})
 
 
-# --- what the agent asks ----------------------------------------------------------------------------------------------------------------------
+# --- what the agent asks --------------------------------------------------------------------------
 
 
 def form(message: str = "Well?", required: list[str] | None = None, **properties: Json) -> Json:
-    schema = {"type": "object", "properties": properties, "required": list(properties) if required is None else required}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+    }
     return {"elicit": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
@@ -470,25 +601,44 @@ FORMS = [
     ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
     (
         "titled",
-        form(seat={"type": "string", "oneOf": [{"const": "w", "title": "Window"}, {"const": "a", "title": "Aisle"}]}),
+        form(
+            seat={
+                "type": "string",
+                "oneOf": [{"const": "w", "title": "Window"}, {"const": "a", "title": "Aisle"}],
+            }
+        ),
         ["Aisle"],
         {"seat": "a"},
     ),
     ("several", form(tags=TAGS), ["☐ a", "☐ c", "Done (2 chosen)"], {"tags": ["a", "c"]}),
-    ("fields", form(ok={"type": "boolean"}, n={"type": "integer", "minimum": 1, "maximum": 3}), ["Yes", "3", "Send"], {"ok": True, "n": 3}),
+    (
+        "fields",
+        form(ok={"type": "boolean"}, n={"type": "integer", "minimum": 1, "maximum": 3}),
+        ["Yes", "3", "Send"],
+        {"ok": True, "n": 3},
+    ),
 ]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("question", "buttons", "content"), [each[1:] for each in FORMS], ids=[each[0] for each in FORMS])
-async def test_an_agents_form_is_asked_by_buttons(question: Json, buttons: list[str], content: Json) -> None:
+@pytest.mark.parametrize(
+    ("question", "buttons", "content"),
+    [each[1:] for each in FORMS],
+    ids=[each[0] for each in FORMS],
+)
+async def test_an_agents_form_is_asked_by_buttons(
+    question: Json, buttons: list[str], content: Json
+) -> None:
     async with proxied(handler=pressing(*buttons)) as editor:
         session = await opened(editor)
         (said,) = await play(editor, session, question)
         assert (said["action"], said["content"]) == ("accept", content)
         assert said["_meta"]["abp"]["answeredBy"] == "person"
         shown = editor.wire.sent("session/request_permission")
-        assert all(len(step["options"]) <= 4 and step["toolCall"]["title"].startswith("fake asks: Well?") for step in shown)
+        assert all(
+            len(step["options"]) <= 4 and step["toolCall"]["title"].startswith("fake asks: Well?")
+            for step in shown
+        )
         assert editor.wire.sent("elicitation/create") == []
 
 
@@ -504,13 +654,17 @@ async def test_a_form_that_belongs_to_a_prompt_is_asked_in_its_session() -> None
 @pytest.mark.anyio
 async def test_an_editor_that_shows_no_labels_is_asked_yes_or_no() -> None:
     def allow_green(method: str, params: Json) -> Json:
-        return selected(params["options"][0 if "green" in params["toolCall"]["title"] else 1]["optionId"])
+        return selected(
+            params["options"][0 if "green" in params["toolCall"]["title"] else 1]["optionId"]
+        )
 
     async with proxied(handler=allow_green) as editor:
         session = await opened(editor, name="acpx")
         (said,) = await play(editor, session, form(colour={"type": "string", "enum": COLOURS}))
         assert said["content"] == {"colour": "green"}
-        assert all(labels(step) == ["Yes", "No"] for step in editor.wire.sent("session/request_permission"))
+        assert all(
+            labels(step) == ["Yes", "No"] for step in editor.wire.sent("session/request_permission")
+        )
 
 
 @pytest.mark.anyio
@@ -518,7 +672,11 @@ async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
     async with proxied(handler=pressing("Yes"), env={"ABP_PERSON_FLOOR": "60000"}) as editor:
         session = await opened(editor)
         (said,) = await play(editor, session, CONFIRM)
-        assert (said["action"], said.get("content"), said["_meta"]["abp"]["answeredBy"]) == ("cancel", None, "host-policy")
+        assert (said["action"], said.get("content"), said["_meta"]["abp"]["answeredBy"]) == (
+            "cancel",
+            None,
+            "host-policy",
+        )
         assert "no person was asked" in said["_meta"]["abp"]["reason"]
 
 
@@ -527,7 +685,10 @@ async def test_an_agents_question_that_nobody_answers_ends() -> None:
     async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as editor:
         session = await opened(editor)
         (said,) = await play(editor, session, CONFIRM)
-        assert (said["action"], said["_meta"]["abp"]["reason"]) == ("cancel", "nobody answered within 0.001 s")
+        assert (said["action"], said["_meta"]["abp"]["reason"]) == (
+            "cancel",
+            "nobody answered within 0.001 s",
+        )
 
 
 @pytest.mark.anyio
@@ -536,7 +697,11 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
         session = await opened(editor)
         (said,) = await play(editor, session, {"burst": CONFIRM["elicit"], "count": 101})
         assert said["error"]["message"] == "100 questions of this agent are open already"
-        assert len(editor.wire.sent("session/request_permission")) == len(editor.wire.sent("$/cancel_request")) == 100
+        assert (
+            len(editor.wire.sent("session/request_permission"))
+            == len(editor.wire.sent("$/cancel_request"))
+            == 100
+        )
         editor.handler = pressing("Yes")
         (said,) = await play(editor, session, CONFIRM)
         assert said["content"] == {"ok": True}, "those are over"
@@ -544,7 +709,14 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
 
 @pytest.mark.anyio
 async def test_an_agent_may_use_an_id_again() -> None:
-    line = json.dumps({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"sessionId": "s1", **CONFIRM["elicit"]}})
+    line = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": "q",
+            "method": "elicitation/create",
+            "params": {"sessionId": "s1", **CONFIRM["elicit"]},
+        }
+    )
     async with proxied(handler=pressing("Yes", "No")) as editor:
         session = await opened(editor)
         said = await play(editor, session, *[{"line": line, "id": "q"}] * 2)
@@ -556,9 +728,14 @@ async def test_an_agent_may_use_an_id_again() -> None:
 async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
     async with proxied(*arguments, handler=pressing("Yes")) as editor:
         await editor.initialize()
-        result = await editor.request("session/new", {"cwd": "/", "mcpServers": [], "_meta": {"ask": CONFIRM["elicit"]}})
+        result = await editor.request(
+            "session/new", {"cwd": "/", "mcpServers": [], "_meta": {"ask": CONFIRM["elicit"]}}
+        )
         early = result["_meta"]["early"]["result"]
-        assert (early["action"], "no prompt is running" in early["_meta"]["abp"]["reason"]) == ("cancel", True)
+        assert (early["action"], "no prompt is running" in early["_meta"]["abp"]["reason"]) == (
+            "cancel",
+            True,
+        )
         (said,) = await play(editor, result["sessionId"], CONFIRM)
         assert said["content"] == {"ok": True}
 
@@ -568,13 +745,19 @@ async def test_a_session_that_is_opened_twice_is_one() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as editor:
         await editor.initialize()
         for _ in range(2):
-            await editor.request("session/new", {"cwd": "/", "mcpServers": [], "_meta": {"name": "only"}})
-        assert (await ask(editor, "only", "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
+            await editor.request(
+                "session/new", {"cwd": "/", "mcpServers": [], "_meta": {"name": "only"}}
+            )
+        assert (await ask(editor, "only", "elicitation/confirm", message="Sure?"))["data"] == {
+            "confirmed": True
+        }
 
 
 @pytest.mark.anyio
 async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> None:
-    hidden = '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":{"title":"\\u200b\\u2060","name":"Ann","version":"1"}}}'
+    info = '{"title":"\\u200b\\u2060","name":"Ann","version":"1"}'
+    result = f'{{"protocolVersion":1,"agentInfo":{info}}}'
+    hidden = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
     elicit = {"sessionId": "s", **CONFIRM["elicit"]}
     asks = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": elicit})
     agent = f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\ninput()"
@@ -588,14 +771,33 @@ async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> No
 
 REFUSED = [
     ("free text", form(name={"type": "string"}), "free text"),
-    ("an address", {"elicit": {"mode": "url", "message": "Sign in", "url": "https://example.test/", "elicitationId": "e"}}, "no addresses"),
-    ("another session", {"elicit": {**form(ok={"type": "boolean"})["elicit"], "sessionId": "elsewhere"}}, "no prompt is running"),
+    (
+        "an address",
+        {
+            "elicit": {
+                "mode": "url",
+                "message": "Sign in",
+                "url": "https://example.test/",
+                "elicitationId": "e",
+            }
+        },
+        "no addresses",
+    ),
+    (
+        "another session",
+        {"elicit": {**form(ok={"type": "boolean"})["elicit"], "sessionId": "elsewhere"}},
+        "no prompt is running",
+    ),
 ]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED])
-async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(question: Json, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+)
+async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(
+    question: Json, reason: str
+) -> None:
     async with proxied() as editor:
         session = await opened(editor)
         (said,) = await play(editor, session, question)
@@ -618,7 +820,11 @@ async def test_optional_text_beside_a_choice_stays_empty_and_both_are_told() -> 
     other = {"type": "string", "title": "Other"}
     async with proxied(handler=pressing("red")) as editor:
         session = await opened(editor)
-        (said,) = await play(editor, session, form(required=[], colour={"type": "string", "enum": COLOURS}, other=other))
+        (said,) = await play(
+            editor,
+            session,
+            form(required=[], colour={"type": "string", "enum": COLOURS}, other=other),
+        )
         assert said["content"] == {"colour": "red"}
         assert said["_meta"]["abp"]["notAsked"] == ["other"]
         (step,) = editor.wire.sent("session/request_permission")
@@ -651,11 +857,15 @@ async def test_a_question_that_the_agent_takes_back_is_taken_down() -> None:
         session = await opened(editor)
         (said,) = await play(editor, session, {"withdraw": form(ok={"type": "boolean"})["elicit"]})
         assert said["code"] == -32800
-        asked = [message["id"] for message in editor.wire.sent() if message.get("method") == "session/request_permission"]
+        asked = [
+            message["id"]
+            for message in editor.wire.sent()
+            if message.get("method") == "session/request_permission"
+        ]
         assert [params["requestId"] for params in editor.wire.sent("$/cancel_request")] == asked
 
 
-# --- odd answers ------------------------------------------------------------------------------------------------------------------------------
+# --- odd answers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -681,14 +891,20 @@ async def test_an_odd_answer_is_a_cancel(answer: Json, reason: str) -> None:
 QUESTION = {"sessionId": "s1", **CONFIRM["elicit"]}
 PADDED = compact({**QUESTION, "message": "Well?" + "x" * 17_000_000})
 ODD_QUESTIONS = {
-    "numbers that JSON has not": '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
-    + compact(QUESTION).replace('"boolean"', '"boolean","maximum":Infinity,"x":NaN,"y":1e999')
-    + "}",
+    "numbers that JSON has not": (
+        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+        + compact(QUESTION).replace('"boolean"', '"boolean","maximum":Infinity,"x":NaN,"y":1e999')
+        + "}"
+    ),
     "no version": '{"id":"q","method":"elicitation/create","params":' + compact(QUESTION) + "}",
-    "17 MB, the id last": '{"jsonrpc":"2.0","params":' + PADDED + ',"method":"elicitation/create","id":"q"}',
-    "no session, but a prompt": '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
-    + compact({**QUESTION, "sessionId": None, "requestId": 3})
-    + "}",
+    "17 MB, the id last": (
+        '{"jsonrpc":"2.0","params":' + PADDED + ',"method":"elicitation/create","id":"q"}'
+    ),
+    "no session, but a prompt": (
+        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+        + compact({**QUESTION, "sessionId": None, "requestId": 3})
+        + "}"
+    ),
 }
 
 
@@ -712,14 +928,28 @@ async def test_a_question_that_is_too_deep_to_be_ours_passes() -> None:
 
 
 def deep(levels: int) -> Callable[[str, str], bytes]:
-    return lambda id, yes: b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
+    return lambda id, yes: (
+        b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
+    )
 
 
 ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
-    "no version": (lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()), "accept"),
-    "NaN beside it": (lambda id, yes: b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n' % (yes[1:].encode(), id.encode()), "accept"),
+    "no version": (
+        lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()),
+        "accept",
+    ),
+    "NaN beside it": (
+        lambda id, yes: (
+            b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n'
+            % (yes[1:].encode(), id.encode())
+        ),
+        "accept",
+    ),
     "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
-    "no UTF-8": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(), "cancel"),
+    "no UTF-8": (
+        lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(),
+        "cancel",
+    ),
     **{f"{levels} deep": (deep(levels), "cancel") for levels in (140, 950, 5_000)},
 }
 
@@ -732,7 +962,9 @@ async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str
         session = await opened(editor)
         prompt = await editor.start(session, json.dumps([CONFIRM, {"strays": True}]))
         asked = await editor.asked("session/request_permission")
-        await editor.write(write(asked["id"], compact(selected(asked["params"]["options"][0]["optionId"]))))
+        await editor.write(
+            write(asked["id"], compact(selected(asked["params"]["options"][0]["optionId"])))
+        )
         await editor.response(prompt)
         answer, strays = said_in(editor, session)
         assert (answer["action"], strays) == (action, [])
@@ -772,7 +1004,9 @@ async def test_an_error_for_nobody_ends_no_question() -> None:
         prompt = await editor.start(session, json.dumps([CONFIRM, {"strays": True}]))
         asked = await editor.asked("session/request_permission")
         await editor.send({"id": None, "error": {"code": -32600, "message": "what?"}})
-        await editor.send({"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])})
+        await editor.send(
+            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        )
         await editor.response(prompt)
         answer, strays = said_in(editor, session)
         assert answer["content"] == {"ok": True}
@@ -789,7 +1023,9 @@ async def test_cancelling_the_turn_takes_the_question_down() -> None:
         assert (await editor.response(prompt))["result"]["stopReason"] == "cancelled"
         assert [answer["action"] for answer in said_in(editor, session)] == ["cancel", "cancel"]
         assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
-        assert len(editor.wire.sent("session/request_permission")) == 1, "nothing is asked in a turn that was cancelled"
+        assert len(editor.wire.sent("session/request_permission")) == 1, (
+            "nothing is asked in a turn that was cancelled"
+        )
         editor.handler = pressing("Yes")
         (said,) = await play(editor, session, CONFIRM)
         assert said["content"] == {"ok": True}, "the next turn is another"
@@ -803,7 +1039,9 @@ async def test_cancelling_the_prompt_takes_its_question_down() -> None:
         asked = await editor.asked("session/request_permission")
         await editor.notify("$/cancel_request", {"requestId": prompt})
         await editor.response(prompt)
-        assert [answer["_meta"]["abp"]["reason"] for answer in said_in(editor, session)] == ["the user cancelled the turn"] * 2
+        assert [answer["_meta"]["abp"]["reason"] for answer in said_in(editor, session)] == [
+            "the user cancelled the turn"
+        ] * 2
         assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
 
 
@@ -825,11 +1063,15 @@ async def test_a_closed_session_is_asked_nothing_and_lets_nobody_in(method: str)
         assert "no prompt is running" in second["_meta"]["abp"]["reason"]
         assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
         entry = json.loads(result["_meta"]["line"])["params"]["mcpServers"][0]
-        relay = await anyio.run_process([entry["command"], *entry["args"]], env={each["name"]: each["value"] for each in entry["env"]}, check=False)
+        relay = await anyio.run_process(
+            [entry["command"], *entry["args"]],
+            env={each["name"]: each["value"] for each in entry["env"]},
+            check=False,
+        )
         assert "does not know this session" in relay.stderr.decode()
 
 
-# --- endings ----------------------------------------------------------------------------------------------------------------------------------
+# --- endings --------------------------------------------------------------------------------------
 
 
 def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
@@ -842,14 +1084,18 @@ def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
         rest, stderr = proxy.communicate(timeout=PATIENCE)
         assert b'"stopReason"' not in rest, "no answer is invented"
         assert proxy.returncode == 7
-        assert stderr.decode().splitlines() == [f"abp-bridge: the agent {sys.executable} ended (exit code 7) before its editor did"]
+        assert stderr.decode().splitlines() == [
+            f"abp-bridge: the agent {sys.executable} ended (exit code 7) before its editor did"
+        ]
 
 
 def test_an_agent_that_cannot_be_started_is_said_in_one_line() -> None:
     with spawned("no-such-agent") as proxy:
         _, stderr = proxy.communicate(timeout=PATIENCE)
         assert proxy.returncode == 127
-        assert re.fullmatch(r"abp-bridge: the agent cannot be started: .*'no-such-agent'.*\n", stderr.decode())
+        assert re.fullmatch(
+            r"abp-bridge: the agent cannot be started: .*'no-such-agent'.*\n", stderr.decode()
+        )
 
 
 def test_an_agent_that_is_killed_is_an_exit_code_as_in_a_shell() -> None:
@@ -875,7 +1121,9 @@ def test_an_editor_that_no_longer_reads_ends_it() -> None:
 
 
 def test_an_editor_that_goes_while_its_agent_reads_nothing_ends_it() -> None:
-    with spawned(sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)") as proxy:
+    with spawned(
+        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
+    ) as proxy:
         assert proxy.stdin is not None
         assert proxy.stdout is not None
         proxy.stdout.readline()
@@ -910,7 +1158,15 @@ def test_an_editor_that_leaves_in_the_middle_of_a_question_leaves_nobody_behind(
     with spawned("--app", "demo", "--", *AGENT, separated=False) as proxy:
         begin(proxy)
         request = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
-        prompt(proxy, [{"call": "abp_call", "arguments": {"capability": "demo.ask", "params": {"request": request}}}])
+        prompt(
+            proxy,
+            [
+                {
+                    "call": "abp_call",
+                    "arguments": {"capability": "demo.ask", "params": {"request": request}},
+                }
+            ],
+        )
         until(proxy, "session/request_permission")
         children = Path(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read_text().split()
         assert len(children) == 2, "the agent and the app"
@@ -925,10 +1181,14 @@ def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
     with spawned(*AGENT) as proxy:
         begin(proxy)
         prompt(proxy, [{"murmur": 10}, {"murmur": 5_000_000}, {"say": "done"}])
-        until(proxy, "session/update", lambda params: params["update"]["content"]["text"] == '"done"')
+        until(
+            proxy, "session/update", lambda params: params["update"]["content"]["text"] == '"done"'
+        )
         _, stderr = proxy.communicate(timeout=PATIENCE)
         assert stderr.startswith(b"m" * 10 + b"\n" + b"m" * 50_000)
-        assert re.search(rb"abp-bridge: \d+ bytes of the agent's stderr were not read in time", stderr)
+        assert re.search(
+            rb"abp-bridge: \d+ bytes of the agent's stderr were not read in time", stderr
+        )
 
 
 @pytest.mark.anyio
@@ -937,27 +1197,46 @@ async def test_only_who_has_a_sessions_token_is_let_in() -> None:
         await editor.initialize()
         result = await editor.request("session/new", {"cwd": "/", "mcpServers": []})
         (entry,) = json.loads(result["_meta"]["line"])["params"]["mcpServers"]
-        for env, words in (({}, "cannot be reached"), ({"ABP_RELAY_TOKEN": "guessed"}, "does not know this session")):
-            relay = await anyio.run_process([entry["command"], *entry["args"]], env=env, check=False)
+        for env, words in (
+            ({}, "cannot be reached"),
+            ({"ABP_RELAY_TOKEN": "guessed"}, "does not know this session"),
+        ):
+            relay = await anyio.run_process(
+                [entry["command"], *entry["args"]], env=env, check=False
+            )
             assert (relay.returncode, relay.stdout) == (1, b"")
             assert words in relay.stderr.decode()
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("capabilities", "answer"), [(FORM, accepting(confirmed=True)), (None, pressing("Yes"))], ids=["its form passes", "by buttons"]
+    ("capabilities", "answer"),
+    [(FORM, accepting(confirmed=True)), (None, pressing("Yes"))],
+    ids=["its form passes", "by buttons"],
 )
-async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(capabilities: Json, answer: Any) -> None:
+async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(
+    capabilities: Json, answer: Any
+) -> None:
     """Both number their requests: neither takes the other's answers."""
     request = {"request": {"method": "elicitation/confirm", "params": {"message": "Sure?"}}}
-    async with client("--", sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", command=ACP, handler=answer) as editor:
+    async with client(
+        "--",
+        sys.executable,
+        "-m",
+        "abp_bridge",
+        "serve",
+        "--app",
+        "demo",
+        command=ACP,
+        handler=answer,
+    ) as editor:
         await editor.initialize(capabilities)
         session = await editor.new()
         _, words = await editor.prompt(session, f"/demo_ask {json.dumps(request)}")
         assert '"confirmed": true' in words.lower()
 
 
-# --- who connects to the apps -----------------------------------------------------------------------------------------------------------------
+# --- who connects to the apps ---------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -972,12 +1251,18 @@ async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
                 strangers.enter_context(knocking(entry["args"][-1]))
             await play(editor, result["sessionId"], *[{"say": "still here"}] * 20)
             assert descriptors(editor.process.pid) <= before + 2 * MAX_STRANGERS
-        assert (await ask(editor, result["sessionId"], "elicitation/confirm", message="Sure?"))["data"] == {"confirmed": True}
+        assert (await ask(editor, result["sessionId"], "elicitation/confirm", message="Sure?"))[
+            "data"
+        ] == {"confirmed": True}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("says", "admission"), [(b"", 0.0), (b"x" * LONGEST_TOKEN, 600.0)], ids=["nothing", "no end"])
-async def test_who_does_not_say_who_it_is_is_sent_away(says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("says", "admission"), [(b"", 0.0), (b"x" * LONGEST_TOKEN, 600.0)], ids=["nothing", "no end"]
+)
+async def test_who_does_not_say_who_it_is_is_sent_away(
+    says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mcp_endpoint, "ADMISSION", admission)
     async with inviting() as (address, _, _):
         with knocking(address) as stranger:
@@ -987,8 +1272,14 @@ async def test_who_does_not_say_who_it_is_is_sent_away(says: bytes, admission: f
 
 
 @pytest.mark.anyio
-async def test_a_connection_for_which_there_is_no_descriptor_leaves_none_behind(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as stranger, ExitStack() as filling:
+async def test_a_connection_for_which_there_is_no_descriptor_leaves_none_behind(
+    tmp_path: Path,
+) -> None:
+    with (
+        socket.socket(socket.AF_UNIX) as listening,
+        socket.socket(socket.AF_UNIX) as stranger,
+        ExitStack() as filling,
+    ):
         listening.bind(str(tmp_path / "s"))
         listening.listen()
         stranger.connect(str(tmp_path / "s"))
@@ -1010,9 +1301,28 @@ async def test_when_an_agent_leaves_its_server_the_apps_are_told() -> None:
             agent.sendall(token.encode() + b"\n")
             await anyio.wait_readable(agent)
             assert agent.recv(1) == relay.WELCOME
-            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
-            agent.sendall(compact({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode() + b"\n")
-            agent.sendall(compact({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "abp_status"}}).encode() + b"\n")
+            params = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "agent", "version": "1"},
+            }
+            agent.sendall(
+                compact(
+                    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+                ).encode()
+                + b"\n"
+            )
+            agent.sendall(
+                compact(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": 2,
+                        "method": "tools/call",
+                        "params": {"name": "abp_status"},
+                    }
+                ).encode()
+                + b"\n"
+            )
             heard = b""
             while heard.count(b"\n") < 2:
                 await anyio.wait_readable(agent)
@@ -1046,11 +1356,13 @@ async def _kill_and_begin_again(tmp_path: Path) -> None:
     assert (tmp_path / "abp-bridge-results").exists()
 
 
-# --- who they are -----------------------------------------------------------------------------------------------------------------------------
+# --- who they are ---------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def proxied(*arguments: str, handler: Any = never, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
+async def proxied(
+    *arguments: str, handler: Any = never, env: dict[str, str] | None = None
+) -> AsyncIterator[Client]:
     """An editor on a proxy with the fake agent behind it."""
     async with client(*arguments, "--", *AGENT, command=ACP, handler=handler, env=env) as editor:
         yield editor
@@ -1069,19 +1381,27 @@ async def play(editor: Client, session: str, *steps: Json) -> list[Json]:
 
 
 def said_in(editor: Client, session: str) -> list[Json]:
-    return [json.loads(update["content"]["text"]) for update in editor.wire.updates("agent_message_chunk", session)]
+    return [
+        json.loads(update["content"]["text"])
+        for update in editor.wire.updates("agent_message_chunk", session)
+    ]
 
 
 async def ask(editor: Client, session: str, method: str, **params: Json) -> Json:
     """Have the agent have the demo app ask one thing: the ABP response it got."""
-    arguments = {"capability": "demo.ask", "params": {"request": {"method": method, "params": params}}}
+    arguments = {
+        "capability": "demo.ask",
+        "params": {"request": {"method": method, "params": params}},
+    }
     (said,) = await play(editor, session, {"call": "abp_call", "arguments": arguments})
     return json.loads(said["text"])
 
 
 @asynccontextmanager
 async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
-    """An injected server in this process: (its address, the token of its only session, what is set when its bridge is closed)."""
+    """An injected server in this process: (its address, the token of its only session, what is set
+    when its bridge is closed).
+    """
     closed = anyio.Event()
 
     class Quiet:
@@ -1093,8 +1413,12 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
         async def close(self, reason: str) -> None:
             closed.set()
 
-    server = mcp_endpoint.McpEndpoint(lambda host, tasks: cast(SessionApi, Quiet()), NoPage, park=1, patience=None, modern=True)
-    link = InjectedConnection(JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None).link
+    server = mcp_endpoint.McpEndpoint(
+        lambda host, tasks: cast(SessionApi, Quiet()), NoPage, park=1, patience=None, modern=True
+    )
+    link = InjectedConnection(
+        JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
+    ).link
     entry = server.server_entry(ClientSession(ClientSurfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
@@ -1130,11 +1454,15 @@ def occupy(opened: ExitStack, count: int) -> int:
 
 
 @contextmanager
-def spawned(*command: str, separated: bool = True, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def spawned(
+    *command: str, separated: bool = True, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A proxy on plain pipes, ended whatever happens."""
     arguments = ["--", *command] if separated else command
     pipe = subprocess.PIPE
-    process = subprocess.Popen([*ACP, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**(env or {})))
+    process = subprocess.Popen(
+        [*ACP, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**(env or {}))
+    )
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
     try:

@@ -1,4 +1,6 @@
-"""Apps that are pages, in a real Chromium: what they may ask, tell and return, who may speak for them, and how they end."""
+"""Apps that are pages, in a real Chromium: what they may ask, tell and return, who may speak for
+them, and how they end.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ DECLINED = Answer(Outcome.DECLINED, AnsweredBy.PERSON, reason="No.")
 
 @dataclass
 class Person:
-    """Whoever listens to an app. `answer` is what every question gets; without one, none is ever answered."""
+    """Whoever listens to an app.
+
+    `answer` is what every question gets; without one, none is ever answered.
+    """
 
     answer: Answer | None = None
     questions: list[Question] = field(default_factory=list)
@@ -120,9 +125,13 @@ class Running:
     opened: AppInfo
     _calls: int = 0
 
-    async def run(self, work: str, *, capability: str = "run", call: str = "", **params: Json) -> CallResult:
+    async def run(
+        self, work: str, *, capability: str = "run", call: str = "", **params: Json
+    ) -> CallResult:
         self._calls += 1
-        return await self.app.call(capability, {"work": work, **params}, call or f"call-{self._calls}")
+        return await self.app.call(
+            capability, {"work": work, **params}, call or f"call-{self._calls}"
+        )
 
     async def data(self, work: str, **params: Json) -> Json:
         result = await self.run(work, **params)
@@ -131,7 +140,9 @@ class Running:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, address: str, answer: Answer | None = None, settings: Settings = SETTINGS) -> AsyncIterator[Running]:
+async def opened(
+    browser: Browser, address: str, answer: Answer | None = None, settings: Settings = SETTINGS
+) -> AsyncIterator[Running]:
     """The app at `address` in a browser that goes on afterwards."""
 
     @asynccontextmanager
@@ -157,31 +168,46 @@ async def refused(browser: Browser, address: str, settings: Settings = HASTY) ->
     return caught.value
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------------------------
+# --- asking ---------------------------------------------------------------------------------------
 
 
-async def test_an_app_asks_by_every_global_name_and_by_the_property_it_was_given(browser: Browser, site: Web) -> None:
+async def test_an_app_asks_by_every_global_name_and_by_the_property_it_was_given(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        for work in ({"work": "ask", "by": "__abp_elicitation"}, {"work": "ask", "by": "__abpOnElicitation"}, {"work": "hookAsk"}):
+        for work in (
+            {"work": "ask", "by": "__abp_elicitation"},
+            {"work": "ask", "by": "__abpOnElicitation"},
+            {"work": "hookAsk"},
+        ):
             response = await running.data(**work, request=CONFIRM)
             assert (response["success"], response["data"]) == (True, {"confirmed": True}), work
         asked = [(question.message, question.origin) for question in running.person.questions]
         assert asked == [("Sure?", site.here)] * 3
 
 
-async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_all_its_names(browser: Browser, site: Web) -> None:
+async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_all_its_names(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/hooks.html", YES) as running:
         result = await running.app.call("run", {}, "c")
         assert result.data == [True, True, True]
         assert len(running.person.questions) == 1
-        assert [notice.name for notice in running.person.notices] == ["notifications/state/changed", "notifications/capabilities/list_changed"]
+        assert [notice.name for notice in running.person.notices] == [
+            "notifications/state/changed",
+            "notifications/capabilities/list_changed",
+        ]
         assert [report.value for report in running.person.progress] == [0.5]
 
 
-async def test_a_request_by_two_names_is_asked_once_and_asking_again_asks_again(browser: Browser, site: Web) -> None:
+async def test_a_request_by_two_names_is_asked_once_and_asking_again_asks_again(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         twice = await running.data("askTwice", request=CONFIRM)
-        assert [[answer["data"] for answer in answers] for answers in twice] == [[{"confirmed": True}] * 2] * 2
+        assert [[answer["data"] for answer in answers] for answers in twice] == [
+            [{"confirmed": True}] * 2
+        ] * 2
         assert len(running.person.questions) == 2
 
 
@@ -191,17 +217,23 @@ async def test_what_an_app_asks_while_it_loads_is_asked(browser: Browser, site: 
         assert running.person.questions[0].message == "At once?"
 
 
-async def test_a_bootstrap_page_is_waited_for_and_hooked_when_it_is_real(browser: Browser, site: Web) -> None:
+async def test_a_bootstrap_page_is_waited_for_and_hooked_when_it_is_real(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/late.html", YES) as running:
         assert running.opened.session == "late"
         assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}
 
 
-async def test_a_request_that_cannot_be_put_to_anybody_is_answered_and_not_asked(browser: Browser, site: Web) -> None:
+async def test_a_request_that_cannot_be_put_to_anybody_is_answered_and_not_asked(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         for work in ("askTooMuch", "askNonsense"):
             assert (await running.data(work))["error"]["code"] == "INVALID_PARAMS"
-        unknown = await running.data("ask", by="__abp_elicitation", request={"method": "elicitation/dance"})
+        unknown = await running.data(
+            "ask", by="__abp_elicitation", request={"method": "elicitation/dance"}
+        )
         assert unknown["error"]["code"] == "NOT_SUPPORTED"
         assert running.person.questions == []
 
@@ -211,23 +243,40 @@ async def test_the_name_that_belongs_to_the_app_is_never_taken(browser: Browser,
         names = await running.data("names")
         assert "__abp_cancel" not in names
         assert "__abpBridgePost" not in names
-        assert {"__abp_elicitation", "__abp_notification", "__abp_progress", "__abp_capabilities_changed"} <= set(names)
+        assert {
+            "__abp_elicitation",
+            "__abp_notification",
+            "__abp_progress",
+            "__abp_capabilities_changed",
+        } <= set(names)
 
 
-# --- telling ----------------------------------------------------------------------------------------------------------------------------
+# --- telling --------------------------------------------------------------------------------------
 
 
-async def test_a_notification_is_heard_by_every_name_and_in_every_shape(browser: Browser, site: Web) -> None:
+async def test_a_notification_is_heard_by_every_name_and_in_every_shape(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         for by, message, more in (
-            ("__abp_notification", {"event": "notifications/state/changed", "data": {"field": "a"}}, None),
-            ("__abp_notify", {"method": "notifications/state/changed", "params": {"field": "a"}}, None),
+            (
+                "__abp_notification",
+                {"event": "notifications/state/changed", "data": {"field": "a"}},
+                None,
+            ),
+            (
+                "__abp_notify",
+                {"method": "notifications/state/changed", "params": {"field": "a"}},
+                None,
+            ),
             ("__abp_notify", "state/changed", {"field": "a"}),
             ("__abpOnNotification", {"event": "state/changed", "data": {"field": "a"}}, None),
         ):
             running.person.notices.clear()
             await running.run("tell", by=by, message=message, more=more)
-            assert running.person.notices == [Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"})], by
+            assert running.person.notices == [
+                Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
+            ], by
 
 
 async def test_progress_is_heard_by_every_name(browser: Browser, site: Web) -> None:
@@ -235,8 +284,17 @@ async def test_progress_is_heard_by_every_name(browser: Browser, site: Web) -> N
         await running.run("tell", by="__abp_progress", message={"progress": 1, "total": 4})
         await running.run("tell", by="__abpOnProgress", message={"progress": 2, "total": 4})
         await running.run("hookTell", hook="onProgress", message={"progress": 3, "total": 4})
-        await running.run("tell", by="__abp_notification", message={"event": "notifications/progress", "data": {"progress": 4, "total": 4}})
-        assert [(report.value, report.total) for report in running.person.progress] == [(1.0, 4.0), (2.0, 4.0), (3.0, 4.0), (4.0, 4.0)]
+        await running.run(
+            "tell",
+            by="__abp_notification",
+            message={"event": "notifications/progress", "data": {"progress": 4, "total": 4}},
+        )
+        assert [(report.value, report.total) for report in running.person.progress] == [
+            (1.0, 4.0),
+            (2.0, 4.0),
+            (3.0, 4.0),
+            (4.0, 4.0),
+        ]
 
 
 async def test_changed_capabilities_are_heard_by_every_name(browser: Browser, site: Web) -> None:
@@ -254,46 +312,66 @@ async def test_a_notification_by_three_names_is_heard_once(browser: Browser, sit
         assert [notice.name for notice in running.person.notices] == ["notifications/x"]
 
 
-async def test_a_flood_arrives_whole_in_order_and_before_the_result(browser: Browser, site: Web) -> None:
+async def test_a_flood_arrives_whole_in_order_and_before_the_result(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         await running.run("flood", times=20_000)
         assert [notice.data["time"] for notice in running.person.notices] == list(range(20_000))
         assert [report.value for report in running.person.progress] == [20_000.0]
 
 
-async def test_what_was_told_before_a_question_arrives_before_it(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running, anyio.create_task_group() as tasks:
+async def test_what_was_told_before_a_question_arrives_before_it(
+    browser: Browser, site: Web
+) -> None:
+    async with (
+        opened(browser, f"{site.here}/workshop.html") as running,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(lambda: running.run("tellThenAsk", request=CONFIRM))
         await running.person.until(lambda: running.person.questions)
         assert [notice.name for notice in running.person.notices] == ["notifications/before"]
         tasks.cancel_scope.cancel()
 
 
-async def test_a_notification_that_is_too_large_is_dropped_aloud(browser: Browser, site: Web) -> None:
+async def test_a_notification_that_is_too_large_is_dropped_aloud(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         await running.run("tellTooMuch")
         assert "was dropped: it is larger than" in running.person.notices[0].data["message"]
 
 
-# --- who may speak ----------------------------------------------------------------------------------------------------------------------
+# --- who may speak --------------------------------------------------------------------------------
 
 
 async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/frames.html", YES) as running:
         found = (await running.app.call("run", {}, "c")).data
         for host in ("127.0.0.1", "localhost"):
-            assert list(found[host]["answers"]) == ["__abpBridgePost"], "the names of ABP are not in frames"
+            assert list(found[host]["answers"]) == ["__abpBridgePost"], (
+                "the names of ABP are not in frames"
+            )
             answer = found[host]["answers"]["__abpBridgePost"]
             assert (answer["success"], answer["error"]["code"]) == (False, "PERMISSION_DENIED")
             assert found[host]["confirmed"] is False
         assert running.person.questions == []
         assert running.person.progress == []
-        warnings = [notice.data["message"] for notice in running.person.notices if notice.event is Event.ERROR]
-        assert sorted(warnings) == [f"a frame of {origin} tried to speak for the app and was refused" for origin in (site.here, site.elsewhere)]
+        warnings = [
+            notice.data["message"]
+            for notice in running.person.notices
+            if notice.event is Event.ERROR
+        ]
+        assert sorted(warnings) == [
+            f"a frame of {origin} tried to speak for the app and was refused"
+            for origin in (site.here, site.elsewhere)
+        ]
         assert len(running.person.notices) == 2
 
 
-async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(browser: Browser, site: Web) -> None:
+async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         await running.run("open", url=f"{site.elsewhere}/early.html")
         await running.person.until(lambda: running.person.notices)
@@ -309,18 +387,23 @@ async def test_a_download_is_refused_and_it_is_told(browser: Browser, site: Web)
         assert running.person.notices[0].data["message"] == "a download was refused: x.bin"
 
 
-# --- dialogs ----------------------------------------------------------------------------------------------------------------------------
+# --- dialogs --------------------------------------------------------------------------------------
 
 
 async def test_confirm_during_a_call_is_a_question(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         for running.person.answer, confirmed in ((YES, True), (NO, False), (DECLINED, False)):
             assert await running.data("confirm") is confirmed
-        asked = {(question.message, question.destructive, question.origin) for question in running.person.questions}
+        asked = {
+            (question.message, question.destructive, question.origin)
+            for question in running.person.questions
+        }
         assert asked == {("Delete all?", True, site.here)}
 
 
-async def test_prompt_during_a_call_is_a_question_with_its_default(browser: Browser, site: Web) -> None:
+async def test_prompt_during_a_call_is_a_question_with_its_default(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         for running.person.answer, typed in ((accepted(value="Bea"), "Bea"), (DECLINED, None)):
             assert await running.data("prompt") == typed
@@ -330,7 +413,13 @@ async def test_prompt_during_a_call_is_a_question_with_its_default(browser: Brow
 async def test_an_alert_is_told_and_closed(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         assert await running.data("alert") is None
-        assert running.person.notices == [Notice(Event.OTHER, "notifications/dialog/alert", {"message": "Look!", "outcome": "dismissed"})]
+        assert running.person.notices == [
+            Notice(
+                Event.OTHER,
+                "notifications/dialog/alert",
+                {"message": "Look!", "outcome": "dismissed"},
+            )
+        ]
 
 
 async def test_a_confirm_that_no_call_asked_for_is_dismissed(browser: Browser, site: Web) -> None:
@@ -343,7 +432,10 @@ async def test_a_confirm_that_no_call_asked_for_is_dismissed(browser: Browser, s
 
 
 async def test_a_call_that_is_given_up_dismisses_its_dialog(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running, anyio.create_task_group() as tasks:
+    async with (
+        opened(browser, f"{site.here}/workshop.html") as running,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(lambda: running.run("confirm"))
         await running.person.until(lambda: running.person.questions)
         tasks.cancel_scope.cancel()
@@ -352,17 +444,21 @@ async def test_a_call_that_is_given_up_dismisses_its_dialog(browser: Browser, si
 
 async def test_a_page_that_does_not_want_to_be_left_stays(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        await browser.contexts[0].pages[0].mouse.click(1, 1)  # only a page that was touched is asked whether it may be left
+        await (
+            browser.contexts[0].pages[0].mouse.click(1, 1)
+        )  # only a page that was touched is asked whether it may be left
         await running.run("leaveUnwillingly", to=f"{site.elsewhere}/empty.html")
         assert await running.data("title") == "workshop"
         assert running.person.questions == []
         assert running.person.reasons == []
 
 
-# --- calling ----------------------------------------------------------------------------------------------------------------------------
+# --- calling --------------------------------------------------------------------------------------
 
 
-async def test_a_call_that_throws_or_rejects_is_a_clear_failure(browser: Browser, site: Web) -> None:
+async def test_a_call_that_throws_or_rejects_is_a_clear_failure(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         for work, failure in {
             "throw": "OPERATION_FAILED: TypeError: no such thing",
@@ -381,7 +477,9 @@ async def test_a_call_that_returns_nothing_says_so(browser: Browser, site: Web) 
         assert "returned nothing" in result.failure.message
 
 
-async def test_values_that_json_does_not_have_are_spelled_and_noted(browser: Browser, site: Web) -> None:
+async def test_values_that_json_does_not_have_are_spelled_and_noted(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         result = await running.run("odd")
         assert result.data == {
@@ -418,7 +516,13 @@ async def test_a_ring_is_cut_and_noted(browser: Browser, site: Web) -> None:
 
 async def test_binary_values_become_base64_with_their_types(browser: Browser, site: Web) -> None:
     def spelled(content: bytes, kind: str = "application/octet-stream", **more: str) -> Json:
-        return {"content": base64.b64encode(content).decode(), "mimeType": kind, "encoding": "base64", "size": len(content), **more}
+        return {
+            "content": base64.b64encode(content).decode(),
+            "mimeType": kind,
+            "encoding": "base64",
+            "size": len(content),
+            **more,
+        }
 
     async with opened(browser, f"{site.here}/workshop.html") as running:
         assert await running.data("binary") == {
@@ -433,7 +537,9 @@ async def test_binary_values_become_base64_with_their_types(browser: Browser, si
         }
 
 
-async def test_a_result_of_five_megabytes_crosses_whole_while_questions_go_on(browser: Browser, site: Web) -> None:
+async def test_a_result_of_five_megabytes_crosses_whole_while_questions_go_on(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: running.run("ask", by="__abp_elicitation", request=CONFIRM))
@@ -447,7 +553,9 @@ async def test_a_result_that_is_too_large_is_a_clear_failure(browser: Browser, s
         assert "cannot be carried: it is larger than 67108864 characters" in str(result.failure)
 
 
-async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(browser: Browser, site: Web) -> None:
+async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         assert await running.data("broken") == [1, {"a": ["b"]}]
 
@@ -463,7 +571,9 @@ async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(
         ("none", []),
     ],
 )
-async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signal(browser: Browser, site: Web, form: str, cancelled: Json) -> None:
+async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signal(
+    browser: Browser, site: Web, form: str, cancelled: Json
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html?cancel={form}") as running:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: running.run("hold", call="held"))
@@ -471,7 +581,11 @@ async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signa
             await running.run("done")  # the page has taken the call by now
             tasks.cancel_scope.cancel()
         await running.app.cancel("held", "enough")
-        assert await running.data("done") == {"initialized": 1, "cancelled": cancelled, "aborted": ["enough"]}
+        assert await running.data("done") == {
+            "initialized": 1,
+            "cancelled": cancelled,
+            "aborted": ["enough"],
+        }
 
 
 async def test_cancelling_a_page_that_is_stuck_is_bounded(browser: Browser, site: Web) -> None:
@@ -483,7 +597,9 @@ async def test_cancelling_a_page_that_is_stuck_is_bounded(browser: Browser, site
 
 
 @pytest.mark.parametrize("code", ["SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"])
-async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_it(browser: Browser, site: Web, code: str) -> None:
+async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_it(
+    browser: Browser, site: Web, code: str
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html?expired={code}") as running:
         await running.run("expire")
         answers: list[Json] = []
@@ -498,13 +614,22 @@ async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_
         assert (await running.data("done"))["initialized"] == 2
 
 
-# --- opening ----------------------------------------------------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("listing", "description"), [("absent", ""), ("rejects", ""), ("empty", ""), ("wrapped", "From the list"), ("only", "From the manifest")]
+    ("listing", "description"),
+    [
+        ("absent", ""),
+        ("rejects", ""),
+        ("empty", ""),
+        ("wrapped", "From the list"),
+        ("only", "From the manifest"),
+    ],
 )
-async def test_capabilities_are_what_the_app_says_last_and_most_richly(browser: Browser, site: Web, listing: str, description: str) -> None:
+async def test_capabilities_are_what_the_app_says_last_and_most_richly(
+    browser: Browser, site: Web, listing: str, description: str
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html?list={listing}") as running:
         found = {each.name: each.description for each in running.opened.capabilities}
         assert found["run"] == (description or "From the manifest")
@@ -518,7 +643,9 @@ async def test_an_unknown_version_is_a_warning(browser: Browser, site: Web) -> N
 
 
 async def test_a_page_without_window_abp_is_refused_in_time(browser: Browser, site: Web) -> None:
-    assert str(await refused(browser, f"{site.here}/empty.html")).startswith("window.abp not found after page load")
+    assert str(await refused(browser, f"{site.here}/empty.html")).startswith(
+        "window.abp not found after page load"
+    )
 
 
 async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser, site: Web) -> None:
@@ -526,25 +653,33 @@ async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser,
     assert str(problem) == f"{site.here} refused initialize: NOT_SUPPORTED: not today"
 
 
-async def test_a_page_that_goes_elsewhere_before_it_is_an_app_is_refused(browser: Browser, site: Web) -> None:
+async def test_a_page_that_goes_elsewhere_before_it_is_an_app_is_refused(
+    browser: Browser, site: Web
+) -> None:
     problem = await refused(browser, f"{site.here}/strays.html?to={site.elsewhere}/early.html")
     assert f"went to {site.elsewhere}/early.html" in str(problem)
 
 
-async def test_a_page_that_moves_within_its_own_site_before_it_is_an_app_is_followed(browser: Browser, site: Web) -> None:
+async def test_a_page_that_moves_within_its_own_site_before_it_is_an_app_is_followed(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/strays.html?to=/early.html", YES) as running:
         assert running.opened.id == "early"
 
 
 async def test_the_origin_is_where_a_redirect_led(browser: Browser, site: Web) -> None:
     allowing = Settings(chrome_sandbox=False, allowed_hosts=("localhost",))
-    async with opened(browser, f"{site.here}/redirect?to={site.elsewhere}/workshop.html", YES, allowing) as running:
+    async with opened(
+        browser, f"{site.here}/redirect?to={site.elsewhere}/workshop.html", YES, allowing
+    ) as running:
         assert running.app.origin == site.elsewhere
         await running.run("ask", by="__abp_elicitation", request=CONFIRM)
         assert running.person.questions[0].origin == site.elsewhere
 
 
-async def test_an_app_that_a_model_names_on_a_private_network_is_refused_before_a_browser_starts(site: Web) -> None:
+async def test_an_app_that_a_model_names_on_a_private_network_is_refused_before_a_browser_starts(
+    site: Web,
+) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=False)
     with pytest.raises(AppError, match=r"--allow 127\.0\.0\.1") as caught:
         async with app.open(Person()):
@@ -559,7 +694,7 @@ async def test_the_page_is_printed(browser: Browser, site: Web) -> None:
         await running.app.render_pdf()
 
 
-# --- being gone -------------------------------------------------------------------------------------------------------------------------
+# --- being gone -----------------------------------------------------------------------------------
 
 
 async def asked_then(running: Running, work: str, **params: Json) -> CallResult:
@@ -577,7 +712,9 @@ async def asked_then(running: Running, work: str, **params: Json) -> CallResult:
     return results[0]
 
 
-async def test_a_page_that_goes_elsewhere_during_a_question_is_gone(browser: Browser, site: Web) -> None:
+async def test_a_page_that_goes_elsewhere_during_a_question_is_gone(
+    browser: Browser, site: Web
+) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         result = await asked_then(running, "leave", to=f"{site.elsewhere}/early.html")
         assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
@@ -636,12 +773,14 @@ async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -
     assert running.person.reasons == ["its page or its browser was closed"]
 
 
-# --- processes --------------------------------------------------------------------------------------------------------------------------
+# --- processes ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A mark in this process's environment, and so in that of every process that is started from now on."""
+    """A mark in this process's environment, and so in that of every process that is started from
+    now on.
+    """
     value = f"test-{os.urandom(8).hex()}"
     monkeypatch.setenv("ABP_TEST_MARK", value)
     return value
@@ -652,7 +791,11 @@ def marked(mark: str) -> dict[int, str]:
     found = {}
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
+            if (
+                entry.name.isdigit()
+                and mark.encode() in (entry / "environ").read_bytes()
+                and int(entry.name) != os.getpid()
+            ):
                 found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
         except (OSError, ValueError):
             continue
@@ -675,7 +818,11 @@ def no_process_left(mark: str, within: float = 10.0) -> bool:
 
 
 def browser_of(processes: dict[int, str]) -> int:
-    return next(id for id, command in processes.items() if "--remote-debugging-pipe" in command and "--type=" not in command)
+    return next(
+        id
+        for id, command in processes.items()
+        if "--remote-debugging-pipe" in command and "--type=" not in command
+    )
 
 
 async def test_closing_an_app_leaves_no_process(site: Web, mark: str) -> None:
@@ -689,7 +836,9 @@ async def test_closing_an_app_leaves_no_process(site: Web, mark: str) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.15, 0.4, 0.8, 1.3])
-async def test_giving_up_while_opening_leaves_no_process(site: Web, mark: str, delay: float) -> None:
+async def test_giving_up_while_opening_leaves_no_process(
+    site: Web, mark: str, delay: float
+) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
         with anyio.move_on_after(delay):
@@ -704,7 +853,11 @@ async def test_a_browser_that_is_killed_during_a_question_is_gone(site: Web, mar
     results: list[CallResult] = []
 
     async def call() -> None:
-        results.append(await app.call("run", {"work": "ask", "by": "__abp_elicitation", "request": CONFIRM}, "c"))
+        results.append(
+            await app.call(
+                "run", {"work": "ask", "by": "__abp_elicitation", "request": CONFIRM}, "c"
+            )
+        )
 
     with anyio.fail_after(PATIENCE):
         async with app.open(person), anyio.create_task_group() as tasks:
@@ -724,7 +877,10 @@ async def test_a_driver_that_is_killed_is_noticed(site: Web, mark: str) -> None:
     with anyio.fail_after(PATIENCE):
         async with app.open(person):
             started = marked(mark)
-            os.kill(next(id for id, command in started.items() if "run-driver" in command), signal.SIGKILL)
+            os.kill(
+                next(id for id, command in started.items() if "run-driver" in command),
+                signal.SIGKILL,
+            )
             await person.until(lambda: person.reasons)
             result = await app.call("run", {"work": "title"}, "c")
             assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
@@ -749,11 +905,15 @@ async def test_a_browser_that_is_not_there_is_named(site: Web) -> None:
             pass
 
 
-async def test_a_browser_that_does_not_start_in_time_is_given_up(site: Web, mark: str, tmp_path: Path) -> None:
+async def test_a_browser_that_does_not_start_in_time_is_given_up(
+    site: Web, mark: str, tmp_path: Path
+) -> None:
     sleepy = tmp_path / "sleepy"
     sleepy.write_text("#!/bin/sh\nexec sleep 60\n")
     sleepy.chmod(0o755)
-    app = BrowserApp(f"{site.here}/workshop.html", Settings(chrome=str(sleepy), browser_timeout=3.0), named=True)
+    app = BrowserApp(
+        f"{site.here}/workshop.html", Settings(chrome=str(sleepy), browser_timeout=3.0), named=True
+    )
     with anyio.fail_after(PATIENCE), pytest.raises(AppError, match=r"^Browser launch timeout"):
         async with app.open(Person()):
             pass
@@ -781,11 +941,13 @@ for target in ("https://app.example", "demo:page"):
     except AppError as problem:
         print(problem)
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
     assert said.count("pip install 'abp-bridge[browser]'") == 2
 
 
-# --- through the public door ------------------------------------------------------------------------------------------------------------
+# --- through the public door ----------------------------------------------------------------------
 
 
 async def test_the_demo_page_asks_a_host_and_gets_the_answers() -> None:
@@ -797,7 +959,9 @@ async def test_the_demo_page_asks_a_host_and_gets_the_answers() -> None:
         confirmed = await host.ask("elicitation/confirm", message="Sure?")
         assert confirmed["data"] == {"confirmed": True}
         options = [{"value": value, "label": value.upper()} for value in "abcdef"]
-        assert (await host.ask("elicitation/select", prompt="Which?", options=options))["data"] == {"selected": "b"}
+        assert (await host.ask("elicitation/select", prompt="Which?", options=options))["data"] == {
+            "selected": "b"
+        }
         assert (await host.status())["apps"]["demo"]["origin"] == "demo page"
         asked = host.wire.sent("elicitation/create")
         assert all(params["message"].startswith("demo page asks: ") for params in asked)
@@ -810,7 +974,11 @@ def test_the_demo_pages_manifest_names_what_its_script_does() -> None:
     script = json.loads((here / "script.json").read_text())
     stated = json.loads((here / "page/abp.json").read_text())
     assert stated["app"] == script["app"]
-    told = [{"name": each["name"], "description": each["description"]} for each in script["capabilities"] if not each.get("hidden")]
+    told = [
+        {"name": each["name"], "description": each["description"]}
+        for each in script["capabilities"]
+        if not each.get("hidden")
+    ]
     assert stated["capabilities"] == told
 
 
@@ -819,11 +987,19 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
     app = DemoPage(SETTINGS)
     with anyio.fail_after(PATIENCE * 2):
         async with app.open(person):
-            assert (await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")).data[1]["data"] == {"confirmed": True}
+            assert (await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")).data[1][
+                "data"
+            ] == {"confirmed": True}
             assert (await app.call("demo.work", {}, "2")).data == {"sorted": 4}
             assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
-            assert (await app.call("demo.echo", {"value": [1, {"a": None}]}, "3")).data == [1, {"a": None}]
-            assert str((await app.call("demo.fail", {}, "4")).failure) == "PRINTER_JAM: The printer is jammed (retryable)"
+            assert (await app.call("demo.echo", {"value": [1, {"a": None}]}, "3")).data == [
+                1,
+                {"a": None},
+            ]
+            assert (
+                str((await app.call("demo.fail", {}, "4")).failure)
+                == "PRINTER_JAM: The printer is jammed (retryable)"
+            )
             assert (await app.call("demo.file", {}, "5")).data["mimeType"] == "image/png"
             assert (await app.call("demo.tell", {"event": "x", "times": 3}, "6")).data == "told"
             assert [notice.name for notice in person.notices].count("notifications/x") == 3
@@ -838,7 +1014,9 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(hold)
-                await person.until(lambda: any(notice.operation == "hold" for notice in person.notices))
+                await person.until(
+                    lambda: any(notice.operation == "hold" for notice in person.notices)
+                )
                 await app.cancel("9", "enough")
             assert (await app.render_pdf()).startswith(b"%PDF-")
             await app.call("demo.leave", {}, "10")
@@ -846,8 +1024,12 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
             assert person.reasons == ["its page went to about:blank"]
 
 
-async def disconnected(host: Hosted, asked: anyio.Event, end: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Ask, `end` the app once the person has been `asked`, and see the call fail clearly and the question taken down."""
+async def disconnected(
+    host: Hosted, asked: anyio.Event, end: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    """Ask, `end` the app once the person has been `asked`, and see the call fail clearly and the
+    question taken down.
+    """
     answers: list[Any] = []
 
     async def call() -> None:
@@ -870,9 +1052,13 @@ async def test_a_page_that_leaves_takes_its_question_down_at_the_host() -> None:
         await disconnected(host, asked, lambda: host.call("demo.leave"))
 
 
-async def test_a_browser_that_is_killed_takes_its_question_down_and_the_app_can_be_connected_again(mark: str) -> None:
+async def test_a_browser_that_is_killed_takes_its_question_down_and_the_app_can_be_connected_again(
+    mark: str,
+) -> None:
     asked = anyio.Event()
-    async with hosted("--app", "demo:page", answer=lambda _: asked.set(), env={"ABP_TEST_MARK": mark}) as host:
+    async with hosted(
+        "--app", "demo:page", answer=lambda _: asked.set(), env={"ABP_TEST_MARK": mark}
+    ) as host:
 
         async def kill() -> None:
             os.kill(browser_of(marked(mark)), signal.SIGKILL)
@@ -888,7 +1074,9 @@ def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signa
         host.initialize(elicitation={})
         host.request("tools/call", {"name": "abp_connect", "arguments": {}})
         assert browser_of(marked(mark))
-        host.send("tools/call", {"name": "abp_demo_ask", "arguments": {"request": CONFIRM}}, id="asking")
+        host.send(
+            "tools/call", {"name": "abp_demo_ask", "arguments": {"request": CONFIRM}}, id="asking"
+        )
         while host.read().get("method") != "elicitation/create":
             pass
         if end is None:
@@ -900,8 +1088,13 @@ def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signa
 
 
 def test_a_host_that_signals_every_process_finds_no_file_left(mark: str) -> None:
-    """Some hosts end a server with all its descendants: then Playwright's driver takes nothing away."""
-    with TemporaryDirectory(dir="/tmp") as folder, RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark, "TMPDIR": folder}) as host:
+    """Some hosts end a server with all its descendants: then Playwright's driver takes nothing
+    away.
+    """
+    with (
+        TemporaryDirectory(dir="/tmp") as folder,
+        RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark, "TMPDIR": folder}) as host,
+    ):
         host.initialize(elicitation={})
         host.request("tools/call", {"name": "abp_connect", "arguments": {}})
         assert len(os.listdir(folder)) == 1
@@ -918,28 +1111,46 @@ def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> N
     folder.mkdir()
     with RawHost("--app", "demo:page", env={"TMPDIR": str(folder)}) as host:
         host.initialize(elicitation={})
-        assert not host.request("tools/call", {"name": "abp_connect", "arguments": {}})["result"]["isError"]
+        assert not host.request("tools/call", {"name": "abp_connect", "arguments": {}})["result"][
+            "isError"
+        ]
 
 
 async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:
     async with hosted() as host:
-        answer = await host.client.call_tool("abp_connect", {"target": f"{site.here}/workshop.html"})
+        answer = await host.client.call_tool(
+            "abp_connect", {"target": f"{site.here}/workshop.html"}
+        )
         assert answer.is_error
         assert text(answer).startswith("PERMISSION_DENIED")
         assert "--allow 127.0.0.1" in text(answer)
     async with hosted("--allow", "127.0.0.1") as host:
-        answer = await host.client.call_tool("abp_connect", {"target": f"{site.here}/workshop.html"})
+        answer = await host.client.call_tool(
+            "abp_connect", {"target": f"{site.here}/workshop.html"}
+        )
         assert "Connected" in text(answer)
 
 
 async def test_frames_and_dialogs_of_a_page_as_a_host_sees_them(site: Web) -> None:
-    async with hosted("--app", f"{site.here}/frames.html", "--app", f"{site.here}/workshop.html", answer=accept(confirmed=True)) as host:
+    async with hosted(
+        "--app",
+        f"{site.here}/frames.html",
+        "--app",
+        f"{site.here}/workshop.html",
+        answer=accept(confirmed=True),
+    ) as host:
         await host.client.call_tool("abp_connect", {})
         await host.client.call_tool("abp_call", {"app": "frames", "capability": "run"})
         assert host.wire.sent("elicitation/create") == [], "no frame has asked anybody"
-        refusals = [params["data"]["data"] for params in host.wire.sent("notifications/message") if params["level"] == "error"]
+        refusals = [
+            params["data"]["data"]
+            for params in host.wire.sent("notifications/message")
+            if params["level"] == "error"
+        ]
         assert {data["code"] for data in refusals} == {"PERMISSION_DENIED"}
-        result = await host.client.call_tool("abp_call", {"app": "workshop", "capability": "run", "params": {"work": "confirm"}})
+        result = await host.client.call_tool(
+            "abp_call", {"app": "workshop", "capability": "run", "params": {"work": "confirm"}}
+        )
         assert text(result) == "true"
         (asked,) = host.wire.sent("elicitation/create")
         assert asked["message"].startswith(f"{site.here} asks: Delete all?")

@@ -1,4 +1,6 @@
-"""`abp-bridge demo` through its public door: off a terminal, with written answers, as JSON lines, and by real keys on a pseudo-terminal."""
+"""`abp-bridge demo` through its public door: off a terminal, with written answers, as JSON lines,
+and by real keys on a pseudo-terminal.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ ASKED = [
 
 @pytest.fixture
 def env() -> Iterator[dict[str, str]]:
-    """An environment by which everything that the demo starts can be found again; nothing of it may be left."""
+    """An environment by which everything that the demo starts can be found again; nothing of it may
+    be left.
+    """
     mark = f"ABP_TEST_MARK={uuid.uuid4().hex}"
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     yield {**kept, **dict([mark.split("=")])}
@@ -68,8 +72,18 @@ def first_line(asked: Json) -> str:
     return line
 
 
-def run(env: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DEMO, *arguments], stdin=stdin, capture_output=True, text=True, env=env, timeout=120, check=False)
+def run(
+    env: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DEMO, *arguments],
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=120,
+        check=False,
+    )
 
 
 def told(env: dict[str, str], *arguments: str) -> list[Json]:
@@ -90,13 +104,15 @@ def answers(tmp_path: Path, content: Json) -> str:
     return str(path)
 
 
-# --- off a terminal -------------------------------------------------------------------------------------------------------------------------
+# --- off a terminal -------------------------------------------------------------------------------
 
 
 def test_off_a_terminal_it_runs_through_and_says_who_answered(env: dict[str, str]) -> None:
     ended = run(env)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "answered by the demo's script, as there is no terminal" in " ".join(ended.stdout.split())
+    assert "answered by the demo's script, as there is no terminal" in " ".join(
+        ended.stdout.split()
+    )
     assert "\x1b" not in ended.stdout
     at = 0
     for words in (
@@ -117,13 +133,23 @@ def test_off_a_terminal_it_runs_through_and_says_who_answered(env: dict[str, str
         at = ended.stdout.index(words, at)
 
 
-def test_the_account_has_every_question_with_its_route_and_who_answered(env: dict[str, str]) -> None:
+def test_the_account_has_every_question_with_its_route_and_who_answered(
+    env: dict[str, str],
+) -> None:
     ended = run({**env, "COLUMNS": "140"})
-    table = [re.split(" {2,}", line.strip()) for line in ended.stdout.split("── The account")[1].splitlines()]
+    table = [
+        re.split(" {2,}", line.strip())
+        for line in ended.stdout.split("── The account")[1].splitlines()
+    ]
     cells = [row for row in table if row[0].isdigit()]
     assert [row[1] for row in cells] == ASKED
     assert cells[0][2:6] == ["input", "accepted", "script", "mcp-form"]
-    assert cells[11][2:6] == ["resource", "declined", "script", "mcp-url (on a page of the bridge's own)"]
+    assert cells[11][2:6] == [
+        "resource",
+        "declined",
+        "script",
+        "mcp-url (on a page of the bridge's own)",
+    ]
     assert cells[12][2:6] == ["sampling", "accepted", "demo", "mcp-sampling"]
     assert all(row[6].endswith((" s", " ms")) for row in cells)
 
@@ -136,7 +162,9 @@ def test_no_line_is_wider_than_the_terminal(env: dict[str, str], columns: int) -
 
 
 def test_nobody_reading_is_a_quiet_end(env: dict[str, str]) -> None:
-    with subprocess.Popen(DEMO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+    with subprocess.Popen(
+        DEMO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
@@ -147,7 +175,13 @@ def test_nobody_reading_is_a_quiet_end(env: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_the_bridge(env: dict[str, str], number: signal.Signals) -> None:
-    with subprocess.Popen([*DEMO, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+    with subprocess.Popen(
+        [*DEMO, "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    ) as process:
         assert process.stdout is not None
         while b'"connected"' not in process.stdout.readline():
             pass
@@ -184,19 +218,40 @@ def test_the_same_trip_is_told_by_a_page_in_a_browser(env: dict[str, str]) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has no sandbox")
 def test_without_a_sandbox_it_says_so(env: dict[str, str]) -> None:
     ended = run({**env, "ABP_CHROME": "/nonexistent/chrome"}, "--browser")
-    assert "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0)" in " ".join(ended.stdout.split())
+    assert "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0)" in " ".join(
+        ended.stdout.split()
+    )
 
 
-# --- as JSON lines --------------------------------------------------------------------------------------------------------------------------
+# --- as JSON lines --------------------------------------------------------------------------------
 
 
 def test_every_line_is_an_event(env: dict[str, str]) -> None:
     events = told(env)
-    assert {event["event"] for event in events} == {"connected", "asked", "answered", "progress", "log", "result", "account"}
+    assert {event["event"] for event in events} == {
+        "connected",
+        "asked",
+        "answered",
+        "progress",
+        "log",
+        "result",
+        "account",
+    }
     [connected] = of(events, "connected")
-    assert (connected["app"], connected["origin"], connected["mcp"], connected["answers"]) == ("ABP demo", "demo", "2025-11-25", "the demo's script")
-    assert [event["capability"] for event in of(events, "result")] == ["demo.trip", "demo.work", "demo.grow"]
-    assert [event["progress"] for event in of(events, "progress") if event["capability"] == "demo.work"] == [1, 2, 3, 4]
+    assert (connected["app"], connected["origin"], connected["mcp"], connected["answers"]) == (
+        "ABP demo",
+        "demo",
+        "2025-11-25",
+        "the demo's script",
+    )
+    assert [event["capability"] for event in of(events, "result")] == [
+        "demo.trip",
+        "demo.work",
+        "demo.grow",
+    ]
+    assert [
+        event["progress"] for event in of(events, "progress") if event["capability"] == "demo.work"
+    ] == [1, 2, 3, 4]
     assert "started demo.trip" in [event["told"] for event in of(events, "log")]
 
 
@@ -207,7 +262,11 @@ def test_each_question_has_its_answer_and_its_row_in_the_account(env: dict[str, 
     assert {event["from"] for event in asked} == {"demo"}
     assert [event["number"] for event in asked] == [event["number"] for event in answered]
     season = next(event for event in asked if event["message"] == "Which season?")["fields"][0]
-    assert (season["type"], season["default"], season["choices"][0]) == ("choice", "autumn", {"key": "spring", "label": "Spring"})
+    assert (season["type"], season["default"], season["choices"][0]) == (
+        "choice",
+        "autumn",
+        {"key": "spring", "label": "Spring"},
+    )
     assert [row["message"] for row in account["questions"]] == ASKED
     ours = [row for row in account["questions"] if row["route"]]
     assert [row["outcome"] for row in ours] == [event["outcome"] for event in answered]
@@ -225,35 +284,60 @@ def test_the_app_gets_what_was_answered(env: dict[str, str]) -> None:
     assert data["greeting"]["result"].startswith("(no model here)")
 
 
-# --- written answers ------------------------------------------------------------------------------------------------------------------------
+# --- written answers ------------------------------------------------------------------------------
 
 
 def test_the_example_file_answers_everything(env: dict[str, str]) -> None:
     events = told(env, "--answers", str(EXAMPLE))
     [account] = of(events, "account")
     assert account["remarks"] == []
-    outcomes = {first_line(event): reply["outcome"] for event, reply in zip(of(events, "asked"), of(events, "answered"), strict=True)}
+    outcomes = {
+        first_line(event): reply["outcome"]
+        for event, reply in zip(of(events, "asked"), of(events, "answered"), strict=True)
+    }
     assert {message for message, outcome in outcomes.items() if outcome != "accepted"} == {
         "What may it cost at most, in euros?",
         "A photo for the ticket?",
         "Window or aisle?",
     }
     data = of(events, "result")[0]["data"]
-    assert (data["month"], data["travellers"], data["train"]) == ({"selected": "12"}, {"value": 4}, {"value": False})
+    assert (data["month"], data["travellers"], data["train"]) == (
+        {"selected": "12"},
+        {"value": 4},
+        {"value": False},
+    )
     assert data["contact"] == {"value": {"name": "Grace Example", "phone": "+44 20 7946 0000"}}
 
 
-def test_when_the_answers_run_out_the_rest_is_declined_and_the_account_says_so(env: dict[str, str], tmp_path: Path) -> None:
-    ended = run(env, "--answers", answers(tmp_path, ["Ada", {"match": "season", "value": "winter"}, {"match": "no such question", "value": 1}]))
+def test_when_the_answers_run_out_the_rest_is_declined_and_the_account_says_so(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    ended = run(
+        env,
+        "--answers",
+        answers(
+            tmp_path,
+            [
+                "Ada",
+                {"match": "season", "value": "winter"},
+                {"match": "no such question", "value": 1},
+            ],
+        ),
+    )
     assert ended.returncode == 0
     words = " ".join(ended.stdout.split())
     assert "Name: Ada [the answers file]" in words
     assert "Choice: Winter [the answers file]" in words
-    assert "No answer was left for 11 questions, which were declined: Where should the ticket be sent?;" in words
+    assert (
+        "No answer was left for 11 questions, which were declined: Where should the ticket be"
+        " sent?;" in words
+    )
     assert "No question used the entries 3." in words
 
 
-def test_an_answer_that_does_not_fit_is_declined_and_said(env: dict[str, str], tmp_path: Path) -> None:
+def test_an_answer_that_does_not_fit_is_declined_and_said(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     written = [
         {"match": "ticket", "value": "nowhere"},
         {"match": "called", "value": "Grace"},
@@ -263,8 +347,14 @@ def test_an_answer_that_does_not_fit_is_declined_and_said(env: dict[str, str], t
     ended = run(env, "--answers", answers(tmp_path, written))
     words = " ".join(ended.stdout.split())
     assert ended.returncode == 1
-    assert "Entry 1 does not answer 'Where should the ticket be sent?': value must be an e-mail address" in words
-    assert "Entry 2 does not answer 'Who should be called if something happens?': the question has 2 fields" in words
+    assert (
+        "Entry 1 does not answer 'Where should the ticket be sent?': value must be an e-mail"
+        " address" in words
+    )
+    assert (
+        "Entry 2 does not answer 'Who should be called if something happens?': the question has 2"
+        " fields" in words
+    )
     assert "Entry 3 does not answer 'Which season?': the question has no field 'colour'" in words
     assert "Confirm: yes" in words
 
@@ -286,9 +376,13 @@ def test_an_answer_that_does_not_fit_is_declined_and_said(env: dict[str, str], t
         (" " * 1_000_001, "larger than"),
     ],
 )
-def test_an_answers_file_that_cannot_be_used_is_said_before_anything_starts(env: dict[str, str], tmp_path: Path, content: Json, words: str) -> None:
+def test_an_answers_file_that_cannot_be_used_is_said_before_anything_starts(
+    env: dict[str, str], tmp_path: Path, content: Json, words: str
+) -> None:
     path = tmp_path / "answers.json"
-    path.write_bytes(content.encode("latin-1") if isinstance(content, str) else json.dumps(content).encode())
+    path.write_bytes(
+        content.encode("latin-1") if isinstance(content, str) else json.dumps(content).encode()
+    )
     ended = run(env, "--answers", str(path))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert words in ended.stderr
@@ -302,7 +396,7 @@ def test_a_missing_answers_file_says_what_it_must_be(env: dict[str, str], tmp_pa
     assert "cannot be read: No such file or directory. It must be a JSON list" in ended.stderr
 
 
-# --- at a terminal --------------------------------------------------------------------------------------------------------------------------
+# --- at a terminal --------------------------------------------------------------------------------
 
 
 def prompt(screen: Screen, message: str) -> None:
@@ -447,9 +541,17 @@ def test_written_answers_are_used_at_a_terminal_too(env: dict[str, str]) -> None
         assert "15 questions: 12 accepted" in " ".join(screen.shown.split())
 
 
-# --- starting -------------------------------------------------------------------------------------------------------------------------------
+# --- starting -------------------------------------------------------------------------------------
 
 
 def test_the_command_line_loads_nothing_of_the_demo_until_it_is_wanted() -> None:
-    code = "import sys, abp_bridge.cli.main; print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'questionary', 'prompt_toolkit', 'anyio')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, abp_bridge.cli.main; print([name for name in sys.modules if name.split('.')[0]"
+        " in ('mcp', 'questionary', 'prompt_toolkit', 'anyio')])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

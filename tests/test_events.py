@@ -13,7 +13,14 @@ from acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from harness import PATIENCE
 
 from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, RungEvent, StepEvent
+from abp_bridge.core.event import (
+    ChoiceEvent,
+    Event,
+    InputRequestEvent,
+    InputResolvedEvent,
+    RungEvent,
+    StepEvent,
+)
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.protocols.abp import decode_question
@@ -30,15 +37,27 @@ pytestmark = pytest.mark.anyio
 
 def asked(method: str, **params: Json) -> Question:
     """As it is asked: with the time that there is for it."""
-    return decode_question({"method": method, "params": params, "timeout": PATIENCE * 1000}, id="q1", origin="app")
+    return decode_question(
+        {"method": method, "params": params, "timeout": PATIENCE * 1000}, id="q1", origin="app"
+    )
 
 
-def link(read: int, write: int, on_message: Callable[[Request | Notification], None]) -> JsonRpcConnection:
-    return JsonRpcConnection(JsonRpcProtocol(), StreamReader(read), StreamWriter(write), on_message=on_message, cancel_request=encode_cancel)
+def link(
+    read: int, write: int, on_message: Callable[[Request | Notification], None]
+) -> JsonRpcConnection:
+    return JsonRpcConnection(
+        JsonRpcProtocol(),
+        StreamReader(read),
+        StreamWriter(write),
+        on_message=on_message,
+        cancel_request=encode_cancel,
+    )
 
 
 @asynccontextmanager
-async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
+async def watched(
+    answer: Handler, capabilities: Json = None, floor: float = 0.0
+) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
     """An editor that answers by `answer`, over pipes: (who asks it, what was told of that)."""
     (here, out), (there, back) = os.pipe(), os.pipe()
 
@@ -52,14 +71,21 @@ async def watched(answer: Handler, capabilities: Json = None, floor: float = 0.0
 
     person = link(there, out, take)
     bridge = link(here, back, lambda message: None)
-    editor = ClientSession(ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage()))
+    editor = ClientSession(
+        ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
+    )
     editor.prompted(1)
     events: list[Event] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.run)
         tasks.start_soon(bridge.run)
         with anyio.fail_after(PATIENCE):
-            yield Elicitor(ProxiedHost(editor), limit=PATIENCE, person_floor=floor, observe=events.append), events
+            yield (
+                Elicitor(
+                    ProxiedHost(editor), limit=PATIENCE, person_floor=floor, observe=events.append
+                ),
+                events,
+            )
         tasks.cancel_scope.cancel()
 
 
@@ -68,7 +94,10 @@ async def test_each_step_of_a_walk_is_told_with_what_was_pressed() -> None:
     async with watched(pressing("e")) as (asking, events):
         answer = await asking.ask(question)
     requested, rung, first, more, second, chosen, resolved = events
-    assert (requested, rung) == (InputRequestEvent(requested.time, question), RungEvent(rung.time, "q1", "acp-permission (by pages)"))
+    assert (requested, rung) == (
+        InputRequestEvent(requested.time, question),
+        RungEvent(rung.time, "q1", "acp-permission (by pages)"),
+    )
     assert first == StepEvent(first.time, "q1", 1, "Which?", ("a", "b", "c", "More …"))
     assert isinstance(more, ChoiceEvent)
     assert (more.number, more.label) == (1, "More …")
@@ -84,7 +113,9 @@ async def test_a_dismissed_step_has_no_label() -> None:
     async with watched(lambda method, params: CANCELLED) as (asking, events):
         await asking.ask(asked("elicitation/confirm", message="Book it?"))
     assert [event.label for event in events if isinstance(event, ChoiceEvent)] == [None]
-    assert [event.answer.outcome for event in events if isinstance(event, InputResolvedEvent)] == [Outcome.CANCELLED]
+    assert [event.answer.outcome for event in events if isinstance(event, InputResolvedEvent)] == [
+        Outcome.CANCELLED
+    ]
 
 
 async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
@@ -93,11 +124,17 @@ async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
 
     async with watched(answer, FORM) as (asking, events):
         await asking.ask(asked("elicitation/confirm", message="Book it?"))
-    assert [event.route for event in events if isinstance(event, RungEvent)] == ["acp-form", "acp-permission (as options)"]
+    assert [event.route for event in events if isinstance(event, RungEvent)] == [
+        "acp-form",
+        "acp-permission (as options)",
+    ]
 
 
 async def test_who_answered_goes_by_the_slowest_step() -> None:
     async with watched(pressing("Delete"), floor=PATIENCE) as (asking, events):
         await asking.ask(asked("elicitation/confirm", message="Delete all?", destructive=True))
     (resolved,) = (event for event in events if isinstance(event, InputResolvedEvent))
-    assert (resolved.answer.answered_by, resolved.answer.outcome) == (AnsweredBy.HOST_POLICY, Outcome.UNSUPPORTED)
+    assert (resolved.answer.answered_by, resolved.answer.outcome) == (
+        AnsweredBy.HOST_POLICY,
+        Outcome.UNSUPPORTED,
+    )

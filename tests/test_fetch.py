@@ -1,4 +1,6 @@
-"""Finding an app without running it: whom the bridge reaches, what it reads of a page's head and its manifest, and how it says what is wrong."""
+"""Finding an app without running it: whom the bridge reaches, what it reads of a page's head and
+its manifest, and how it says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def linking(running: Web, body: str) -> str:
     return head(running, f'<link rel="abp-manifest" href="/json?body={quote(body)}">')
 
 
-# --- the page -----------------------------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,20 @@ def linking(running: Web, body: str) -> str:
         '<head><link rel="abp-manifest" href="/abp.json"></head>',
         "<LINK HREF=abp.json REL=ABP-Manifest>",
         '<link href="abp.json" rel="alternate abp-manifest other"/>',
-        '<!-- <link rel="abp-manifest" href="/no.json"> --><link rel="abp-manifest" href="/abp.json">',
-        '<script>"<link rel=abp-manifest href=/no.json>"</script><link rel="abp-manifest" href="/abp.json">',
+        (
+            '<!-- <link rel="abp-manifest" href="/no.json"> --><link rel="abp-manifest"'
+            ' href="/abp.json">'
+        ),
+        (
+            '<script>"<link rel=abp-manifest href=/no.json>"</script><link rel="abp-manifest"'
+            ' href="/abp.json">'
+        ),
         '<base href="/deeper/"><link rel="abp-manifest" href="../abp.json">',
         '<link rel="abp-manifest" href="/abp.json"><link rel="abp-manifest" href="/no.json">',
-        '<link rel="stylesheet" href="/no.css"><title>&lt;</title>\n<link rel="abp-manifest" href=" /abp.json ">',
+        (
+            '<link rel="stylesheet" href="/no.css"><title>&lt;</title>\n<link rel="abp-manifest"'
+            ' href=" /abp.json ">'
+        ),
     ],
 )
 async def test_the_first_manifest_link_of_the_head_is_followed(running: Web, html: str) -> None:
@@ -85,7 +96,9 @@ async def test_the_first_manifest_link_of_the_head_is_followed(running: Web, htm
     ],
 )
 async def test_a_head_without_a_manifest_link_is_named_so(running: Web, html: str) -> None:
-    assert str(await problem(head(running, html))).startswith('No <link rel="abp-manifest"> found in page head')
+    assert str(await problem(head(running, html))).startswith(
+        'No <link rel="abp-manifest"> found in page head'
+    )
 
 
 async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(running: Web) -> None:
@@ -96,7 +109,9 @@ async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(runnin
 
 
 async def test_a_page_that_is_not_there_says_what_its_server_said(running: Web) -> None:
-    assert str(await problem(f"{running.here}/no-such-page")) == "Failed to fetch app page: HTTP 404"
+    assert (
+        str(await problem(f"{running.here}/no-such-page")) == "Failed to fetch app page: HTTP 404"
+    )
 
 
 async def test_a_server_that_is_not_there_is_named_so() -> None:
@@ -106,7 +121,10 @@ async def test_a_server_that_is_not_there_is_named_so() -> None:
 
 
 async def test_a_host_that_is_not_there_is_named_so() -> None:
-    assert str(await problem("http://no-such-host.invalid/")) == "Failed to fetch app page: there is no host 'no-such-host.invalid'"
+    assert (
+        str(await problem("http://no-such-host.invalid/"))
+        == "Failed to fetch app page: there is no host 'no-such-host.invalid'"
+    )
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +139,7 @@ async def test_a_compressed_answer_that_nobody_asked_for_is_refused(running: Web
     assert "compressed" in str(await problem(f"{running.here}/gzip"))
 
 
-# --- redirects ----------------------------------------------------------------------------------------------------------------------------
+# --- redirects ------------------------------------------------------------------------------------
 
 
 async def test_redirects_are_followed_to_where_the_page_is(running: Web) -> None:
@@ -131,12 +149,24 @@ async def test_redirects_are_followed_to_where_the_page_is(running: Web) -> None
 
 async def test_redirects_in_a_circle_end(running: Web) -> None:
     before = len(running.requests)
-    assert str(await problem(f"{running.here}/loop")) == "Failed to fetch app page: more than 5 redirects"
+    assert (
+        str(await problem(f"{running.here}/loop"))
+        == "Failed to fetch app page: more than 5 redirects"
+    )
     assert len(running.requests) - before == 6
 
 
-@pytest.mark.parametrize("to", ["http://localhost:{port}/workshop.html", "http://[::1]:{port}/", "http://169.254.169.254/latest/"])
-async def test_a_redirect_to_a_private_host_that_nobody_named_is_refused(running: Web, to: str) -> None:
+@pytest.mark.parametrize(
+    "to",
+    [
+        "http://localhost:{port}/workshop.html",
+        "http://[::1]:{port}/",
+        "http://169.254.169.254/latest/",
+    ],
+)
+async def test_a_redirect_to_a_private_host_that_nobody_named_is_refused(
+    running: Web, to: str
+) -> None:
     said = await problem(f"{running.here}/redirect?to={to.format(port=running.port)}")
     assert said.code == "PERMISSION_DENIED"
     assert "on a private network" in str(said)
@@ -154,15 +184,19 @@ def test_a_redirect_from_https_to_http_is_refused() -> None:
 
 
 async def test_a_manifest_on_a_private_host_that_nobody_named_is_refused(running: Web) -> None:
-    said = await problem(head(running, f'<link rel="abp-manifest" href="{running.elsewhere}/abp.json">'))
+    said = await problem(
+        head(running, f'<link rel="abp-manifest" href="{running.elsewhere}/abp.json">')
+    )
     assert str(said).startswith("Failed to fetch manifest: localhost is on a private network")
 
 
-# --- the manifest -------------------------------------------------------------------------------------------------------------------------
+# --- the manifest ---------------------------------------------------------------------------------
 
 
 async def test_a_manifest_is_information_about_capabilities(running: Web) -> None:
-    said = await found(linking(running, manifest(capabilities=[{"name": "a", "description": "A"}, {"name": "b"}])))
+    said = await found(
+        linking(running, manifest(capabilities=[{"name": "a", "description": "A"}, {"name": "b"}]))
+    )
     assert [(each.name, each.description) for each in said.capabilities] == [("a", "A"), ("b", "")]
     assert said.warnings == ()
 
@@ -179,15 +213,23 @@ async def test_a_manifest_is_information_about_capabilities(running: Web) -> Non
         (manifest(capabilities={}), "Manifest field capabilities must be a list"),
         (manifest(capabilities=[{"name": "a"}, {"name": 7}]), "Manifest capability 2 has no name"),
         (manifest(capabilities=["a"]), "Manifest capability 1 has no name"),
-        (manifest(capabilities=[{"name": str(number)} for number in range(101)]), "Manifest lists 101 capabilities; at most 100 are read"),
+        (
+            manifest(capabilities=[{"name": str(number)} for number in range(101)]),
+            "Manifest lists 101 capabilities; at most 100 are read",
+        ),
     ],
 )
 async def test_a_manifest_that_is_none_says_why(running: Web, body: str, said: str) -> None:
     assert str(await problem(linking(running, body))).startswith(said)
 
 
-@pytest.mark.parametrize(("version", "warned"), [("0.1", False), ("1.0", False), (1, False), ("2.0", True), ({"major": 1}, True)])
-async def test_only_an_unknown_version_is_warned_of(running: Web, version: Any, warned: bool) -> None:
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [("0.1", False), ("1.0", False), (1, False), ("2.0", True), ({"major": 1}, True)],
+)
+async def test_only_an_unknown_version_is_warned_of(
+    running: Web, version: Any, warned: bool
+) -> None:
     assert bool((await found(linking(running, manifest(abp=version)))).warnings) is warned
 
 
@@ -198,7 +240,7 @@ async def test_a_manifest_that_is_not_there_or_too_large_is_refused(running: Web
     assert str(await problem(huge)) == "Failed to fetch manifest: it is larger than 1000000 bytes"
 
 
-# --- whom it reaches ----------------------------------------------------------------------------------------------------------------------
+# --- whom it reaches ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,7 +295,9 @@ class Wire(httpcore2.AnyIOBackend):
     def __init__(self) -> None:
         self.reached: list[str] = []
 
-    async def connect_tcp(self, host: str, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
+    async def connect_tcp(
+        self, host: str, *_: object, **__: object
+    ) -> httpcore2.AsyncNetworkStream:
         self.reached.append(host)
         raise httpcore2.ConnectError("nobody is there")
 
@@ -270,32 +314,51 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str]) -> None:
     left = [list(answer) for answer in answers]
 
     async def resolve(host: str, port: int, **_: object) -> list[Any]:
-        return [(2, 1, 6, "", (address, port)) for address in (left.pop(0) if len(left) > 1 else left[0])]
+        return [
+            (2, 1, 6, "", (address, port))
+            for address in (left.pop(0) if len(left) > 1 else left[0])
+        ]
 
     monkeypatch.setattr(anyio, "getaddrinfo", resolve)
 
 
-async def test_the_address_that_was_checked_is_the_one_that_is_reached(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
+async def test_the_address_that_was_checked_is_the_one_that_is_reached(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire
+) -> None:
     resolving(monkeypatch, ["93.184.215.14"], ["127.0.0.1"])
     await problem("http://rebound.example/", Guard([]))
-    assert wire.reached == ["93.184.215.14"], "a second look at the name would have found this machine"
+    assert wire.reached == ["93.184.215.14"], (
+        "a second look at the name would have found this machine"
+    )
 
 
-async def test_of_several_addresses_only_the_public_ones_are_tried(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
+async def test_of_several_addresses_only_the_public_ones_are_tried(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire
+) -> None:
     resolving(monkeypatch, ["10.0.0.1", "93.184.215.14", "::1", "93.184.215.15"])
     await problem("https://mixed.example/", Guard([]))
     assert wire.reached == ["93.184.215.14", "93.184.215.15"]
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused_however_it_is_written(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
-    for host in ("127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:127.0.0.1]", "localhost"):
+async def test_a_name_that_leads_to_this_machine_is_refused_however_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire
+) -> None:
+    for host in (
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "localhost",
+    ):
         assert (await problem(f"http://{host}/", Guard([]))).code == "PERMISSION_DENIED", host
     resolving(monkeypatch, ["192.168.0.1"])
     assert "start abp-bridge with --app" in str(await problem("http://router.example/", Guard([])))
     assert wire.reached == []
 
 
-# --- addresses ----------------------------------------------------------------------------------------------------------------------------
+# --- addresses ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -319,7 +382,17 @@ def test_an_origin_is_written_as_browsers_write_it(url: str, origin: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a@b/", "http://a\\@b/", "http://a b/", "http://a/\n", "http://a:99999/", "http://a..b/", "javascript:1", "x" * 9000]
+    "url",
+    [
+        "http://a@b/",
+        "http://a\\@b/",
+        "http://a b/",
+        "http://a/\n",
+        "http://a:99999/",
+        "http://a..b/",
+        "javascript:1",
+        "x" * 9000,
+    ],
 )
 def test_what_two_readers_could_read_differently_is_no_address(url: str) -> None:
     with pytest.raises(AppError) as caught:
@@ -328,4 +401,7 @@ def test_what_two_readers_could_read_differently_is_no_address(url: str) -> None
 
 
 def test_letters_of_other_scripts_are_quoted_and_the_fragment_stays() -> None:
-    assert split("https://app.example/ü?q=ä%20b#/edit").geturl() == "https://app.example/%C3%BC?q=%C3%A4%20b#/edit"
+    assert (
+        split("https://app.example/ü?q=ä%20b#/edit").geturl()
+        == "https://app.example/%C3%BC?q=%C3%A4%20b#/edit"
+    )

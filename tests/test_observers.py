@@ -1,4 +1,6 @@
-"""A program that embeds the bridge sees what happens, by the example in the docs and by what a trip tells."""
+"""A program that embeds the bridge sees what happens, by the example in the docs and by what a trip
+tells.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from harness import PATIENCE
 
 from abp_bridge.apps.targets import make_app
 from abp_bridge.bridge import Bridge
-from abp_bridge.core.event import Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent
+from abp_bridge.core.event import (
+    Event,
+    InputRequestEvent,
+    InputResolvedEvent,
+    NoticeEvent,
+    ProgressEvent,
+    RungEvent,
+)
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
@@ -27,8 +36,18 @@ pytestmark = pytest.mark.anyio
 
 def test_the_example_of_the_docs_runs() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    said = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
-    assert re.findall(r"^(\w+)\(time=", said, re.MULTILINE) == ["InputRequestEvent", "RungEvent", "InputResolvedEvent"]
+    said = subprocess.run(
+        [sys.executable, "-c", example],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    ).stdout
+    assert re.findall(r"^(\w+)\(time=", said, re.MULTILINE) == [
+        "InputRequestEvent",
+        "RungEvent",
+        "InputResolvedEvent",
+    ]
     assert "'confirmed': True" in said.splitlines()[-1]
 
 
@@ -43,7 +62,9 @@ class Typing:
     def columns(self, calls: Any = ()) -> list[SurfaceVariant]:
         return [self._column]
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Any = None) -> SurfaceResponse:
+    async def ask(
+        self, question: Question, column: SurfaceVariant, problem: str = "", observe: Any = None
+    ) -> SurfaceResponse:
         return SurfaceResponse(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
 
     async def send_link(self, question: Question, url: str) -> Outcome:
@@ -67,7 +88,13 @@ async def watched(surface: Surface, capability: str, params: Any) -> list[Event]
     settings = Settings(apps=("demo",), min_human_latency=0.0)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            bridge = Bridge(settings, Typing(surface), tasks, lambda target, named: make_app(target, named, settings), observe=seen.append)
+            bridge = Bridge(
+                settings,
+                Typing(surface),
+                tasks,
+                lambda target, named: make_app(target, named, settings),
+                observe=seen.append,
+            )
             await (await bridge.start(capability, params)).wait()
             await bridge.close("that was all")
     return seen
@@ -87,7 +114,10 @@ async def test_how_far_an_app_is_is_seen() -> None:
 
 
 async def test_a_secret_is_in_no_event() -> None:
-    request = {"method": "elicitation/input", "params": {"prompt": "Your API key?", "schema": {"type": "string", "format": "password"}}}
+    request = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Your API key?", "schema": {"type": "string", "format": "password"}},
+    }
     events = await watched(Surface.MCP_URL, "demo.ask", {"request": request})
     assert [type(event) for event in events] == [InputRequestEvent, RungEvent, InputResolvedEvent]
     assert "planted-key-90c1" not in repr(events)

@@ -1,4 +1,6 @@
-"""The page as a surface of its own (`--page`): hosts that open no addresses show its link in other ways, and a secret goes to the app alone."""
+"""The page as a surface of its own (`--page`): hosts that open no addresses show its link in other
+ways, and a secret goes to the app alone.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 KEY = "planted-key-7f3a"
-SECRET: dict[str, Json] = {"prompt": "Enter your API key", "schema": {"type": "string", "title": "API key"}}
+SECRET: dict[str, Json] = {
+    "prompt": "Enter your API key",
+    "schema": {"type": "string", "title": "API key"},
+}
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 
 
@@ -63,21 +68,30 @@ async def type_key(person: BrowserContext, words: str) -> None:
 
 def knew(host: Hosted) -> list[str]:
     """Who wrote the key on the host's wire, and in what."""
-    return [message.get("method", who) for who, message in host.wire.lines if KEY in json.dumps(message)]
+    return [
+        message.get("method", who) for who, message in host.wire.lines if KEY in json.dumps(message)
+    ]
 
 
-async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form(person: BrowserContext) -> None:
+async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form(
+    person: BrowserContext,
+) -> None:
     async def answer(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestFormParams)
         assert params.requested_schema["properties"] == {}, "nothing to fill in there"
         await type_key(person, params.message)
         return types.ElicitResult(action="accept", content={})
 
-    info = types.Implementation(name="codex-mcp-client", version="0.169.0")  # declares url mode, and opens no address of this machine
+    info = types.Implementation(
+        name="codex-mcp-client", version="0.169.0"
+    )  # declares url mode, and opens no address of this machine
     async with hosted("--app", "demo", "--page", "link", answer=answer, client_info=info) as host:
         response = await host.ask("elicitation/input", **SECRET)
         assert response["data"] == {"value": KEY}
-        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == ("page (on a page of the bridge's own)", "person")
+        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == (
+            "page (on a page of the bridge's own)",
+            "person",
+        )
         assert KEY not in json.dumps(await host.status())
     assert knew(host) == ["bridge"], "only in the result that the app itself returned"
 
@@ -85,13 +99,19 @@ async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form(perso
 async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     decline = types.ElicitResult(action="decline")
-    async with hosted("--app", "demo", "--page", "link", answer=lambda params: decline, client_info=info) as host:
+    async with hosted(
+        "--app", "demo", "--page", "link", answer=lambda params: decline, client_info=info
+    ) as host:
         assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
 
 
-async def test_a_host_that_shows_nothing_has_its_model_pass_the_link_on(person: BrowserContext) -> None:
+async def test_a_host_that_shows_nothing_has_its_model_pass_the_link_on(
+    person: BrowserContext,
+) -> None:
     async with hosted("--app", "demo", "--page", "link") as host:
-        told = text(await host.call("demo.ask", request={"method": "elicitation/input", "params": SECRET}))
+        told = text(
+            await host.call("demo.ask", request={"method": "elicitation/input", "params": SECRET})
+        )
         await type_key(person, told)
         call = re.search(r'\{"call": "([^"]+)"\}', told)
         assert call is not None
@@ -103,10 +123,19 @@ async def test_a_host_that_shows_nothing_has_its_model_pass_the_link_on(person: 
 async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to(person: BrowserContext) -> None:
     """There is no desktop here whose browser could be opened."""
     async with hosted("--app", "demo", "--page", "open") as host:
-        await type_key(person, text(await host.call("demo.ask", request={"method": "elicitation/input", "params": SECRET})))
+        await type_key(
+            person,
+            text(
+                await host.call(
+                    "demo.ask", request={"method": "elicitation/input", "params": SECRET}
+                )
+            ),
+        )
 
 
-async def test_a_page_opens_by_itself_where_there_is_a_desktop(person: BrowserContext, tmp_path: Path) -> None:
+async def test_a_page_opens_by_itself_where_there_is_a_desktop(
+    person: BrowserContext, tmp_path: Path
+) -> None:
     opened = tmp_path / "opened"
     opener = tmp_path / "xdg-open"
     opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new && mv {opened}.new {opened}\n')
@@ -118,7 +147,10 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(person: BrowserCo
 
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     arguments = ["--app", "demo", "--page", "open", "--ask-on", "page"]
-    async with hosted(*arguments, answer=answer, client_info=info, env=desktop) as host, anyio.create_task_group() as tasks:
+    async with (
+        hosted(*arguments, answer=answer, client_info=info, env=desktop) as host,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def act() -> None:
             with anyio.fail_after(PATIENCE):
@@ -136,7 +168,9 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(person: BrowserCo
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
-async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(person: BrowserContext) -> None:
+async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(
+    person: BrowserContext,
+) -> None:
     typed = anyio.Event()
 
     async def answer(method: str, params: Json) -> None:
@@ -154,17 +188,24 @@ async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(person:
         await typed.wait()
         assert len(editor.wire.sent("$/cancel_request")) == 1
         where = [message for who, message in editor.wire.lines if KEY in json.dumps(message)]
-        assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {"agent_message_chunk", "tool_call_update"}, (
-            "what the app returned"
-        )
+        assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {
+            "agent_message_chunk",
+            "tool_call_update",
+        }, "what the app returned"
 
 
-@pytest.mark.parametrize("request_", [{"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}])
+@pytest.mark.parametrize(
+    "request_",
+    [{"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}],
+)
 async def test_a_model_is_not_given_the_link_to_what_it_must_not_answer(request_: Json) -> None:
     async with hosted("--app", "demo", "--page") as host:
         response = await host.ask(request_["method"], **request_["params"])
     assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert "a model is not given the link to what it must not answer itself" in response["error"]["message"]
+    assert (
+        "a model is not given the link to what it must not answer itself"
+        in response["error"]["message"]
+    )
     assert LINK.search(json.dumps(host.wire.lines)) is None
 
 
@@ -184,9 +225,16 @@ async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
     async def send() -> None:
         await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": KEY}))
 
-    async with client("--app", "demo", "--page", handler=press) as editor, anyio.create_task_group() as tasks:
+    async with (
+        client("--app", "demo", "--page", handler=press) as editor,
+        anyio.create_task_group() as tasks,
+    ):
         await editor.initialize({})
-        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}")
+        _, words = await editor.prompt(
+            await editor.new(),
+            "/demo_ask"
+            f" {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}",
+        )
     assert json.loads(words)["data"] == {"value": KEY}
     assert pressed == 2
 
@@ -197,19 +245,38 @@ async def test_a_host_that_only_says_done_was_not_on_the_page() -> None:
 
     async with client("--app", "demo", "--page", handler=press) as editor:
         await editor.initialize({})
-        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}")
+        _, words = await editor.prompt(
+            await editor.new(),
+            "/demo_ask"
+            f" {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}",
+        )
     response = json.loads(words)
     assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]
+    assert (
+        "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]
+    )
 
 
 async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:
-    """Codex stops it for its own dialogs. Before its patience ends, the call says that it goes on."""
+    """Codex stops it for its own dialogs. Before its patience ends, the call says that it
+    goes on.
+    """
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     options = ["--ask-model", "--ask-on", "model"]
-    async with hosted("--app", "demo", *options, client_info=info, answer=lambda params: None, env={"ABP_HOST_PATIENCE": "500"}) as host:
+    async with hosted(
+        "--app",
+        "demo",
+        *options,
+        client_info=info,
+        answer=lambda params: None,
+        env={"ABP_HOST_PATIENCE": "500"},
+    ) as host:
         await host.client.call_tool("abp_connect", {})
-        told = text(await host.call("demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}))
+        told = text(
+            await host.call(
+                "demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}
+            )
+        )
         call = re.search(r'\{"call": "([^"]+)"\}', told)
         assert call is not None
         again = text(await host.client.call_tool("abp_wait", {"call": call[1]}))

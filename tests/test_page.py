@@ -1,4 +1,6 @@
-"""The bridge's own page in a real Chromium: what a person sees and does there, who is let in, and where a secret goes and where it does not."""
+"""The bridge's own page in a real Chromium: what a person sees and does there, who is let in, and
+where a secret goes and where it does not.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 KEY = "planted-key-7f3a"
-SECRET: dict[str, Json] = {"prompt": "Enter your API key", "schema": {"type": "string", "title": "API key"}}
+SECRET: dict[str, Json] = {
+    "prompt": "Enter your API key",
+    "schema": {"type": "string", "title": "API key"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +83,34 @@ Act = Callable[[str], Coroutine[Any, Any, None]]
 
 @asynccontextmanager
 async def asked(act: Act, version: str = MODERN) -> AsyncIterator[Hosted]:
-    """A host with url mode, whose person goes where it points and acts there; the session lasts until that is done."""
+    """A host with url mode, whose person goes where it points and acts there; the session lasts
+    until that is done.
+    """
 
     async def answer(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams), params
         tasks.start_soon(act, params.url)
         return types.ElicitResult(action="accept")
 
-    async with hosted("--app", "demo", answer=answer, version=version) as host, anyio.create_task_group() as tasks:
+    async with (
+        hosted("--app", "demo", answer=answer, version=version) as host,
+        anyio.create_task_group() as tasks,
+    ):
         yield host
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, MODERN])
-async def test_a_secret_goes_to_the_app_and_nowhere_else(person: BrowserContext, version: str) -> None:
+async def test_a_secret_goes_to_the_app_and_nowhere_else(
+    person: BrowserContext, version: str
+) -> None:
     async with asked(lambda url: type_key(person, url), version) as host:
         # The demo returns what it got; so the app's own words are where it may be, and only there.
         response = await host.ask("elicitation/input", **SECRET)
         assert response["data"] == {"value": KEY}
-        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == ("mcp-url (on a page of the bridge's own)", "person")
+        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == (
+            "mcp-url (on a page of the bridge's own)",
+            "person",
+        )
         status = await host.status()
     assert KEY not in json.dumps(status)
     where = [who for who, message in host.wire.lines if KEY in json.dumps(message)]
@@ -110,7 +125,10 @@ async def test_an_acp_client_with_addresses_is_sent_to_the_page(person: BrowserC
         tasks.start_soon(type_key, person, params["url"])
         return {"action": "accept"}
 
-    async with client("--app", "demo", handler=answer) as editor, anyio.create_task_group() as tasks:
+    async with (
+        client("--app", "demo", handler=answer) as editor,
+        anyio.create_task_group() as tasks,
+    ):
         await editor.initialize({"elicitation": {"url": {}}})
         request = {"request": {"method": "elicitation/input", "params": SECRET}}
         _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
@@ -120,13 +138,17 @@ async def test_an_acp_client_with_addresses_is_sent_to_the_page(person: BrowserC
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_host_that_does_not_go_there_ends_the_question(action: str) -> None:
-    async with hosted("--app", "demo", answer=lambda params: types.ElicitResult.model_validate({"action": action})) as host:
+    async with hosted(
+        "--app", "demo", answer=lambda params: types.ElicitResult.model_validate({"action": action})
+    ) as host:
         response = await host.ask("elicitation/input", **SECRET)
     assert response["metadata"]["outcome"] == {"decline": "declined", "cancel": "cancelled"}[action]
 
 
 @pytest.mark.parametrize(("button", "outcome"), [("Decline", "declined"), ("Cancel", "cancelled")])
-async def test_the_person_can_say_no_on_the_page(person: BrowserContext, button: str, outcome: str) -> None:
+async def test_the_person_can_say_no_on_the_page(
+    person: BrowserContext, button: str, outcome: str
+) -> None:
     async def act(url: str) -> None:
         tab = await person.new_page()
         await tab.goto(url)
@@ -146,13 +168,17 @@ async def test_what_does_not_fit_is_said_and_can_be_mended(person: BrowserContex
         await tab.locator("input[type=password]").fill("wrong, and long enough")
         await tab.get_by_role("button", name="Send").click()
         await expect(tab.get_by_role("alert")).to_contain_text("pattern")
-        assert await tab.locator("input[type=password]").input_value() == "", "a secret is not written into a page"
+        assert await tab.locator("input[type=password]").input_value() == "", (
+            "a secret is not written into a page"
+        )
         await tab.locator("input[type=password]").fill(KEY)
         await tab.get_by_role("button", name="Send").click()
         await expect(tab.get_by_text("Thank you")).to_be_visible()
 
     async with asked(act) as host:
-        assert (await host.ask("elicitation/input", prompt="Password?", schema=schema))["data"] == {"value": KEY}
+        assert (await host.ask("elicitation/input", prompt="Password?", schema=schema))["data"] == {
+            "value": KEY
+        }
 
 
 FIELDS: Json = {
@@ -198,7 +224,11 @@ async def fill_in(person: BrowserContext, url: str) -> None:
 
 
 async def test_every_kind_of_field_has_its_control(person: BrowserContext) -> None:
-    schema = {"type": "object", "properties": FIELDS, "required": [name for name in FIELDS if name != "left"]}
+    schema = {
+        "type": "object",
+        "properties": FIELDS,
+        "required": [name for name in FIELDS if name != "left"],
+    }
     async with asked(lambda url: fill_in(person, url)) as host:
         response = await host.ask("elicitation/input", prompt="Everything", schema=schema)
     assert response["data"]["value"] == {
@@ -254,11 +284,18 @@ async def test_a_question_that_is_withdrawn_says_so_on_the_page(person: BrowserC
             await seen.wait()
 
 
-# --- one page after another, without a host -------------------------------------------------------------------------------------------------
+# --- one page after another, without a host -------------------------------------------------------
 
 
 def question(method: str, timeout: float | None = 600.0, **params: Json) -> Question:
-    return replace(decode_question({"method": f"elicitation/{method}", "params": params}, id="q", origin="https://app.example"), timeout=timeout)
+    return replace(
+        decode_question(
+            {"method": f"elicitation/{method}", "params": params},
+            id="q",
+            origin="https://app.example",
+        ),
+        timeout=timeout,
+    )
 
 
 @dataclass
@@ -289,7 +326,9 @@ async def loopback() -> AsyncIterator[LazyPageServer]:
 
 
 @asynccontextmanager
-async def shown(loopback: LazyPageServer, person: BrowserContext, asked: Question) -> AsyncIterator[Shown]:
+async def shown(
+    loopback: LazyPageServer, person: BrowserContext, asked: Question
+) -> AsyncIterator[Shown]:
     async with loopback.shown(asked) as sheet:
         tab = await person.new_page()
         await tab.goto(sheet.url)
@@ -297,16 +336,28 @@ async def shown(loopback: LazyPageServer, person: BrowserContext, asked: Questio
 
 
 async def test_a_file_is_picked(loopback: LazyPageServer, person: BrowserContext) -> None:
-    async with shown(loopback, person, question("resource", prompt="A picture", type="image/*")) as page:
+    async with shown(
+        loopback, person, question("resource", prompt="A picture", type="image/*")
+    ) as page:
         assert await page.tab.get_by_label("File").get_attribute("accept") == "image/*"
-        await page.tab.get_by_label("File").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n"})
+        await page.tab.get_by_label("File").set_input_files(
+            {"name": "a.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n"}
+        )
         await expect(page.tab.get_by_text("a.png (image/png, 6 bytes)")).to_be_visible()
         await page.press("Send")
-        given = {"content": "iVBORw0K", "mimeType": "image/png", "encoding": "base64", "filename": "a.png"}
+        given = {
+            "content": "iVBORw0K",
+            "mimeType": "image/png",
+            "encoding": "base64",
+            "filename": "a.png",
+        }
         assert await page.reply() == SurfaceResponse(Outcome.ACCEPTED, {"file": given})
 
 
-DROPPED = "() => { const data = new DataTransfer(); data.items.add(new File(['tea\\n'], 'list.txt', { type: 'text/plain' })); return data; }"
+DROPPED = (
+    "() => { const data = new DataTransfer(); data.items.add(new File(['tea\\n'], 'list.txt', {"
+    " type: 'text/plain' })); return data; }"
+)
 
 
 async def test_a_file_is_dropped(loopback: LazyPageServer, person: BrowserContext) -> None:
@@ -315,18 +366,28 @@ async def test_a_file_is_dropped(loopback: LazyPageServer, person: BrowserContex
         await page.tab.locator(".drop").dispatch_event("drop", {"dataTransfer": files})
         await expect(page.tab.get_by_text("list.txt (text/plain, 4 bytes)")).to_be_visible()
         await page.press("Send")
-        assert (await page.reply()).content == {"file": {"content": "tea\n", "mimeType": "text/plain", "filename": "list.txt"}}
+        assert (await page.reply()).content == {
+            "file": {"content": "tea\n", "mimeType": "text/plain", "filename": "list.txt"}
+        }
 
 
-async def test_a_file_of_another_type_or_too_large_is_not_sent(loopback: LazyPageServer, person: BrowserContext, tmp_path: Path) -> None:
+async def test_a_file_of_another_type_or_too_large_is_not_sent(
+    loopback: LazyPageServer, person: BrowserContext, tmp_path: Path
+) -> None:
     large, largest = tmp_path / "large.png", tmp_path / "largest.png"
     large.write_bytes(bytes(MAX_SIZE + 1))
     largest.write_bytes(bytes(MAX_SIZE))
-    async with shown(loopback, person, question("resource", prompt="A picture", type="image/png")) as page:
+    async with shown(
+        loopback, person, question("resource", prompt="A picture", type="image/png")
+    ) as page:
         picker = page.tab.get_by_label("File")
-        await picker.set_input_files({"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+        await picker.set_input_files(
+            {"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"}
+        )
         await page.press("Send")
-        await expect(page.tab.get_by_role("alert")).to_contain_text("File must be image/png, not application/pdf")
+        await expect(page.tab.get_by_role("alert")).to_contain_text(
+            "File must be image/png, not application/pdf"
+        )
         await picker.set_input_files(large)
         assert "too large" in await picker.evaluate("picker => picker.validationMessage")
         await page.send_as_it_is()
@@ -336,9 +397,18 @@ async def test_a_file_of_another_type_or_too_large_is_not_sent(loopback: LazyPag
         assert (await page.reply()).outcome is Outcome.ACCEPTED
 
 
-async def test_leave_to_read_a_file_is_given_or_not(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_leave_to_read_a_file_is_given_or_not(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
-    asked = Question("q", Kind.RESOURCE, "A picture\n\nMay it read this file?\n/home/a.png", (field,), "app", note="It is large.")
+    asked = Question(
+        "q",
+        Kind.RESOURCE,
+        "A picture\n\nMay it read this file?\n/home/a.png",
+        (field,),
+        "app",
+        note="It is large.",
+    )
     for button, given in (("Allow", True), ("Do not allow", False)):
         async with shown(loopback, person, asked) as page:
             await expect(page.tab.get_by_text("/home/a.png")).to_be_visible()
@@ -347,10 +417,16 @@ async def test_leave_to_read_a_file_is_given_or_not(loopback: LazyPageServer, pe
             assert await page.reply() == SurfaceResponse(Outcome.ACCEPTED, {"confirmed": given})
 
 
-async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     asked = question("confirm", message="Delete all files?", destructive=True)
     async with shown(loopback, person, asked) as page:
-        assert await page.tab.get_by_role("button").all_inner_texts() == ["No, do not", "Delete", "Cancel"]
+        assert await page.tab.get_by_role("button").all_inner_texts() == [
+            "No, do not",
+            "Delete",
+            "Cancel",
+        ]
         await expect(page.tab.get_by_text("cannot be undone")).to_be_visible()
         await expect(page.tab.get_by_role("button", name="No, do not")).to_be_focused()
         await page.tab.keyboard.press("Enter")
@@ -360,7 +436,9 @@ async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(loopback: LazyPag
         assert (await page.reply()).content == {"confirmed": True}
 
 
-async def test_a_confirm_waits_for_a_button(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_a_confirm_waits_for_a_button(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     async with shown(loopback, person, question("confirm", message="Book?")) as page:
         await page.tab.keyboard.press("Enter")
         await page.tab.keyboard.press("Tab")
@@ -382,7 +460,9 @@ LOGIN: Json = {
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(loopback: LazyPageServer, browser: Browser, scripts: bool) -> None:
+async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
+    loopback: LazyPageServer, browser: Browser, scripts: bool
+) -> None:
     person = await browser.new_context(java_script_enabled=scripts)
     async with shown(loopback, person, question("input", prompt="Log in", schema=LOGIN)) as page:
         await page.tab.get_by_label("User").fill("Ann")
@@ -390,7 +470,9 @@ async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
         await page.tab.get_by_label("PIN").fill("4711")
         await page.tab.get_by_label("More").fill('{"planted": 1}')
         await page.press("Check your answers")
-        await expect(page.tab.get_by_role("definition")).to_have_text(["Ann", "••••••••", "••••••••", "••••••••"])
+        await expect(page.tab.get_by_role("definition")).to_have_text(
+            ["Ann", "••••••••", "••••••••", "••••••••"]
+        )
         await page.press("Change")
         await expect(page.tab.get_by_label("User")).to_have_value("Ann")
         await expect(page.tab.get_by_label("API key")).to_have_value("")
@@ -399,7 +481,9 @@ async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
         await page.tab.get_by_label("User").fill("Eve")
         await page.tab.get_by_label("Leave it empty instead").nth(1).check()
         await page.press("Check your answers")
-        await expect(page.tab.get_by_role("definition")).to_have_text(["Eve", "••••••••", "••••••••", "left empty"])
+        await expect(page.tab.get_by_role("definition")).to_have_text(
+            ["Eve", "••••••••", "••••••••", "left empty"]
+        )
         await page.press("Send")
         assert (await page.reply()).content == {"user": "Eve", "key": KEY, "pin": "4711"}
         await expect(page.tab.get_by_text("Thank you")).to_be_visible()
@@ -408,9 +492,17 @@ async def test_answers_are_checked_before_they_are_sent_and_secrets_stay_unseen(
     await leave(person)
 
 
-async def test_a_secret_is_kept_while_something_else_is_mended(loopback: LazyPageServer, browser: Browser) -> None:
+async def test_a_secret_is_kept_while_something_else_is_mended(
+    loopback: LazyPageServer, browser: Browser
+) -> None:
     person = await browser.new_context(java_script_enabled=False)
-    schema = {**LOGIN, "properties": {**LOGIN["properties"], "user": {"type": "string", "title": "User", "pattern": "^[a-z]+$"}}}
+    schema = {
+        **LOGIN,
+        "properties": {
+            **LOGIN["properties"],
+            "user": {"type": "string", "title": "User", "pattern": "^[a-z]+$"},
+        },
+    }
     async with shown(loopback, person, question("input", prompt="Log in", schema=schema)) as page:
         await page.tab.get_by_label("User").fill("Ann")
         await page.tab.get_by_label("API key").fill(KEY)
@@ -424,8 +516,13 @@ async def test_a_secret_is_kept_while_something_else_is_mended(loopback: LazyPag
     await leave(person)
 
 
-async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: LazyPageServer, person: BrowserContext) -> None:
-    two = {"type": "object", "properties": {"a": {"type": "string", "title": "One"}, "b": {"type": "string"}}}
+async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    two = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "title": "One"}, "b": {"type": "string"}},
+    }
     async with shown(loopback, person, question("input", prompt="Both?", schema=two)) as page:
         form = page.tab.url
         checked = []
@@ -441,11 +538,17 @@ async def test_a_summary_that_is_not_kept_any_more_is_filled_in_again(loopback: 
         await expect(page.tab.get_by_role("definition").first).to_have_text("f")
 
 
-async def test_two_thousand_choices_are_searched_or_scrolled(loopback: LazyPageServer, browser: Browser) -> None:
+async def test_two_thousand_choices_are_searched_or_scrolled(
+    loopback: LazyPageServer, browser: Browser
+) -> None:
     stations = [f"Station {number}" for number in range(1, 2001)]
     for scripts in (True, False):
-        person = await browser.new_context(java_script_enabled=scripts, viewport={"width": 360, "height": 640})
-        async with shown(loopback, person, question("select", prompt="From?", options=stations)) as page:
+        person = await browser.new_context(
+            java_script_enabled=scripts, viewport={"width": 360, "height": 640}
+        )
+        async with shown(
+            loopback, person, question("select", prompt="From?", options=stations)
+        ) as page:
             if scripts:
                 await page.tab.get_by_role("searchbox").fill("1999")
                 await expect(page.tab.get_by_text("1 of 2000 shown")).to_be_visible()
@@ -455,8 +558,16 @@ async def test_two_thousand_choices_are_searched_or_scrolled(loopback: LazyPageS
         await leave(person)
 
 
-async def test_how_many_may_be_chosen_is_said_and_held(loopback: LazyPageServer, person: BrowserContext) -> None:
-    items = {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2, "title": "Letters"}
+async def test_how_many_may_be_chosen_is_said_and_held(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    items = {
+        "type": "array",
+        "items": {"enum": ["a", "b", "c"]},
+        "minItems": 1,
+        "maxItems": 2,
+        "title": "Letters",
+    }
     async with shown(loopback, person, question("input", prompt="Which?", schema=items)) as page:
         await expect(page.tab.get_by_text("Choose 1 to 2. 0 chosen.")).to_be_visible()
         for letter in "abc":
@@ -469,18 +580,31 @@ async def test_how_many_may_be_chosen_is_said_and_held(loopback: LazyPageServer,
         assert (await page.reply()).content == {"value": ["a", "b"]}
 
 
-async def test_what_the_app_suggests_is_marked_and_can_be_left(loopback: LazyPageServer, person: BrowserContext) -> None:
-    seats = {"type": "object", "properties": {"seat": {"enum": ["aisle", "", "window"], "default": "window", "title": "Seat"}}}
+async def test_what_the_app_suggests_is_marked_and_can_be_left(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    seats = {
+        "type": "object",
+        "properties": {
+            "seat": {"enum": ["aisle", "", "window"], "default": "window", "title": "Seat"}
+        },
+    }
     async with shown(loopback, person, question("input", prompt="Seat?", schema=seats)) as page:
-        await expect(page.tab.locator("label", has_text="window")).to_contain_text("suggested by the app")
+        await expect(page.tab.locator("label", has_text="window")).to_contain_text(
+            "suggested by the app"
+        )
         await expect(page.tab.get_by_label("window")).to_be_checked()
         await page.tab.get_by_label("No answer").check()
         await page.press("Send")
         assert (await page.reply()).content == {}
 
 
-async def test_the_inbox_follows_what_happens(loopback: LazyPageServer, person: BrowserContext) -> None:
-    async with shown(loopback, person, question("input", prompt="First?", schema={"type": "string"})) as page:
+async def test_the_inbox_follows_what_happens(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    async with shown(
+        loopback, person, question("input", prompt="First?", schema={"type": "string"})
+    ) as page:
         inbox = await person.new_page()
         await inbox.goto(page.tab.url.partition("q/")[0])
         await expect(inbox.get_by_role("link")).to_have_text(["https://app.example asks: First?"])
@@ -494,7 +618,9 @@ async def test_the_inbox_follows_what_happens(loopback: LazyPageServer, person: 
         await expect(inbox.get_by_text("Nothing is asked now")).to_be_visible()
 
 
-async def test_how_a_question_ended_is_said(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_how_a_question_ended_is_said(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     asked = question("input", prompt="Name?", schema={"type": "string"})
     tabs = []
     async with shown(loopback, person, asked) as page:
@@ -513,8 +639,12 @@ async def test_how_a_question_ended_is_said(loopback: LazyPageServer, person: Br
         await expect(tab.get_by_text(words)).to_be_visible()
 
 
-async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: LazyPageServer, browser: Browser, person: BrowserContext) -> None:
-    async with shown(loopback, person, question("input", prompt="Name?", schema={"type": "string"})) as page:
+async def test_the_same_browser_finds_its_way_back_by_a_used_link(
+    loopback: LazyPageServer, browser: Browser, person: BrowserContext
+) -> None:
+    async with shown(
+        loopback, person, question("input", prompt="Name?", schema={"type": "string"})
+    ) as page:
         again = await person.new_page()
         await again.goto(page.sheet.url)
         assert again.url == page.tab.url
@@ -527,37 +657,57 @@ async def test_the_same_browser_finds_its_way_back_by_a_used_link(loopback: Lazy
     await expect(again.get_by_text("withdrawn")).to_be_visible()
 
 
-async def test_a_question_says_since_when_and_for_how_long_it_is_open(loopback: LazyPageServer, browser: Browser) -> None:
+async def test_a_question_says_since_when_and_for_how_long_it_is_open(
+    loopback: LazyPageServer, browser: Browser
+) -> None:
     for scripts in (True, False):
         person = await browser.new_context(java_script_enabled=scripts)
         async with shown(loopback, person, question("confirm", message="Go?")) as page:
-            words = r"^Asked \d\d:\d\d, open until \d\d:\d\d" + (r" \((10:00|9:\d\d) left\)$" if scripts else "$")
+            words = r"^Asked \d\d:\d\d, open until \d\d:\d\d" + (
+                r" \((10:00|9:\d\d) left\)$" if scripts else "$"
+            )
             await expect(page.tab.locator(".when")).to_have_text(re.compile(words))
         await leave(person)
 
 
-async def test_no_page_scrolls_sideways_on_a_small_screen(loopback: LazyPageServer, browser: Browser) -> None:
+async def test_no_page_scrolls_sideways_on_a_small_screen(
+    loopback: LazyPageServer, browser: Browser
+) -> None:
     person = await browser.new_context(viewport={"width": 360, "height": 640})
     long = "https://app.example/" + "x" * 300
-    schema = {"type": "object", "properties": {**FIELDS, "long": {"enum": [long, "b"], "title": long}}}
+    schema = {
+        "type": "object",
+        "properties": {**FIELDS, "long": {"enum": [long, "b"], "title": long}},
+    }
     for asked in (
         question("input", prompt=long, schema=schema),
         question("resource", prompt=long, type="image/png"),
         question("confirm", message=long, destructive=True),
     ):
         async with shown(loopback, person, asked) as page:
-            await page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+            await page.tab.evaluate(
+                "for (const each of document.querySelectorAll('details')) each.open = true"
+            )
             assert await page.tab.evaluate("document.documentElement.scrollWidth") <= 360
     await leave(person)
 
 
-UNNAMED = "[...document.querySelectorAll('input:not([type=hidden]), textarea')].filter(each => !each.labels?.length && !each.ariaLabel).length"
+UNNAMED = (
+    "[...document.querySelectorAll('input:not([type=hidden]), textarea')].filter(each =>"
+    " !each.labels?.length && !each.ariaLabel).length"
+)
 
 
-async def test_it_is_read_and_reached_without_eyes_or_mouse(loopback: LazyPageServer, person: BrowserContext) -> None:
-    """Every control has a name, the page a language and a title, and problems take the focus and lead to what they are about."""
+async def test_it_is_read_and_reached_without_eyes_or_mouse(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    """Every control has a name, the page a language and a title, and problems take the focus and
+    lead to what they are about.
+    """
     schema = {"type": "object", "properties": FIELDS, "required": ["mail"]}
-    async with shown(loopback, person, question("input", prompt="Everything", schema=schema)) as page:
+    async with shown(
+        loopback, person, question("input", prompt="Everything", schema=schema)
+    ) as page:
         assert await page.tab.title() == "https://app.example asks: Everything"
         assert await page.tab.locator("html").get_attribute("lang") == "en"
         assert await page.tab.evaluate(UNNAMED) == 0
@@ -574,7 +724,8 @@ async def test_it_is_read_and_reached_without_eyes_or_mouse(loopback: LazyPageSe
 CONTRAST = r"""() => {
   const light = (color) => {
     const parts = color.match(/[\d.]+/g).slice(0, 3).map((part) => part / 255);
-    const [r, g, b] = parts.map((part) => part <= .03928 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4);
+    const linear = (part) => part <= .03928 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4;
+    const [r, g, b] = parts.map(linear);
     return .2126 * r + .7152 * g + .0722 * b;
   };
   const ground = (each) => {
@@ -582,29 +733,41 @@ CONTRAST = r"""() => {
     return color === 'rgba(0, 0, 0, 0)' ? ground(each.parentElement) : color;
   };
   const says = (node) => node.nodeType === 3 && node.data.trim();
-  const worded = [...document.querySelectorAll('main *')].filter((each) => [...each.childNodes].some(says));
+  const worded = [...document.querySelectorAll('main *')]
+    .filter((each) => [...each.childNodes].some(says));
   return worded.map((each) => {
-    const [more, less] = [light(getComputedStyle(each).color), light(ground(each))].sort((a, b) => b - a);
+    const lights = [light(getComputedStyle(each).color), light(ground(each))];
+    const [more, less] = lights.sort((a, b) => b - a);
     return [each.className || each.tagName, (more + .05) / (less + .05)];
   });
 }"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_words_stand_out_from_their_ground(loopback: LazyPageServer, browser: Browser, scheme: Any) -> None:
+async def test_words_stand_out_from_their_ground(
+    loopback: LazyPageServer, browser: Browser, scheme: Any
+) -> None:
     """By WCAG's AA."""
     person = await browser.new_context(color_scheme=scheme)
     schema = {"type": "object", "properties": FIELDS, "required": ["mail"]}
-    async with shown(loopback, person, question("input", prompt="Everything", schema=schema)) as page:
+    async with shown(
+        loopback, person, question("input", prompt="Everything", schema=schema)
+    ) as page:
         await page.send_as_it_is("Check your answers")
         await expect(page.tab.get_by_role("alert")).to_be_visible()
-        assert {name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5} == {}
-    async with shown(loopback, person, question("confirm", message="Delete?", destructive=True)) as page:
-        assert {name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5} == {}
+        assert {
+            name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5
+        } == {}
+    async with shown(
+        loopback, person, question("confirm", message="Delete?", destructive=True)
+    ) as page:
+        assert {
+            name: ratio for name, ratio in await page.tab.evaluate(CONTRAST) if ratio < 4.5
+        } == {}
     await leave(person)
 
 
-# --- who is let in ----------------------------------------------------------------------------------------------------------------------------
+# --- who is let in --------------------------------------------------------------------------------
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -615,7 +778,9 @@ class _NoRedirects(HTTPRedirectHandler):
 def fetch(url: str, data: bytes | None = None, **headers: str) -> tuple[int, str, Any]:
     """One request, as somebody else's program makes it: (status, words, headers)."""
     try:
-        with build_opener(_NoRedirects).open(Request(url, data, headers), timeout=PATIENCE) as response:
+        with build_opener(_NoRedirects).open(
+            Request(url, data, headers), timeout=PATIENCE
+        ) as response:
             return response.status, response.read().decode(), response.headers
     except HTTPError as refused:
         return refused.code, refused.read().decode(), refused.headers
@@ -636,7 +801,9 @@ async def test_nobody_else_gets_in(person: BrowserContext) -> None:
         await tab.goto(url)
         sheet = tab.url
         guard = await tab.locator("input[name=guard]").input_value()
-        cookie = "; ".join(f"{each.get('name')}={each.get('value')}" for each in await person.cookies())
+        cookie = "; ".join(
+            f"{each.get('name')}={each.get('value')}" for each in await person.cookies()
+        )
         form = f"guard={guard}&field-0=x&action=send".encode()
         strangers: list[tuple[str, str, bytes | None, dict[str, str]]] = [
             ("a link that was used", url, None, {}),
@@ -651,10 +818,16 @@ async def test_nobody_else_gets_in(person: BrowserContext) -> None:
         for name, where, data, headers in strangers:
             await anyio.to_thread.run_sync(partial(knock, name, where, data, **headers))
         evil = await person.new_page()
-        await evil.set_content(f'<form method="post" action="{sheet}"><input name="guard" value="{guard}"><button>Win</button></form>')
+        await evil.set_content(
+            f'<form method="post" action="{sheet}"><input name="guard"'
+            f' value="{guard}"><button>Win</button></form>'
+        )
         async with evil.expect_response(sheet) as posted:
             await evil.get_by_role("button").click()
-        refused["a form of another site"] = (await posted.value).status, await evil.locator("body").inner_text()
+        refused["a form of another site"] = (
+            (await posted.value).status,
+            await evil.locator("body").inner_text(),
+        )
         await tab.locator("input[type=password]").fill(KEY)
         await tab.get_by_role("button", name="Send").click()
         await expect(tab.get_by_text("Thank you")).to_be_visible()
@@ -687,7 +860,9 @@ async def test_a_host_that_opens_no_address_of_this_machine_is_not_sent_there() 
 Knock = tuple[str, str, dict[str, str]]  # method, path, headers
 
 
-async def knock(port: int, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, str, Any]:
+async def knock(
+    port: int, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+) -> tuple[int, str, Any]:
     """One request as somebody else's program makes it: (status, words, headers)."""
 
     def send() -> tuple[int, str, Any]:
@@ -702,16 +877,30 @@ async def knock(port: int, method: str, path: str, headers: Mapping[str, str], b
     return await anyio.to_thread.run_sync(send)
 
 
-async def test_every_address_and_method_stands_behind_the_same_door(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_every_address_and_method_stands_behind_the_same_door(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
         port = urlsplit(page.tab.url).port
         assert port is not None
         cookies = await person.cookies()
         home = next(each["path"] for each in cookies if not each["path"].startswith("/open"))
-        mine = {"Cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies if each["path"] == home)}
+        mine = {
+            "Cookie": "; ".join(
+                f"{each['name']}={each['value']}" for each in cookies if each["path"] == home
+            )
+        }
         sheet = urlsplit(page.tab.url).path
-        script = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
-        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        script = {
+            "Sec-Fetch-Site": "cross-site",
+            "Sec-Fetch-Mode": "no-cors",
+            "Sec-Fetch-Dest": "image",
+        }
+        link = {
+            "Sec-Fetch-Site": "cross-site",
+            "Sec-Fetch-Mode": "navigate",
+            "Sec-Fetch-Dest": "document",
+        }
         frame = {**link, "Sec-Fetch-Dest": "iframe"}
         expected: dict[str, tuple[Knock, int]] = {
             "a stranger at the root": (("GET", "/", {}), 403),
@@ -726,17 +915,35 @@ async def test_every_address_and_method_stands_behind_the_same_door(loopback: La
             "by its other name": (("GET", sheet, {**mine, "Host": f"localhost:{port}"}), 200),
             "another name": (("GET", "/x", {"Host": "evil.example"}), 421),
             "its name at another port": (("GET", sheet, {**mine, "Host": "127.0.0.1:80"}), 421),
-            "its name in another form": (("GET", sheet, {**mine, "Host": f"[::ffff:127.0.0.1]:{port}"}), 421),
-            "a name with more to it": (("GET", sheet, {**mine, "Host": f"127.0.0.1:{port}.evil.example"}), 421),
-            "a whole address": (("GET", f"http://evil.example{sheet}", {**mine, "Host": "evil.example"}), 421),
+            "its name in another form": (
+                ("GET", sheet, {**mine, "Host": f"[::ffff:127.0.0.1]:{port}"}),
+                421,
+            ),
+            "a name with more to it": (
+                ("GET", sheet, {**mine, "Host": f"127.0.0.1:{port}.evil.example"}),
+                421,
+            ),
+            "a whole address": (
+                ("GET", f"http://evil.example{sheet}", {**mine, "Host": "evil.example"}),
+                421,
+            ),
             "another origin": (("GET", sheet, {**mine, "Origin": "https://evil.example"}), 403),
-            "its own origin by the other name": (("GET", sheet, {**mine, "Origin": f"http://localhost:{port}"}), 403),
+            "its own origin by the other name": (
+                ("GET", sheet, {**mine, "Origin": f"http://localhost:{port}"}),
+                403,
+            ),
             "no origin to speak of": (("POST", sheet, {**mine, "Origin": "null"}), 403),
             "a picture of another site": (("GET", sheet, {**mine, **script}), 403),
             "a frame of another site": (("GET", sheet, {**mine, **frame}), 403),
             "a link of another site": (("GET", sheet, {**mine, **link}), 200),
-            "a form of another port": (("POST", sheet, {**mine, **link, "Sec-Fetch-Site": "same-site"}), 403),
-            "a cookie of another port": (("GET", sheet, {"Cookie": mine["Cookie"].replace(str(port), "80")}), 403),
+            "a form of another port": (
+                ("POST", sheet, {**mine, **link, "Sec-Fetch-Site": "same-site"}),
+                403,
+            ),
+            "a cookie of another port": (
+                ("GET", sheet, {"Cookie": mine["Cookie"].replace(str(port), "80")}),
+                403,
+            ),
         }
         seen = {}
         for name, (request, _) in expected.items():
@@ -749,14 +956,18 @@ async def test_every_address_and_method_stands_behind_the_same_door(loopback: La
         assert seen == {name: status for name, (_, status) in expected.items()}
 
 
-async def test_a_cookie_goes_to_no_other_server_of_this_machine(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_a_cookie_goes_to_no_other_server_of_this_machine(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     """Browsers send cookies to every port of a host."""
     heard: list[bytes] = []
 
     async def hear(stream: SocketStream) -> None:
         async with stream:
             heard.append(await stream.receive())
-            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            await stream.send(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+            )
 
     async with (
         shown(loopback, person, question("confirm", message="Go?")) as page,
@@ -770,11 +981,17 @@ async def test_a_cookie_goes_to_no_other_server_of_this_machine(loopback: LazyPa
         tasks.cancel_scope.cancel()
 
 
-async def test_looking_ahead_does_not_use_up_a_link(loopback: LazyPageServer, person: BrowserContext) -> None:
+async def test_looking_ahead_does_not_use_up_a_link(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
     async with loopback.shown(question("confirm", message="Go?")) as sheet:
         link = urlsplit(sheet.url)
         assert link.port is not None
-        for method, headers in (("HEAD", {}), ("GET", {"Sec-Purpose": "prefetch;prerender"}), ("GET", {"Purpose": "prefetch"})):
+        for method, headers in (
+            ("HEAD", {}),
+            ("GET", {"Sec-Purpose": "prefetch;prerender"}),
+            ("GET", {"Purpose": "prefetch"}),
+        ):
             status, _, told = await knock(link.port, method, link.path, headers)
             assert (status, told.get("Set-Cookie")) == (204, None)
         tab = await person.new_page()
@@ -782,7 +999,9 @@ async def test_looking_ahead_does_not_use_up_a_link(loopback: LazyPageServer, pe
         await expect(tab.get_by_role("heading")).to_have_text("Go?")
 
 
-async def test_slow_and_idle_clients_are_let_go(loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_and_idle_clients_are_let_go(
+    loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "IDLE_LIMIT", 0.2)
     monkeypatch.setattr(form, "BODY_LIMIT", 0.2)
     async with loopback.shown(question("confirm", message="Go?")) as sheet:
@@ -805,12 +1024,15 @@ async def test_headers_without_end_are_refused(loopback: LazyPageServer) -> None
             assert (await stream.receive()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_streams_are_bounded_in_number(loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_are_bounded_in_number(
+    loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "MAX_STREAMS", 2)
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
         statuses = await page.tab.evaluate("""async () => {
             const given = [];
-            for (let count = 0; count < 4; count++) given.push((await fetch(document.querySelector('form').dataset.open)).status);
+            const open = document.querySelector('form').dataset.open;
+            for (let count = 0; count < 4; count++) given.push((await fetch(open)).status);
             return given.sort();
         }""")
         assert statuses[-2:] == [503, 503]
@@ -828,7 +1050,10 @@ async def test_the_page_ends_with_its_session(person: BrowserContext) -> None:
 
 
 async def test_a_fault_of_our_own_is_said_without_its_details(
-    loopback: LazyPageServer, person: BrowserContext, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    loopback: LazyPageServer,
+    person: BrowserContext,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*arguments: Any, **more: Any) -> str:
         raise RuntimeError(KEY)
@@ -843,7 +1068,9 @@ async def test_a_fault_of_our_own_is_said_without_its_details(
     assert capfd.readouterr().err == "abp-bridge: a page of the bridge's own failed: RuntimeError\n"
 
 
-async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: BrowserContext) -> None:
+async def test_a_question_on_the_questions_api_stands_on_the_page_too(
+    person: BrowserContext,
+) -> None:
     async with anyio.create_task_group() as tasks:
         loopback = LazyPageServer(tasks)
         api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
@@ -853,7 +1080,12 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
             replies: list[SurfaceResponse] = []
 
             async def ask() -> None:
-                replies.append(await api.ask(question("input", prompt="Seats?", schema={"type": "integer"}), SurfaceVariant(Surface.QUESTIONS_API)))
+                replies.append(
+                    await api.ask(
+                        question("input", prompt="Seats?", schema={"type": "integer"}),
+                        SurfaceVariant(Surface.QUESTIONS_API),
+                    )
+                )
 
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
@@ -864,9 +1096,17 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(person: Br
                 assert status == 200
                 (request,) = json.loads(listed)
                 body = json.dumps({"answers": [["4"]]}).encode()
-                assert (await knock(url.port or 0, "POST", f"/question/{request['id']}/reply", bearer, body))[:2] == (200, "true")
-                await expect(inbox.get_by_role("alert")).to_contain_text("answered by another program")
-            assert replies == [SurfaceResponse(Outcome.ACCEPTED, {"value": "4"})], "as it was typed: it is reviewed once, for the app"
+                assert (
+                    await knock(
+                        url.port or 0, "POST", f"/question/{request['id']}/reply", bearer, body
+                    )
+                )[:2] == (200, "true")
+                await expect(inbox.get_by_role("alert")).to_contain_text(
+                    "answered by another program"
+                )
+            assert replies == [SurfaceResponse(Outcome.ACCEPTED, {"value": "4"})], (
+                "as it was typed: it is reviewed once, for the app"
+            )
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.goto(page.tab.url.partition("q/")[0])
@@ -887,5 +1127,7 @@ async def test_an_api_whose_start_was_cancelled_can_start_again() -> None:
             await api.start()
         assert scope.cancelled_caught
         url = urlsplit(await api.start())
-        assert (await knock(url.port or 0, "GET", "/question", {"Authorization": "Bearer planted"}))[0] == 200
+        assert (
+            await knock(url.port or 0, "GET", "/question", {"Authorization": "Bearer planted"})
+        )[0] == 200
         tasks.cancel_scope.cancel()

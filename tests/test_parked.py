@@ -1,4 +1,6 @@
-"""Whatever an app and a modern host do, in whatever order: each question gets one answer, the first, and nobody waits for nothing."""
+"""Whatever an app and a modern host do, in whatever order: each question gets one answer, the
+first, and nobody waits for nothing.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,20 @@ class AppCall:
 
 
 class Play:
-    """One call from its first request to its end; `states` are what the host was given to come back with."""
+    """One call from its first request to its end; `states` are what the host was given to come back
+    with.
+    """
 
     def __init__(self, tasks: Any) -> None:
         self.tasks = tasks
         self.app = AppCall()
         self.held: ParkedCall
-        self.calls = ToolCalls(tasks, limit=600.0, patience=lambda leg: ToolTimeout(600.0), tell=lambda leg, progress: None)
+        self.calls = ToolCalls(
+            tasks,
+            limit=600.0,
+            patience=lambda leg: ToolTimeout(600.0),
+            tell=lambda leg, progress: None,
+        )
         self.states: list[str] = []
         self.results: list[Json] = []
         self.asked: list[str] = []  # the keys, in the order of asking
@@ -109,7 +118,9 @@ class Play:
     def check(self) -> None:
         assert all(len(got) == 1 for got in self.answers.values()), "a question was answered twice"
         for key, answer in self.delivered.items():
-            assert self.answers[key] == [answer], "the first answer that came for an open question is its answer"
+            assert self.answers[key] == [answer], (
+                "the first answer that came for an open question is its answer"
+            )
         waiting = set(self.asked) - set(self.answers)
         assert waiting == set(self.held.pending)
         assert not waiting or self.held.ended is None, "a question outlived its call"
@@ -123,8 +134,18 @@ class Play:
 STEPS = st.one_of(
     st.just(("ask",)),
     st.just(("ask",)),
-    st.tuples(st.just("come_back"), st.integers(0, 40), st.lists(st.integers(1, 8), max_size=4, unique=True), st.sampled_from(["accept", "decline"])),
-    st.tuples(st.just("come_back"), st.integers(0, 40), st.lists(st.integers(1, 8), max_size=4, unique=True), st.sampled_from(["accept", "decline"])),
+    st.tuples(
+        st.just("come_back"),
+        st.integers(0, 40),
+        st.lists(st.integers(1, 8), max_size=4, unique=True),
+        st.sampled_from(["accept", "decline"]),
+    ),
+    st.tuples(
+        st.just("come_back"),
+        st.integers(0, 40),
+        st.lists(st.integers(1, 8), max_size=4, unique=True),
+        st.sampled_from(["accept", "decline"]),
+    ),
     st.just(("end",)),
 )
 
@@ -144,14 +165,18 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
             await play.come_back(len(play.states) - 1, [], "accept")
             play.check()
             assert not play.held.pending
-            assert play.results[-1]["content"] == [{"type": "text", "text": "done"}], "whoever comes back gets the result"
+            assert play.results[-1]["content"] == [{"type": "text", "text": "done"}], (
+                "whoever comes back gets the result"
+            )
             tasks.cancel_scope.cancel()
 
     anyio.run(run)
 
 
 @pytest.mark.parametrize("asked_before", [0, 1, 2])
-@pytest.mark.parametrize("shutdown", [True, False], ids=["by the end of the session", "by the host"])
+@pytest.mark.parametrize(
+    "shutdown", [True, False], ids=["by the end of the session", "by the host"]
+)
 def test_a_cancelled_leg_ends_the_call_that_it_waits_for(asked_before: int, shutdown: bool) -> None:
 
     async def run() -> None:
@@ -196,7 +221,9 @@ def test_a_state_of_another_calls_is_refused() -> None:
                 await play.begin()
                 await play.ask()
             with pytest.raises(RpcError, match="not made here"):
-                await other.calls.resume("abp_call", ARGUMENTS, ToolRequest(9, CLIENT), one.states[0], {})
+                await other.calls.resume(
+                    "abp_call", ARGUMENTS, ToolRequest(9, CLIENT), one.states[0], {}
+                )
             tasks.cancel_scope.cancel()
 
     anyio.run(run)

@@ -1,4 +1,6 @@
-"""Every kind of question, asked by a real app, shown by a real MCP client of either era, and what comes back to the app."""
+"""Every kind of question, asked by a real app, shown by a real MCP client of either era, and what
+comes back to the app.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,18 @@ class Scene:
 def scene(app: str, version: str) -> Iterator[Scene]:
     person = Person()
     with start_blocking_portal() as portal:
-        opened = portal.wrap_async_context_manager(hosted("--app", app, answer=person, version=version))
+        opened = portal.wrap_async_context_manager(
+            hosted("--app", app, answer=person, version=version)
+        )
         with opened as host:
             yield Scene(person, host, portal.call, version)
 
 
-@pytest.fixture(scope="module", params=[(app, version) for app in ("demo", "demo:page") for version in (*VERSIONS, MODERN)], ids=" ".join)
+@pytest.fixture(
+    scope="module",
+    params=[(app, version) for app in ("demo", "demo:page") for version in (*VERSIONS, MODERN)],
+    ids=" ".join,
+)
 def asked(request: pytest.FixtureRequest) -> Iterator[Scene]:
     with scene(*request.param) as opened:
         yield opened
@@ -66,28 +74,92 @@ def accepts(**content: Json) -> types.ElicitResult:
 
 
 OPTIONS = [{"value": f"v{number}", "label": f"Label {number}"} for number in range(1, 13)]
-PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}}, "required": ["name"]}
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name"],
+}
 
 # method, params, what the person fills in, what the app gets as data
 CASES: dict[str, tuple[str, dict[str, Json], dict[str, Json], Json]] = {
-    "string": ("elicitation/input", {"prompt": "Name?", "schema": {"type": "string"}}, {"value": "Ann"}, {"value": "Ann"}),
-    "email": ("elicitation/input", {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}}, {"value": "a@b.c"}, {"value": "a@b.c"}),
-    "number": ("elicitation/input", {"prompt": "Price?", "schema": {"type": "number"}}, {"value": 1.5}, {"value": 1.5}),
-    "integer": ("elicitation/input", {"prompt": "How many?", "schema": {"type": "integer", "maximum": 9}}, {"value": 3}, {"value": 3}),
-    "boolean": ("elicitation/input", {"prompt": "Train?", "schema": {"type": "boolean"}}, {"value": False}, {"value": False}),
-    "enum": ("elicitation/input", {"prompt": "Size?", "schema": {"type": "string", "enum": ["S", "M"]}}, {"value": "M"}, {"value": "M"}),
-    "object": ("elicitation/input", {"prompt": "Who?", "schema": PERSON}, {"name": "Ann", "age": 7}, {"value": {"name": "Ann", "age": 7}}),
+    "string": (
+        "elicitation/input",
+        {"prompt": "Name?", "schema": {"type": "string"}},
+        {"value": "Ann"},
+        {"value": "Ann"},
+    ),
+    "email": (
+        "elicitation/input",
+        {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}},
+        {"value": "a@b.c"},
+        {"value": "a@b.c"},
+    ),
+    "number": (
+        "elicitation/input",
+        {"prompt": "Price?", "schema": {"type": "number"}},
+        {"value": 1.5},
+        {"value": 1.5},
+    ),
+    "integer": (
+        "elicitation/input",
+        {"prompt": "How many?", "schema": {"type": "integer", "maximum": 9}},
+        {"value": 3},
+        {"value": 3},
+    ),
+    "boolean": (
+        "elicitation/input",
+        {"prompt": "Train?", "schema": {"type": "boolean"}},
+        {"value": False},
+        {"value": False},
+    ),
+    "enum": (
+        "elicitation/input",
+        {"prompt": "Size?", "schema": {"type": "string", "enum": ["S", "M"]}},
+        {"value": "M"},
+        {"value": "M"},
+    ),
+    "object": (
+        "elicitation/input",
+        {"prompt": "Who?", "schema": PERSON},
+        {"name": "Ann", "age": 7},
+        {"value": {"name": "Ann", "age": 7}},
+    ),
     "preference": (
         "elicitation/preference",
         {"prompt": "Seat?", "schema": {"enum": ["window", "aisle"]}, "default": "window"},
         {"value": "aisle"},
         {"value": "aisle"},
     ),
-    "confirm": ("elicitation/confirm", {"message": "Book?"}, {"confirmed": True}, {"confirmed": True}),
-    "confirm no": ("elicitation/confirm", {"message": "Book?"}, {"confirmed": False}, {"confirmed": False}),
-    "select 2": ("elicitation/select", {"prompt": "Which?", "options": OPTIONS[:2]}, {"selected": "v2"}, {"selected": "v2"}),
-    "select 4": ("elicitation/select", {"prompt": "Which?", "options": OPTIONS[:4]}, {"selected": "v4"}, {"selected": "v4"}),
-    "select 12": ("elicitation/select", {"prompt": "Which?", "options": OPTIONS}, {"selected": "v12"}, {"selected": "v12"}),
+    "confirm": (
+        "elicitation/confirm",
+        {"message": "Book?"},
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "confirm no": (
+        "elicitation/confirm",
+        {"message": "Book?"},
+        {"confirmed": False},
+        {"confirmed": False},
+    ),
+    "select 2": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS[:2]},
+        {"selected": "v2"},
+        {"selected": "v2"},
+    ),
+    "select 4": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS[:4]},
+        {"selected": "v4"},
+        {"selected": "v4"},
+    ),
+    "select 12": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS},
+        {"selected": "v12"},
+        {"selected": "v12"},
+    ),
 }
 each_case = pytest.mark.parametrize("case", CASES)
 DEFAULTED = {"preference"}
@@ -115,29 +187,45 @@ def test_the_person_sees_who_asks_and_what(asked: Scene, case: str) -> None:
 
 @each_case
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(asked: Scene, case: str, action: str) -> None:
+def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(
+    asked: Scene, case: str, action: str
+) -> None:
     method, params, _, _ = CASES[case]
     asked.person.will(types.ElicitResult.model_validate({"action": action}))
     response = asked.ask(method, **params)
     assert response["metadata"]["outcome"] == {"decline": "declined", "cancel": "cancelled"}[action]
     if case in DEFAULTED:
-        assert (response["success"], response["data"], response["metadata"]["answeredBy"]) == (True, {"value": "window"}, "default")
+        assert (response["success"], response["data"], response["metadata"]["answeredBy"]) == (
+            True,
+            {"value": "window"},
+            "default",
+        )
     else:
-        assert (response["success"], response["cancelled"], response["error"]["code"]) == (False, True, "USER_CANCELLED")
+        assert (response["success"], response["cancelled"], response["error"]["code"]) == (
+            False,
+            True,
+            "USER_CANCELLED",
+        )
         assert "data" not in response
 
 
 @each_case
 def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None:
     method, params, content, _ = CASES[case]
-    asked.person.will(None if asked.version != MODERN else asked.hosted.after_it_ended(accepts(**content)))
+    asked.person.will(
+        None if asked.version != MODERN else asked.hosted.after_it_ended(accepts(**content))
+    )
     withdrawn = len(asked.hosted.wire.sent("notifications/cancelled"))
     response = asked.ask(method, timeout=150, **params)
     assert response["metadata"]["outcome"] == "timed_out"
     if case in DEFAULTED:
         assert response["data"] == {"value": "window"}
     else:
-        assert (response["success"], response["error"]["code"], response["error"]["retryable"]) == (False, "TIMEOUT", True)
+        assert (response["success"], response["error"]["code"], response["error"]["retryable"]) == (
+            False,
+            "TIMEOUT",
+            True,
+        )
     if asked.version != MODERN:  # there a host learns it when it comes back
         assert len(asked.hosted.wire.sent("notifications/cancelled")) == withdrawn + 1
 
@@ -166,7 +254,13 @@ def test_a_host_that_never_gives_a_fitting_answer_gives_none(asked: Scene, case:
 
 def test_several_questions_at_once_get_each_its_own_answer(asked: Scene) -> None:
     asked.person.will(types.ElicitResult(action="accept", content={"value": "same"}))
-    requests = [{"method": "elicitation/input", "params": {"prompt": f"Question {number}", "schema": {"type": "string"}}} for number in range(5)]
+    requests = [
+        {
+            "method": "elicitation/input",
+            "params": {"prompt": f"Question {number}", "schema": {"type": "string"}},
+        }
+        for number in range(5)
+    ]
 
     async def run() -> Any:
         return await asked.hosted.call("demo.ask_all", requests=requests)
@@ -178,14 +272,21 @@ def test_several_questions_at_once_get_each_its_own_answer(asked: Scene) -> None
 
 def test_a_destructive_confirm_says_so(asked: Scene) -> None:
     asked.person.will(accepts(confirmed=True))
-    assert asked.ask("elicitation/confirm", message="Delete all?", destructive=True)["data"] == {"confirmed": True}
+    assert asked.ask("elicitation/confirm", message="Delete all?", destructive=True)["data"] == {
+        "confirmed": True
+    }
     assert "cannot be undone" in asked.person.seen[0].message
 
 
 def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
     asked.person.will(types.ElicitResult(action="decline"))
-    response = asked.ask("elicitation/input", prompt="Enter your API key", schema={"type": "string"})
-    assert (response["metadata"]["outcome"], response["metadata"]["route"]) == ("declined", "mcp-url (on a page of the bridge's own)")
+    response = asked.ask(
+        "elicitation/input", prompt="Enter your API key", schema={"type": "string"}
+    )
+    assert (response["metadata"]["outcome"], response["metadata"]["route"]) == (
+        "declined",
+        "mcp-url (on a page of the bridge's own)",
+    )
     (shown,) = asked.person.seen
     assert isinstance(shown, types.ElicitRequestURLParams)
     assert shown.url.startswith("http://127.0.0.1:")
@@ -204,7 +305,10 @@ def test_an_old_host_is_asked_with_the_words_it_knows(asked: Scene) -> None:
     if asked.version == "2025-06-18":
         assert (shown["enum"], shown["enumNames"]) == (["v1", "v2"], ["Label 1", "Label 2"])
     else:
-        assert shown["oneOf"] == [{"const": "v1", "title": "Label 1"}, {"const": "v2", "title": "Label 2"}]
+        assert shown["oneOf"] == [
+            {"const": "v1", "title": "Label 1"},
+            {"const": "v2", "title": "Label 2"},
+        ]
 
 
 def test_a_multi_select_is_answered_at_both_versions(asked: Scene) -> None:

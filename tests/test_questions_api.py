@@ -1,4 +1,6 @@
-"""The questions API as a program in its place meets it: questions listed and told of, answered in labels, refused in words; and who is let in."""
+"""The questions API as a program in its place meets it: questions listed and told of, answered in
+labels, refused in words; and who is let in.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ pytestmark = pytest.mark.anyio
 
 PASSWORD = "planted-password-51c2"
 BEARER = {"Authorization": f"Bearer {PASSWORD}"}
-SECRET: dict[str, Json] = {"prompt": "Enter your API key", "schema": {"type": "string", "title": "API key"}}
+SECRET: dict[str, Json] = {
+    "prompt": "Enter your API key",
+    "schema": {"type": "string", "title": "API key"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +45,24 @@ class Program:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    async def send(self, method: str, path: str, body: Json = None, headers: Mapping[str, str] = BEARER) -> tuple[int, Json]:
+    async def send(
+        self, method: str, path: str, body: Json = None, headers: Mapping[str, str] = BEARER
+    ) -> tuple[int, Json]:
         """One request: (status, the JSON that came back)."""
 
         def send() -> tuple[int, Json]:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
             try:
-                data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-                connection.request(method, path, data, {"Content-Type": "application/json", **headers})
+                data = (
+                    body
+                    if isinstance(body, bytes)
+                    else None
+                    if body is None
+                    else json.dumps(body).encode()
+                )
+                connection.request(
+                    method, path, data, {"Content-Type": "application/json", **headers}
+                )
                 response = connection.getresponse()
                 return response.status, json.loads(response.read() or b"null")
             finally:
@@ -69,7 +84,10 @@ class Program:
     async def events(self) -> AsyncIterator[Callable[[str], Any]]:
         """Follow `/event`: a way to wait for the next event of a type."""
         async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
-            await stream.send(f"GET /event HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {PASSWORD}\r\n\r\n".encode())
+            await stream.send(
+                f"GET /event HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAuthorization: Bearer"
+                f" {PASSWORD}\r\n\r\n".encode()
+            )
             seen = b""
 
             async def next_of(kind: str) -> Json:
@@ -89,7 +107,9 @@ class Program:
 
 @asynccontextmanager
 async def served(*arguments: str, **more: Any) -> AsyncIterator[tuple[Hosted, Program]]:
-    """A bridge that asks on the questions API alone, with the demo app connected, and a client of the API."""
+    """A bridge that asks on the questions API alone, with the demo app connected, and a client of
+    the API.
+    """
     environment = {"ABP_QUESTIONS_PASSWORD": PASSWORD}
     options = ["--questions-api", "0", "--ask-on", "questions-api", *arguments]
     async with hosted("--app", "demo", *options, env=environment, **more) as host:
@@ -98,7 +118,11 @@ async def served(*arguments: str, **more: Any) -> AsyncIterator[tuple[Hosted, Pr
 
 
 async def place(host: Hosted) -> str:
-    (found,) = (each["at"] for each in (await host.status())["surfaces"] if each["provider"] == "questions-api")
+    (found,) = (
+        each["at"]
+        for each in (await host.status())["surfaces"]
+        if each["provider"] == "questions-api"
+    )
     return str(found)
 
 
@@ -115,12 +139,25 @@ async def asking(host: Hosted, method: str, **params: Json) -> AsyncIterator[lis
         yield responses
 
 
-CITY = {"prompt": "Where to?", "options": [{"value": 1, "label": "Lima"}, {"value": 2, "label": "Lima"}, {"value": 3, "label": "Rome"}]}
+CITY = {
+    "prompt": "Where to?",
+    "options": [
+        {"value": 1, "label": "Lima"},
+        {"value": 2, "label": "Lima"},
+        {"value": 3, "label": "Rome"},
+    ],
+}
 TRIP: Json = {
     "type": "object",
     "properties": {
         "city": {"enum": ["Lima", "Rome"], "title": "City"},
-        "meals": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "title": "Meals", "minItems": 1, "maxItems": 2},
+        "meals": {
+            "type": "array",
+            "items": {"enum": ["a", "b", "c"]},
+            "title": "Meals",
+            "minItems": 1,
+            "maxItems": 2,
+        },
         "seats": {"type": "integer", "title": "Seats", "minimum": 1, "default": 2},
         "note": {"type": "string", "title": "Note"},
     },
@@ -135,7 +172,11 @@ async def test_a_program_answers_what_an_app_asks() -> None:
             assert await heard("question.asked") == request
             city, meals, seats, note = request["questions"]
             assert city["question"].startswith("demo asks: Plan it")
-            assert ([option["label"] for option in city["options"]], city["multiple"], city["custom"]) == (["Lima", "Rome"], False, False)
+            assert (
+                [option["label"] for option in city["options"]],
+                city["multiple"],
+                city["custom"],
+            ) == (["Lima", "Rome"], False, False)
             assert "Choose at least 1 and at most 2." in meals["question"]
             assert (meals["multiple"], seats["custom"]) == (True, True)
             assert [option["label"] for option in note["options"]] == ["Leave empty"]
@@ -144,7 +185,10 @@ async def test_a_program_answers_what_an_app_asks() -> None:
             assert (await heard("question.replied"))["answers"] == answers
         (response,) = responses
     assert response["data"] == {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 3}}
-    assert (response["metadata"]["route"].partition(" ")[0], response["metadata"]["answeredBy"]) == ("questions-api", "person")
+    assert (
+        response["metadata"]["route"].partition(" ")[0],
+        response["metadata"]["answeredBy"],
+    ) == ("questions-api", "person")
 
 
 async def test_two_options_of_one_name_are_told_apart() -> None:
@@ -157,7 +201,12 @@ async def test_two_options_of_one_name_are_told_apart() -> None:
 
 
 async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() -> None:
-    async with served() as (host, program), asking(host, "elicitation/input", prompt="Seats?", schema={"type": "integer", "minimum": 1}) as responses:
+    async with (
+        served() as (host, program),
+        asking(
+            host, "elicitation/input", prompt="Seats?", schema={"type": "integer", "minimum": 1}
+        ) as responses,
+    ):
         (request,) = await program.listed()
         for body, words in (
             ({"answers": [["many"]]}, "whole number"),
@@ -173,12 +222,21 @@ async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() ->
         assert await program.listed() == [request]
         assert await program.reply(request["id"], ["4"]) == (200, True)
         status, problem = await program.reply(request["id"], ["5"])
-        assert (status, problem["_tag"], problem["requestID"]) == (404, "QuestionNotFoundError", request["id"])
+        assert (status, problem["_tag"], problem["requestID"]) == (
+            404,
+            "QuestionNotFoundError",
+            request["id"],
+        )
     assert responses[0]["data"] == {"value": 4}
 
 
 async def test_a_destructive_confirm_names_the_safe_answer_first() -> None:
-    async with served() as (host, program), asking(host, "elicitation/confirm", message="Delete it all?", destructive=True) as responses:
+    async with (
+        served() as (host, program),
+        asking(
+            host, "elicitation/confirm", message="Delete it all?", destructive=True
+        ) as responses,
+    ):
         (request,) = await program.listed()
         (shown,) = request["questions"]
         assert [option["label"] for option in shown["options"]] == ["No, do not", "Delete"]
@@ -200,13 +258,18 @@ async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
     async with served() as (host, program), program.events() as heard:
         response = await host.ask("elicitation/confirm", message="Quick?", timeout=500)
         assert response["metadata"]["outcome"] == "timed_out"
-        assert (await heard("question.asked"))["id"] == (await heard("question.rejected"))["requestID"]
+        assert (await heard("question.asked"))["id"] == (await heard("question.rejected"))[
+            "requestID"
+        ]
         assert await program.listed(0) == []
 
 
 async def test_secrets_and_files_are_never_asked_there() -> None:
     async with served() as (host, program), program.events() as heard:
-        for method, params in (("elicitation/input", SECRET), ("elicitation/resource", {"prompt": "A picture", "type": "image/png"})):
+        for method, params in (
+            ("elicitation/input", SECRET),
+            ("elicitation/resource", {"prompt": "A picture", "type": "image/png"}),
+        ):
             response = await host.ask(method, **params)
             assert response["error"]["code"] == "NOT_SUPPORTED"
             assert "questions-api: the questions API" in response["error"]["message"]
@@ -242,13 +305,23 @@ async def test_only_who_has_the_password_and_is_no_web_page_gets_in() -> None:
             ("another port's name", {**BEARER, "Host": "127.0.0.1:1"}, 421),
             ("another origin", {**BEARER, "Origin": "https://evil.example"}, 403),
             ("no origin to speak of", {**BEARER, "Origin": "null"}, 403),
-            ("a script of another site", {**BEARER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, 403),
+            (
+                "a script of another site",
+                {**BEARER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+                403,
+            ),
         ]
-        seen = {name: (await program.send("GET", "/question", headers=headers))[0] for name, headers, _ in knocks}
+        seen = {
+            name: (await program.send("GET", "/question", headers=headers))[0]
+            for name, headers, _ in knocks
+        }
         assert seen == {name: status for name, _, status in knocks}
-        assert (await program.send("GET", "/question", headers={}))[1]["message"].startswith("Give the password")
+        assert (await program.send("GET", "/question", headers={}))[1]["message"].startswith(
+            "Give the password"
+        )
         elsewhere = {
-            path: (await program.send(method, path, headers={}))[0] for method, path in (("GET", "/"), ("POST", "/x"), ("DELETE", "/question"))
+            path: (await program.send(method, path, headers={}))[0]
+            for method, path in (("GET", "/"), ("POST", "/x"), ("DELETE", "/question"))
         }
         assert elsewhere == {"/": 401, "/x": 401, "/question": 401}
         assert (await program.send("GET", "/"))[0] == 404
@@ -307,7 +380,11 @@ async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() ->
     """With the page set up too, it is what is left when nobody has come to the API."""
     options = ["--questions-api", "0", "--page"]
     async with hosted("--app", "demo", *options, env={"ABP_QUESTIONS_PASSWORD": PASSWORD}) as host:
-        told = text(await host.call("demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}))
+        told = text(
+            await host.call(
+                "demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}
+            )
+        )
         assert LINK.search(told) is not None
         program = Program(int((await place(host)).rpartition(":")[2]))
         await program.send("GET", "/question")

@@ -1,4 +1,6 @@
-"""The redactor: a secret stands nowhere, however it is spelled, whatever answers it, and under whichever name."""
+"""The redactor: a secret stands nowhere, however it is spelled, whatever answers it, and under
+whichever name.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def redactor(**env: str) -> Redactor:
     return Redactor(env=env, places={})
 
 
-# --- how a secret is spelled ---------------------------------------------------------------------------------------------------------------
+# --- how a secret is spelled ----------------------------------------------------------------------
 
 
 def escaped(text: str) -> str:
@@ -48,7 +50,9 @@ def for_html(text: str) -> str:
 
 def base64_after(before: str) -> Spell:
     """In the middle of something that is in Base64 as a whole, as in HTTP Basic."""
-    return lambda text: base64.b64encode(f"{before}{text}:more".encode(errors="surrogatepass")).decode()
+    return lambda text: base64.b64encode(
+        f"{before}{text}:more".encode(errors="surrogatepass")
+    ).decode()
 
 
 def base64_url(text: str) -> str:
@@ -68,7 +72,9 @@ SPELLINGS: dict[str, Spell] = {
     "JSON for a page": for_html,
     "JSON of PHP": lambda text: escaped(text).replace("/", "\\/"),
     "an address": percent,
-    "an address, in small letters": lambda text: quote(text, safe="", errors="replace").replace("%2F", "%2f").replace("%3A", "%3a"),
+    "an address, in small letters": lambda text: (
+        quote(text, safe="", errors="replace").replace("%2F", "%2f").replace("%3A", "%3a")
+    ),
     "an address in an address": lambda text: percent(percent(text)),
     "a form": lambda text: quote_plus(text, errors="replace"),
     "HTML": html.escape,
@@ -114,7 +120,11 @@ def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> 
 
 
 @given(
-    st.text(st.characters(exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e"), min_size=4, max_size=40),
+    st.text(
+        st.characters(exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e"),
+        min_size=4,
+        max_size=40,
+    ),
     st.sampled_from(sorted(SPELLINGS)),
     st.sampled_from(sorted(SPELLINGS)),
 )
@@ -140,10 +150,19 @@ def test_no_place_in_base64_hides_a_secret(data: bytes, before: bytes, after: by
 
 
 def test_a_long_secret_is_found_in_pieces() -> None:
-    key = "\n".join(f"{place:02}" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" for place in range(30))
+    key = "\n".join(
+        f"{place:02}" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
+        for place in range(30)
+    )
     words = redactor()
     words.learn(key)
-    for spelled in (key, escaped(key), key.replace("\n", "\r\n"), key.replace("\n", ""), key.splitlines()[17]):
+    for spelled in (
+        key,
+        escaped(key),
+        key.replace("\n", "\r\n"),
+        key.replace("\n", ""),
+        key.splitlines()[17],
+    ):
         assert "MIIEvQ" not in words.text(f"({spelled})")
     whole = "".join(f"{place:03}x" for place in range(500))
     words.learn(whole)
@@ -177,7 +196,9 @@ def test_a_number_is_a_secret_too(case: str) -> None:
 def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
     words = redactor()
     words.learn(42)
-    assert words.clean({"text": "it is 42, not 1421", "lines": '{"x": "PIN\\n42"}', "id": "abp-142", "seats": 42}) == {
+    assert words.clean(
+        {"text": "it is 42, not 1421", "lines": '{"x": "PIN\\n42"}', "id": "abp-142", "seats": 42}
+    ) == {
         "text": "it is [secret], not 1421",
         "lines": '{"x": "PIN\\n[secret]"}',
         "id": "abp-142",
@@ -189,22 +210,34 @@ def test_what_a_message_needs_to_be_one_stays() -> None:
     words = redactor()
     for secret in ("json", "method", "result", "tools", "capabilities"):
         words.learn(secret)
-    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"words": "the json method"}}
+    message = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/list",
+        "params": {"words": "the json method"},
+    }
     assert words.message(message) == message | {"params": {"words": "the [secret] [secret]"}}
-    assert words.message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"] == "notifications/[secret]?"
-    assert words.message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [{"jsonrpc": "2.0", "id": 7, "result": {"x": "[secret]"}}]
+    assert (
+        words.message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"]
+        == "notifications/[secret]?"
+    )
+    assert words.message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [
+        {"jsonrpc": "2.0", "id": 7, "result": {"x": "[secret]"}}
+    ]
 
 
 def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
     words = redactor()
     for number in range(MAX_SECRETS):
         words.learn(f"secret {number:05}")
-    assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, "what only says so is blanked where it stands"
+    assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, (
+        "what only says so is blanked where it stands"
+    )
     with pytest.raises(RedactorFullError):
         words.learn("one more")
 
 
-# --- what says of itself that it is one ------------------------------------------------------------------------------------------------------
+# --- what says of itself that it is one -----------------------------------------------------------
 
 # what is said, and what must not be left of it
 TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
@@ -212,22 +245,54 @@ TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
     "a short text": ({"password": "abc"}, ("abc",)),
     "a number": ({"pin": 4711, "passcode": 123456.5}, ("4711", "123456")),
     "a list": ({"api_keys": ["first-key-1", 2222]}, ("first", "2222")),
-    "an object": ({"credentials": {"type": "basic", "user": "annabel", "value": "hunter2"}}, ("annabel", "hunter2")),
-    "an object that looks like a field": ({"password": {"type": "string", "value": "hunter2"}}, ("hunter2",)),
-    "a field's default": ({"password": {"type": "string", "default": "hunter2hunter2"}}, ("hunter2",)),
+    "an object": (
+        {"credentials": {"type": "basic", "user": "annabel", "value": "hunter2"}},
+        ("annabel", "hunter2"),
+    ),
+    "an object that looks like a field": (
+        {"password": {"type": "string", "value": "hunter2"}},
+        ("hunter2",),
+    ),
+    "a field's default": (
+        {"password": {"type": "string", "default": "hunter2hunter2"}},
+        ("hunter2",),
+    ),
     "other spellings of names": (
-        {"userPassword": "aaa111", "DB_PASSWORD": "bbb222", "X-Api-Key": "ccc333", "refreshToken": "ddd444", "password_confirmation": "eee555"},
+        {
+            "userPassword": "aaa111",
+            "DB_PASSWORD": "bbb222",
+            "X-Api-Key": "ccc333",
+            "refreshToken": "ddd444",
+            "password_confirmation": "eee555",
+        },
         ("aaa111", "bbb222", "ccc333", "ddd444", "eee555"),
     ),
     "variables of a program": (
-        {"env": [{"name": "GITHUB_TOKEN", "value": "aaa111"}, {"name": "LANG", "value": "C"}], "OPENAI_KEY": "bbb222"},
+        {
+            "env": [{"name": "GITHUB_TOKEN", "value": "aaa111"}, {"name": "LANG", "value": "C"}],
+            "OPENAI_KEY": "bbb222",
+        },
         ("aaa111", "bbb222"),
     ),
-    "headers": ({"headers": [{"name": "Authorization", "value": "Basic aaa111"}, {"key": "X-Api-Key", "value": 4711}]}, ("aaa111", "4711")),
+    "headers": (
+        {
+            "headers": [
+                {"name": "Authorization", "value": "Basic aaa111"},
+                {"key": "X-Api-Key", "value": 4711},
+            ]
+        },
+        ("aaa111", "4711"),
+    ),
     "variables in text": ("SOME_TOKEN=aaa111 run", ("aaa111",)),
     "said again": ([{"password": "hunter2hunter2"}, "it was hunter2hunter2!"], ("hunter2",)),
-    "JSON in text": ({"text": '{"user": "ann", "password":"hunter2hunter2"}', "again": "hunter2hunter2"}, ("hunter2",)),
-    "JSON in JSON in text": ({"text": json.dumps({"body": json.dumps({"password": 'hun"ter2'})})}, ("hun", "ter2")),
+    "JSON in text": (
+        {"text": '{"user": "ann", "password":"hunter2hunter2"}', "again": "hunter2hunter2"},
+        ("hunter2",),
+    ),
+    "JSON in JSON in text": (
+        {"text": json.dumps({"body": json.dumps({"password": 'hun"ter2'})})},
+        ("hun", "ter2"),
+    ),
     "JSON in text, short": ({"text": '{"password":"abc","n":1}'}, ("abc",)),
     "a number in JSON in text": ({"text": '{"passcode": 4711}'}, ("4711",)),
     "JSON that is not whole": ('POST {"password": "hunter2", "na', ("hunter2",)),
@@ -243,7 +308,10 @@ TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
     "a cookie": ("Cookie: sid=abc; csrf=hunter2\nAccept: all", ("abc", "hunter2")),
     "an address": ("https://ann:hunter2@example.com/?token=abcdef", ("hunter2", "abcdef")),
     "a bearer": ("with bearer abc.def.ghi", ("abc.def",)),
-    "keys by their look": ("sk-abcdefghijklmnop1234 and ghp_abcdefghijklmnopqrstuvwx", ("abcdefgh",)),
+    "keys by their look": (
+        "sk-abcdefghijklmnop1234 and ghp_abcdefghijklmnopqrstuvwx",
+        ("abcdefgh",),
+    ),
     "a key": ("-----BEGIN PRIVATE KEY-----\nabcdef\n-----END PRIVATE KEY-----", ("abcdef",)),
 }
 
@@ -281,7 +349,10 @@ def test_what_only_speaks_of_secrets_stays(said: Json) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.text("pass\"word\\': ={}[]\n", max_size=12) | st.integers(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["password", "x"]), inner, max_size=2),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["password", "x"]), inner, max_size=2)
+        ),
         max_leaves=8,
     )
 )
@@ -293,9 +364,17 @@ def test_what_is_clean_stays_as_it_is(value: Json) -> None:
 
 def test_the_environment_is_found_in_other_words_too() -> None:
     key = 'key "0815"/x'
-    words = redactor(SOME_API_KEY=key, PLACE_OF_WORK="Atlantis Lab", GITHUB_TOKEN="ab4d", EDITOR_PATH="/usr/bin/vi")
+    words = redactor(
+        SOME_API_KEY=key,
+        PLACE_OF_WORK="Atlantis Lab",
+        GITHUB_TOKEN="ab4d",
+        EDITOR_PATH="/usr/bin/vi",
+    )
     assert words.text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
-    assert words.text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi") == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"
+    assert (
+        words.text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi")
+        == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"
+    )
 
 
 def test_paths_of_this_machine_are_whole_names() -> None:
@@ -303,15 +382,24 @@ def test_paths_of_this_machine_are_whole_names() -> None:
     assert words.text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
 
 
-# --- which answers are secrets -----------------------------------------------------------------------------------------------------------------
+# --- which answers are secrets --------------------------------------------------------------------
 
-PASSWORD: Json = {"method": "elicitation/input", "params": {"prompt": "Your password?", "schema": {"type": "string"}}}
-NAME: Json = {"method": "elicitation/input", "params": {"prompt": "Your name?", "schema": {"type": "string"}}}
+PASSWORD: Json = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Your password?", "schema": {"type": "string"}},
+}
+NAME: Json = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Your name?", "schema": {"type": "string"}},
+}
 
 
 FORM: Json = {
     "method": "elicitation/create",
-    "params": {"message": "Log in", "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}},
+    "params": {
+        "message": "Log in",
+        "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}},
+    },
 }
 
 
@@ -324,13 +412,18 @@ class Heard:
 
     def hear(self, way: str, message: Json) -> str:
         sender, _, to = way.partition("->")
-        return json.dumps(self._redactor.message(self._answers.withheld(Entry("message", message, sender, to))))
+        return json.dumps(
+            self._redactor.message(self._answers.withheld(Entry("message", message, sender, to)))
+        )
 
     def asked(self, id: Json, question: Json) -> None:
         self.hear("app->bridge", {"jsonrpc": "2.0", "id": id, **question})
 
     def answered(self, id: Json, value: Json) -> str:
-        return self.hear("bridge->app", {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}})
+        return self.hear(
+            "bridge->app",
+            {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}},
+        )
 
 
 def test_two_questions_with_one_id_are_both_kept_back() -> None:
@@ -338,7 +431,9 @@ def test_two_questions_with_one_id_are_both_kept_back() -> None:
         heard = Heard()
         heard.asked("q1", first)
         heard.asked("q1", second)
-        assert "hunter2" not in heard.answered("q1", "hunter2") + heard.answered("q1", "hunter2 again")
+        assert "hunter2" not in heard.answered("q1", "hunter2") + heard.answered(
+            "q1", "hunter2 again"
+        )
 
 
 def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
@@ -352,7 +447,14 @@ def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
 def test_one_party_is_not_taken_for_another() -> None:
     heard = Heard()
     heard.asked(1, PASSWORD)
-    assert "annabel" in heard.hear("host->bridge", {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {"value": "annabel"}}})
+    assert "annabel" in heard.hear(
+        "host->bridge",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"action": "accept", "content": {"value": "annabel"}},
+        },
+    )
     assert "hunter2" not in heard.answered(1, "hunter2")
 
 
@@ -361,8 +463,15 @@ def test_one_party_is_not_taken_for_another() -> None:
     [
         {"jsonrpc": "2.0", "id": "1", "result": {"success": True, "data": {"value": "hunter2"}}},
         {"jsonrpc": "2.0", "id": 99, "result": {"success": True, "data": {"value": "hunter2"}}},
-        {"type": "elicitation/response", "payload": {"success": True, "data": {"value": "hunter2"}}},
-        {"jsonrpc": "2.0", "method": "notifications/x", "params": {"inputResponses": {"q9": {"action": "accept", "content": {"x": "hunter2"}}}}},
+        {
+            "type": "elicitation/response",
+            "payload": {"success": True, "data": {"value": "hunter2"}},
+        },
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/x",
+            "params": {"inputResponses": {"q9": {"action": "accept", "content": {"x": "hunter2"}}}},
+        },
     ],
     ids=["an id of another type", "an id that nobody asked with", "no id", "no request"],
 )
@@ -370,13 +479,20 @@ def test_an_answer_to_nothing_may_be_one_to_a_question_for_a_secret(answer: Json
     heard = Heard()
     heard.asked(1, PASSWORD)
     assert "hunter2" not in heard.hear("bridge->app", answer)
-    assert "hunter2" not in heard.hear("bridge->host", {"jsonrpc": "2.0", "method": "x", "params": {"said": "hunter2"}})
+    assert "hunter2" not in heard.hear(
+        "bridge->host", {"jsonrpc": "2.0", "method": "x", "params": {"said": "hunter2"}}
+    )
 
 
 def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
     recorder.message("bridge", "host", MCP)
-    recorder._heard("host", "bridge", b'{"jsonrpc": "2.0", "id": 1, "result": {"content": {"value": "hunter2"}}, "at": NaN}', 88)
+    recorder._heard(
+        "host",
+        "bridge",
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"content": {"value": "hunter2"}}, "at": NaN}',
+        88,
+    )
     text = (tmp_path / "trace").read_text()
     assert "hunter2" not in text
     assert "[cut 88 characters]" in text
@@ -384,15 +500,24 @@ def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path
 
 def test_a_file_that_an_app_calls_sensitive_is_not_written_down() -> None:
     heard = Heard()
-    heard.asked(1, {"method": "elicitation/resource", "params": {"prompt": "Your policy", "sensitive": True}})
+    heard.asked(
+        1,
+        {"method": "elicitation/resource", "params": {"prompt": "Your policy", "sensitive": True}},
+    )
     result = {"success": True, "data": {"content": "hunter2", "mimeType": "text/plain"}}
     assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": 1, "result": result})
 
 
 def test_messages_in_a_batch_are_messages() -> None:
     heard = Heard()
-    heard.hear("app->bridge", [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}])
-    results = [{"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}} for id, value in ((1, "hunter2"), (2, "annabel"))]
+    heard.hear(
+        "app->bridge",
+        [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}],
+    )
+    results = [
+        {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}}
+        for id, value in ((1, "hunter2"), (2, "annabel"))
+    ]
     said = heard.hear("bridge->app", results)
     assert "hunter2" not in said
     assert "annabel" in said
@@ -401,14 +526,28 @@ def test_messages_in_a_batch_are_messages() -> None:
 def test_what_somebody_else_says_was_wrong_with_a_secret_is_kept_back() -> None:
     heard = Heard()
     heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, **FORM})
-    assert "hunter2" not in heard.hear("host->bridge", {"jsonrpc": "2.0", "id": 1, "result": {"error": {"code": "X", "message": "hunter2 is short"}}})
+    assert "hunter2" not in heard.hear(
+        "host->bridge",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"error": {"code": "X", "message": "hunter2 is short"}},
+        },
+    )
 
 
 def test_why_the_bridge_refuses_a_question_for_a_secret_is_said() -> None:
     heard = Heard()
     heard.asked("q1", PASSWORD)
-    refusal = {"code": "NOT_SUPPORTED", "message": "Nobody could be asked", "details": {"reason": "secrets never do"}}
-    said = heard.hear("bridge->app", {"jsonrpc": "2.0", "id": "q1", "result": {"success": False, "error": refusal}})
+    refusal = {
+        "code": "NOT_SUPPORTED",
+        "message": "Nobody could be asked",
+        "details": {"reason": "secrets never do"},
+    }
+    said = heard.hear(
+        "bridge->app",
+        {"jsonrpc": "2.0", "id": "q1", "result": {"success": False, "error": refusal}},
+    )
     assert "Nobody could be asked" in said
     assert "secrets never do" in said
 
@@ -420,7 +559,9 @@ ANSWERS: dict[str, Json] = {
     "data": {"result": {"success": True, "data": {"value": "hunter2"}}},
     "content": {"result": {"action": "accept", "content": {"value": "hunter2"}}},
     "a member of its own": {"result": {"success": True, "value": "hunter2"}},
-    "an error": {"error": {"code": -32602, "message": "hunter2 is too short", "data": {"value": "hunter2"}}},
+    "an error": {
+        "error": {"code": -32602, "message": "hunter2 is too short", "data": {"value": "hunter2"}}
+    },
     "an error of its own": {"error": "hunter2"},
     "an error's code": {"error": {"code": "hunter2", "message": "no"}},
     "an action of its own": {"result": {"action": "hunter2"}},
@@ -431,33 +572,58 @@ ANSWERS: dict[str, Json] = {
 def test_whatever_answers_a_question_for_a_secret_is_kept_back(case: str) -> None:
     heard = Heard()
     heard.asked("q1", PASSWORD)
-    assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": "q1", **ANSWERS[case]})
+    assert "hunter2" not in heard.hear(
+        "bridge->app", {"jsonrpc": "2.0", "id": "q1", **ANSWERS[case]}
+    )
 
 
 PLAIN: Json = {
     "method": "elicitation/create",
-    "params": {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    "params": {
+        "message": "Your name?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+    },
 }
 
 
 def test_answers_that_come_with_the_next_request_are_answers() -> None:
     heard = Heard()
-    asks = {"resultType": "input_required", "requestState": "sealed", "inputRequests": {"q1": FORM, "q2": PLAIN}}
+    asks = {
+        "resultType": "input_required",
+        "requestState": "sealed",
+        "inputRequests": {"q1": FORM, "q2": PLAIN},
+    }
     heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, "result": asks})
-    answers = {"q1": {"action": "accept", "content": {"password": "hunter2hunter2"}}, "q2": {"action": "accept", "content": {"name": "annabel"}}}
+    answers = {
+        "q1": {"action": "accept", "content": {"password": "hunter2hunter2"}},
+        "q2": {"action": "accept", "content": {"name": "annabel"}},
+    }
     back = {"name": "x", "requestState": "sealed", "inputResponses": answers}
-    said = heard.hear("host->bridge", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": back})
+    said = heard.hear(
+        "host->bridge", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": back}
+    )
     assert "hunter2" not in said
     assert "annabel" in said
-    assert "hunter2" not in heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 2, "result": {"content": "they said hunter2hunter2"}})
+    assert "hunter2" not in heard.hear(
+        "bridge->host",
+        {"jsonrpc": "2.0", "id": 2, "result": {"content": "they said hunter2hunter2"}},
+    )
 
 
-# --- what an adversary would try ---------------------------------------------------------------------------------------------------------------
+# --- what an adversary would try ------------------------------------------------------------------
 
 S = "Zq7hunterX9"
 RPC: dict[str, Json] = {"jsonrpc": "2.0"}
-ASK: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/input", "params": {"prompt": "Your password?", "schema": {"type": "string"}}}
-PASSWORD_FORM: dict[str, Json] = {"message": "Password?", "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}}}
+ASK: dict[str, Json] = {
+    **RPC,
+    "id": 1,
+    "method": "elicitation/input",
+    "params": {"prompt": "Your password?", "schema": {"type": "string"}},
+}
+PASSWORD_FORM: dict[str, Json] = {
+    "message": "Password?",
+    "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}},
+}
 MCP: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/create", "params": PASSWORD_FORM}
 
 
@@ -466,23 +632,52 @@ def said(value: Json) -> tuple[tuple[str, str, Json], ...]:
 
 
 def suggesting(more: dict[str, Json]) -> tuple[tuple[str, str, Json], ...]:
-    return (("app", "bridge", {**ASK, "params": {**ASK["params"], "schema": {"type": "string", **more}}}),)
+    return (
+        (
+            "app",
+            "bridge",
+            {**ASK, "params": {**ASK["params"], "schema": {"type": "string", **more}}},
+        ),
+    )
 
 
 PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
     "null error beside the result": (
         ("bridge", "host", MCP),
-        ("host", "bridge", {**RPC, "id": 1, "error": None, "result": {"action": "accept", "content": {"value": S}}}),
+        (
+            "host",
+            "bridge",
+            {
+                **RPC,
+                "id": 1,
+                "error": None,
+                "result": {"action": "accept", "content": {"value": S}},
+            },
+        ),
     ),
     "the question's own default": suggesting({"default": S}),
     "the question's own examples": suggesting({"examples": [S]}),
-    "a member's name in the answer": (("app", "bridge", ASK), ("bridge", "app", {**RPC, "id": 1, "result": {"data": {"value": {S: 1}}}})),
+    "a member's name in the answer": (
+        ("app", "bridge", ASK),
+        ("bridge", "app", {**RPC, "id": 1, "result": {"data": {"value": {S: 1}}}}),
+    ),
     "a field that was not asked": (
         ("bridge", "host", MCP),
-        ("host", "bridge", {**RPC, "id": 1, "result": {"action": "accept", "content": {"value": "x", "password": S}}}),
+        (
+            "host",
+            "bridge",
+            {
+                **RPC,
+                "id": 1,
+                "result": {"action": "accept", "content": {"value": "x", "password": S}},
+            },
+        ),
         *said(S),
     ),
-    "a member beside the result": (("app", "bridge", ASK), ("bridge", "app", {**RPC, "id": 1, "result": {}, "extra": S})),
+    "a member beside the result": (
+        ("app", "bridge", ASK),
+        ("bridge", "app", {**RPC, "id": 1, "result": {}, "extra": S}),
+    ),
     "an environment of an MCP server in ACP": said({"env": [{"name": "API_KEY", "value": S}]}),
     "a header of an MCP server in ACP": said({"headers": [{"name": "X-Api-Key", "value": S}]}),
     "an argument after its option": said({"args": ["--api-key", S]}),

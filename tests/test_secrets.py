@@ -1,4 +1,6 @@
-"""A planted key, by every way that a secret can go: it reaches the app, and is found nowhere else."""
+"""A planted key, by every way that a secret can go: it reaches the app, and is found
+nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")
 
 
 class Planted:
-    """Where the key may have gone: `wire` is what host and bridge said, the folder and stderr what they left."""
+    """Where the key may have gone: `wire` is what host and bridge said, the folder and stderr what
+    they left.
+    """
 
     def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -56,8 +60,17 @@ class Planted:
 
     def check(self) -> None:
         printed = self._capfd.readouterr()
-        places = {"the wire": json.dumps(self.wire), "stderr": printed.err, "stdout": printed.out, "the screen": self.shown}
-        places |= {str(path): path.read_text(errors="replace") for path in self.folder.rglob("*") if path.is_file()}
+        places = {
+            "the wire": json.dumps(self.wire),
+            "stderr": printed.err,
+            "stdout": printed.out,
+            "the screen": self.shown,
+        }
+        places |= {
+            str(path): path.read_text(errors="replace")
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }
         assert [place for place, words in places.items() if KEY in words] == []
         assert self.wire, "nothing was looked at"
 
@@ -79,7 +92,10 @@ async def test_by_a_host_with_url_mode(planted: Planted, version: str) -> None:
         tasks.start_soon(visit, params.url)
         return types.ElicitResult(action="accept")
 
-    async with hosted(*planted.arguments, answer=answer, version=version, env=planted.env) as host, anyio.create_task_group() as tasks:
+    async with (
+        hosted(*planted.arguments, answer=answer, version=version, env=planted.env) as host,
+        anyio.create_task_group() as tasks,
+    ):
         planted.has(json.loads(text(await host.call("unlock"))))
         planted.wire += [host.wire.lines, await host.status()]
 
@@ -89,7 +105,9 @@ async def test_by_a_host_with_forms_only(planted: Planted) -> None:
         await visit(params.message)
         return types.ElicitResult(action="accept", content={})
 
-    async with hosted(*planted.arguments, "--page", answer=answer, client_info=CODEX, env=planted.env) as host:
+    async with hosted(
+        *planted.arguments, "--page", answer=answer, client_info=CODEX, env=planted.env
+    ) as host:
         planted.has(json.loads(text(await host.call("unlock"))))
         planted.wire += [host.wire.lines, await host.status()]
 
@@ -109,7 +127,10 @@ async def test_by_an_acp_client_with_url_mode(planted: Planted) -> None:
         tasks.start_soon(visit, params["url"])
         return {"action": "accept"}
 
-    async with client(*planted.arguments, handler=answer, env=planted.env) as editor, anyio.create_task_group() as tasks:
+    async with (
+        client(*planted.arguments, handler=answer, env=planted.env) as editor,
+        anyio.create_task_group() as tasks,
+    ):
         await editor.initialize({"elicitation": {"url": {}}})
         _, words = await editor.prompt(await editor.new(), "/unlock")
         planted.has(json.loads(words))
@@ -143,7 +164,10 @@ async def test_at_a_terminal(planted: Planted) -> None:
         planted.shown = shown.decode(errors="replace")
 
     terminal = {**planted.env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    async with hosted(*planted.arguments, "--tty", os.ttyname(theirs), env=terminal) as host, anyio.create_task_group() as tasks:
+    async with (
+        hosted(*planted.arguments, "--tty", os.ttyname(theirs), env=terminal) as host,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(anyio.to_thread.run_sync, type_there)
         planted.has(json.loads(text(await host.call("unlock"))))
         planted.wire += [host.wire.lines, await host.status()]
@@ -152,7 +176,9 @@ async def test_at_a_terminal(planted: Planted) -> None:
     os.close(theirs)
 
 
-async def test_by_an_answers_file(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_by_an_answers_file(
+    planted: Planted, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     answers = tmp_path_factory.mktemp("written") / "answers.json"
     answers.write_text(json.dumps([{"match": "API key", "value": KEY}]))
     async with hosted(*planted.arguments, "--answers", str(answers), env=planted.env) as host:
@@ -161,27 +187,42 @@ async def test_by_an_answers_file(planted: Planted, tmp_path_factory: pytest.Tem
 
 
 async def test_a_host_with_none_of_these_is_never_asked(planted: Planted) -> None:
-    """A form, buttons and a model are all there, and none of them is asked for a secret: the app is told why."""
+    """A form, buttons and a model are all there, and none of them is asked for a secret: the app is
+    told why.
+    """
 
     async def fill_in(params: Any) -> types.ElicitResult:
         raise AssertionError(params)
 
-    async with hosted(*planted.arguments, "--ask-model", answer=fill_in, client_info=CODEX, env=planted.env) as host:
+    async with hosted(
+        *planted.arguments, "--ask-model", answer=fill_in, client_info=CODEX, env=planted.env
+    ) as host:
         response = json.loads(text(await host.call("unlock")))
         planted.wire += [host.wire.lines, await host.status()]
     reason = response["error"]["message"]
     assert response["error"]["code"] == "NOT_SUPPORTED"
-    for why in ("mcp-url: this host opens no addresses on this machine", "model: secrets never pass through the model", "page: not set up"):
+    for why in (
+        "mcp-url: this host opens no addresses on this machine",
+        "model: secrets never pass through the model",
+        "page: not set up",
+    ):
         assert why in reason
 
 
 async def test_an_answer_in_a_form_that_was_not_asked_for_is_not_taken(planted: Planted) -> None:
-    """A host that sends the key with its accept of the address: it is nobody's answer, and goes nowhere."""
+    """A host that sends the key with its accept of the address: it is nobody's answer, and goes
+    nowhere.
+    """
 
     async def answer(params: Any) -> types.ElicitResult:
         tasks.start_soon(visit, params.url)
-        return types.ElicitResult.model_validate({"action": "accept", "content": {"value": "the host's own"}})
+        return types.ElicitResult.model_validate(
+            {"action": "accept", "content": {"value": "the host's own"}}
+        )
 
-    async with hosted(*planted.arguments, answer=answer, env=planted.env) as host, anyio.create_task_group() as tasks:
+    async with (
+        hosted(*planted.arguments, answer=answer, env=planted.env) as host,
+        anyio.create_task_group() as tasks,
+    ):
         planted.has(json.loads(text(await host.call("unlock"))))
         planted.wire += [host.wire.lines, await host.status()]

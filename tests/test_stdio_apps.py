@@ -1,4 +1,6 @@
-"""Apps that are programs: both bindings of ABP on a pipe, the documented example as it is printed, and apps that misbehave."""
+"""Apps that are programs: both bindings of ABP on a pipe, the documented example as it is printed,
+and apps that misbehave.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def program(path: Path | str) -> str:
 
 
 async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/abp-on-a-pipe.md").read_text(), re.DOTALL)
+    code = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs/abp-on-a-pipe.md").read_text(), re.DOTALL
+    )
     assert code is not None
     app = tmp_path / "hello.py"
     app.write_text(code[1])
@@ -32,7 +36,9 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
 
 
 async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
-    async with hosted("--app", program(ROOT / "tests/apps/envelope.py"), answer=accept(selected="tea")) as host:
+    async with hosted(
+        "--app", program(ROOT / "tests/apps/envelope.py"), answer=accept(selected="tea")
+    ) as host:
         result = await host.call("ask")
         assert json.loads(text(result))["data"] == {"selected": "tea"}
         status = (await host.status())["apps"]["envelope"]
@@ -48,9 +54,14 @@ async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on() -> No
         garbage, unknown, refused = json.loads(text(await host.call("odd.seen")))
         assert garbage["error"]["code"] == -32700
         assert (unknown["id"], unknown["error"]["code"]) == ("x", -32601)
-        assert refused["result"]["error"]["message"] == "elicitation/select needs a list of at least one option"
+        assert (
+            refused["result"]["error"]["message"]
+            == "elicitation/select needs a list of at least one option"
+        )
         (log,) = host.wire.sent("notifications/message")
-        assert log["data"]["data"]["message"].startswith("a line of the app's was dropped: Parse error")
+        assert log["data"]["data"]["message"].startswith(
+            "a line of the app's was dropped: Parse error"
+        )
 
 
 async def test_a_line_that_is_too_long_is_dropped_aloud() -> None:
@@ -61,7 +72,13 @@ async def test_a_line_that_is_too_long_is_dropped_aloud() -> None:
 
 
 async def test_two_apps_side_by_side_are_told_apart() -> None:
-    async with hosted("--app", "demo", "--app", program(ROOT / "tests/apps/envelope.py"), answer=accept(selected="tea")) as host:
+    async with hosted(
+        "--app",
+        "demo",
+        "--app",
+        program(ROOT / "tests/apps/envelope.py"),
+        answer=accept(selected="tea"),
+    ) as host:
         connected = text(await host.client.call_tool("abp_connect", {}))
         assert connected.index("Connected demo") < connected.index("Connected envelope")
         assert (await host.client.call_tool("abp_ask", {})).is_error is False
@@ -80,7 +97,15 @@ async def test_one_broken_app_does_not_take_the_others_down() -> None:
 async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
     app = f"{program(ROOT / 'tests/apps/envelope.py')} --token=hunter2"
     missing = "http://user:hunter2@127.0.0.1:1/?key=hunter2"
-    async with hosted("--app", app, "--app", missing, "--app", "stdio:no-such-program hunter2", answer=accept(selected="tea")) as host:
+    async with hosted(
+        "--app",
+        app,
+        "--app",
+        missing,
+        "--app",
+        "stdio:no-such-program hunter2",
+        answer=accept(selected="tea"),
+    ) as host:
         await host.client.call_tool("abp_connect", {})
         await host.call("ask")
         await host.status()
@@ -88,10 +113,15 @@ async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
 
 
 async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
-    async with hosted("--app", "demo", "--app", f"stdio:{sys.executable} -m abp_bridge.apps.demo") as host:
+    async with hosted(
+        "--app", "demo", "--app", f"stdio:{sys.executable} -m abp_bridge.apps.demo"
+    ) as host:
         await host.client.call_tool("abp_connect", {})
         both = await host.call("demo.echo", value=1)
-        assert text(both) == "INVALID_PARAMS: Several apps have demo.echo: name one of demo, demo-2 as app."
+        assert (
+            text(both)
+            == "INVALID_PARAMS: Several apps have demo.echo: name one of demo, demo-2 as app."
+        )
         arguments = {"capability": "demo.echo", "params": {"value": 2}, "app": "demo-2"}
         assert text(await host.client.call_tool("abp_call", arguments)) == "2"
         tools = [tool.name for tool in (await host.client.list_tools()).tools]
@@ -105,11 +135,17 @@ async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> N
         await host.client.call_tool("abp_connect", {})
         assert host.wire.sent("notifications/resources/updated") == [{"uri": uri}]
         told = [message["method"] for message in host.wire.sent() if "method" in message]
-        assert told.index("notifications/tools/list_changed") < told.index("notifications/resources/list_changed")
-        assert [str(resource.uri) for resource in (await host.client.list_resources()).resources] == [uri]
+        assert told.index("notifications/tools/list_changed") < told.index(
+            "notifications/resources/list_changed"
+        )
+        assert [
+            str(resource.uri) for resource in (await host.client.list_resources()).resources
+        ] == [uri]
 
 
-def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with RawHost("--app", program(ROOT / "tests/apps/early.py")) as host:
         host.initialize()
         for tool in ("abp_connect", "abp_disconnect") * 20:

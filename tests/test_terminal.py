@@ -1,4 +1,6 @@
-"""A question at a terminal, by real keys on a pseudo-terminal: with arrow keys, and line by line where the cursor cannot be moved."""
+"""A question at a terminal, by real keys on a pseudo-terminal: with arrow keys, and line by line
+where the cursor cannot be moved.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,31 @@ from abp_bridge.surfaces.terminal.surface import Terminal
 Json = Any
 
 ASKER = str(Path(__file__).with_name("asker.py"))
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "März"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "März",
+]
 
 
 class Asking(Screen):
     """A screen on which questions are asked."""
 
     def __init__(self, *requests: Json, **env: str) -> None:
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONPATH", "HOME", "LANG")
+            if name in os.environ
+        }
         super().__init__([sys.executable, ASKER, *map(json.dumps, requests)], {**kept, **env})
         self.until("● https://app.example asks")
 
@@ -78,7 +97,9 @@ def test_text_is_given_as_it_was_typed(term: str) -> None:
 
 
 def test_what_does_not_fit_is_refused_at_the_prompt_with_the_reason(term: str) -> None:
-    with Asked("input", {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}}, TERM=term) as screen:
+    with Asked(
+        "input", {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}}, TERM=term
+    ) as screen:
         ready(screen, term)
         screen.press("nope", ENTER)
         screen.until('must be an e-mail address, not "nope"')
@@ -88,14 +109,18 @@ def test_what_does_not_fit_is_refused_at_the_prompt_with_the_reason(term: str) -
 
 
 def test_a_default_is_there_and_counts_when_enter_is_pressed(term: str) -> None:
-    with Asked("input", {"prompt": "How many?", "schema": {"type": "integer", "default": 2}}, TERM=term) as screen:
+    with Asked(
+        "input", {"prompt": "How many?", "schema": {"type": "integer", "default": 2}}, TERM=term
+    ) as screen:
         ready(screen, term)
         screen.press(ENTER)
         assert screen.reply() == ["accepted", {"value": "2"}, 0]
 
 
 def test_a_number_is_asked_again_until_it_is_one(term: str) -> None:
-    with Asked("input", {"prompt": "How much?", "schema": {"type": "number", "maximum": 5}}, TERM=term) as screen:
+    with Asked(
+        "input", {"prompt": "How much?", "schema": {"type": "number", "maximum": 5}}, TERM=term
+    ) as screen:
         ready(screen, term)
         screen.press("many", ENTER)
         screen.until('must be a number, not "many"')
@@ -134,7 +159,10 @@ def test_yes_or_no_by_number() -> None:
 
 
 def test_an_option_is_chosen_with_the_arrow_keys_from_the_default_on() -> None:
-    with Asked("select", {"prompt": "Season?", "options": ["spring", "summer", "autumn"], "default": "summer"}) as screen:
+    with Asked(
+        "select",
+        {"prompt": "Season?", "options": ["spring", "summer", "autumn"], "default": "summer"},
+    ) as screen:
         screen.until("» summer (default)")
         screen.until("Decline to answer")
         screen.press(DOWN, ENTER)
@@ -143,7 +171,10 @@ def test_an_option_is_chosen_with_the_arrow_keys_from_the_default_on() -> None:
 
 
 def test_what_an_option_means_is_shown_when_it_is_pointed_at() -> None:
-    options = [{"value": 1, "label": "One", "description": "the first"}, {"value": 2, "label": "Two", "description": "the second"}]
+    options = [
+        {"value": 1, "label": "One", "description": "the first"},
+        {"value": 2, "label": "Two", "description": "the second"},
+    ]
     with Asked("select", {"prompt": "Which?", "options": options}) as screen:
         screen.until("Description: the first")
         screen.press(DOWN)
@@ -176,7 +207,9 @@ def test_enter_on_a_search_that_finds_nothing_chooses_nothing() -> None:
 
 
 def test_an_option_is_chosen_by_its_number() -> None:
-    with Asked("select", {"prompt": "Month?", "options": MONTHS, "default": "May"}, TERM="dumb") as screen:
+    with Asked(
+        "select", {"prompt": "Month?", "options": MONTHS, "default": "May"}, TERM="dumb"
+    ) as screen:
         screen.until("12) März")
         screen.until("Number [5]: ")
         for wrong in ("0", "14", "März", "1,2"):
@@ -194,7 +227,13 @@ def test_a_number_and_its_text_are_two_options(term: str) -> None:
         assert screen.reply() == ["accepted", {"selected": "1"}, 0]
 
 
-MULTI = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2, "default": ["a"]}
+MULTI = {
+    "type": "array",
+    "items": {"type": "string", "enum": ["a", "b", "c"]},
+    "minItems": 1,
+    "maxItems": 2,
+    "default": ["a"],
+}
 
 
 def test_several_options_are_marked_with_space_within_their_limits() -> None:
@@ -212,7 +251,11 @@ def test_several_options_are_marked_with_space_within_their_limits() -> None:
 def test_several_options_are_given_as_numbers_within_their_limits() -> None:
     with Asked("input", {"prompt": "Which ones?", "schema": MULTI}, TERM="dumb") as screen:
         screen.until("Answer [1]: ")
-        for wrong, why in (("1,2,3", "at most 2"), ("0", "at least 1"), ("4", "numbers from 1 to 3")):
+        for wrong, why in (
+            ("1,2,3", "at most 2"),
+            ("0", "at least 1"),
+            ("4", "numbers from 1 to 3"),
+        ):
             screen.press(wrong, ENTER)
             screen.until(why)
             screen.until("Answer [1]: ")
@@ -284,9 +327,13 @@ def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
         assert screen.reply() == ["accepted", {"mail": "a@b.org"}, 0]
 
 
-@pytest.mark.parametrize(("keys", "ending"), [([ENTER], ["accepted", {}, 0]), ([DOWN, ENTER], ["declined", {}, 0])])
+@pytest.mark.parametrize(
+    ("keys", "ending"), [([ENTER], ["accepted", {}, 0]), ([DOWN, ENTER], ["declined", {}, 0])]
+)
 def test_a_form_without_fields_asks_for_consent(keys: list[str], ending: Json) -> None:
-    with Asking({"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}) as screen:
+    with Asking(
+        {"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}
+    ) as screen:
         screen.until("Accept")
         screen.until("Decline to answer")
         screen.press(*keys)
@@ -294,7 +341,10 @@ def test_a_form_without_fields_asks_for_consent(keys: list[str], ending: Json) -
 
 
 def test_questions_that_come_together_are_asked_one_after_the_other() -> None:
-    first, second = ({"method": "elicitation/input", "params": {"prompt": prompt}} for prompt in ("First?", "Second?"))
+    first, second = (
+        {"method": "elicitation/input", "params": {"prompt": prompt}}
+        for prompt in ("First?", "Second?")
+    )
     with Asking(first, second) as screen:
         screen.until("First?")
         screen.until("Answer:")
@@ -312,7 +362,11 @@ def test_questions_that_come_together_are_asked_one_after_the_other() -> None:
 
 
 def test_a_secret_is_never_on_the_screen(term: str) -> None:
-    with Asked("input", {"prompt": "Your password?", "schema": {"type": "string", "default": "hunter1"}}, TERM=term) as screen:
+    with Asked(
+        "input",
+        {"prompt": "Your password?", "schema": {"type": "string", "default": "hunter1"}},
+        TERM=term,
+    ) as screen:
         ready(screen, term)
         screen.press("hunter2", ENTER)
         assert screen.reply() == ["accepted", {"value": "hunter2"}, 0]
@@ -330,15 +384,22 @@ def test_a_secret_is_never_on_the_screen(term: str) -> None:
         ("input", {"prompt": "Which ones?", "schema": MULTI}),
     ],
 )
-@pytest.mark.parametrize(("key", "ending"), [(CTRL_D, ["declined", {}, 0]), (CTRL_C, ["cancelled", {}, 1]), (ESCAPE, ["cancelled", {}, 0])])
-def test_every_kind_can_be_declined_and_cancelled(method: str, params: Json, key: str, ending: Json) -> None:
+@pytest.mark.parametrize(
+    ("key", "ending"),
+    [(CTRL_D, ["declined", {}, 0]), (CTRL_C, ["cancelled", {}, 1]), (ESCAPE, ["cancelled", {}, 0])],
+)
+def test_every_kind_can_be_declined_and_cancelled(
+    method: str, params: Json, key: str, ending: Json
+) -> None:
     with Asked(method, params) as screen:
         screen.until("Esc cancels")
         screen.press(key)
         assert screen.reply() == ending
 
 
-@pytest.mark.parametrize(("key", "ending"), [(CTRL_D, ["declined", {}, 0]), (CTRL_C, ["cancelled", {}, 1])])
+@pytest.mark.parametrize(
+    ("key", "ending"), [(CTRL_D, ["declined", {}, 0]), (CTRL_C, ["cancelled", {}, 1])]
+)
 @pytest.mark.parametrize("secret", [False, True])
 def test_lines_can_be_declined_and_cancelled(key: str, ending: Json, secret: bool) -> None:
     with Asked("input", {"prompt": "What?", "sensitive": secret}, TERM="dumb") as screen:
@@ -395,7 +456,11 @@ def test_a_signal_cancels_the_open_prompt_like_ctrl_c() -> None:
 
 @pytest.mark.parametrize("how", ["NO_COLOR", "dumb"])
 def test_no_colour_where_none_is_wanted(how: str) -> None:
-    with Asked("confirm", {"message": "Sure?"}, **({"NO_COLOR": "1"} if how == "NO_COLOR" else {"TERM": "dumb"})) as screen:
+    with Asked(
+        "confirm",
+        {"message": "Sure?"},
+        **({"NO_COLOR": "1"} if how == "NO_COLOR" else {"TERM": "dumb"}),
+    ) as screen:
         screen.until("Decline to answer")
         if how == "dumb":
             screen.until(": ")
@@ -405,7 +470,7 @@ def test_no_colour_where_none_is_wanted(how: str) -> None:
         assert b"[36" not in screen.raw
 
 
-# --- files ------------------------------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def give(screen: Screen, term: str, *typed: str) -> None:
@@ -483,7 +548,7 @@ def test_a_secret_that_does_not_fit_is_not_shown_either(term: str) -> None:
         assert "hunter" not in screen.shown.split("REPLY")[0]
 
 
-# --- at a terminal of another's ---------------------------------------------------------------------------------------------------------------
+# --- at a terminal of another's -------------------------------------------------------------------
 
 
 class Elsewhere:
@@ -494,10 +559,20 @@ class Elsewhere:
         self.device = os.ttyname(theirs)
         self.settings = termios.tcgetattr(theirs)
         self._theirs = theirs
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONPATH", "HOME", "LANG")
+            if name in os.environ
+        }
         command = [sys.executable, ASKER, "--tty", self.device, *map(json.dumps, requests)]
-        streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(command, env={"PROMPT_TOOLKIT_NO_CPR": "1", **kept, **env}, **streams)
+        streams: Any = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        self.process = subprocess.Popen(
+            command, env={"PROMPT_TOOLKIT_NO_CPR": "1", **kept, **env}, **streams
+        )
         self.shown = ""
 
     def __enter__(self) -> Self:
@@ -513,7 +588,9 @@ class Elsewhere:
 
     def until(self, words: str) -> None:
         while words not in self.shown:
-            assert select.select([self._ours], [], [], PATIENCE)[0], f"never shown: {words!r}; this was:\n{self.shown}"
+            assert select.select([self._ours], [], [], PATIENCE)[0], (
+                f"never shown: {words!r}; this was:\n{self.shown}"
+            )
             self.shown += os.read(self._ours, 65_536).decode(errors="replace")
         self.shown = self.shown.partition(words)[2]
 
@@ -558,7 +635,9 @@ def test_a_named_terminal_is_taken_for_one_that_can_move_its_cursor(value: str |
 
 
 def test_ctrl_c_cancels_there_too(term: str) -> None:
-    with Elsewhere({"method": "elicitation/input", "params": {"prompt": "Name?"}}, TERM=term) as there:
+    with Elsewhere(
+        {"method": "elicitation/input", "params": {"prompt": "Name?"}}, TERM=term
+    ) as there:
         there.until("Answer: " if term == "dumb" else "Answer:")
         there.press("Ad", CTRL_C)
         assert there.replies()[0][0] == "cancelled"
@@ -577,14 +656,18 @@ def test_a_window_that_is_closed_meanwhile_refuses_with_what_to_do(term: str) ->
 
 
 def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
-    """Nobody reads what is written there: the question ends by its own time, and the program with it."""
+    """Nobody reads what is written there: the question ends by its own time, and the program with
+    it.
+    """
     long = {"method": "elicitation/confirm", "params": {"message": "word " * 700}}
     with Elsewhere(*[long] * 8, TERM="dumb", ASKER_LIMIT="0.2") as there:
         assert there.replies() == [["late", {}, 0]] * 8
 
 
 def test_a_line_that_a_terminal_cannot_hold_is_not_half_taken() -> None:
-    """Without keys of our own the terminal keeps 4,095 bytes of a line, and drops the rest unseen."""
+    """Without keys of our own the terminal keeps 4,095 bytes of a line, and drops the rest
+    unseen.
+    """
     with Asked("input", {"prompt": "Name?"}, TERM="dumb") as screen:
         ready(screen, "dumb")
         for _ in range(8):

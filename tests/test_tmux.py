@@ -1,4 +1,6 @@
-"""The terminal as a surface, in a terminal that draws: every shape of question by keys in tmux, by `abp-bridge ask` and by `serve --tty`."""
+"""The terminal as a surface, in a terminal that draws: every shape of question by keys in tmux, by
+`abp-bridge ask` and by `serve --tty`.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,36 @@ Json = Any
 
 KEY = "planted-key-7f3a"
 ASK = [sys.executable, "-m", "abp_bridge", "ask"]
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 FORM = {
     "type": "object",
-    "properties": {"name": {"type": "string", "title": "Their name"}, "age": {"type": "integer"}, "size": {"enum": ["S", "L"]}},
+    "properties": {
+        "name": {"type": "string", "title": "Their name"},
+        "age": {"type": "integer"},
+        "size": {"enum": ["S", "L"]},
+    },
     "required": ["name", "age"],
 }
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One question, what a person does about it (what they see, then the keys they press), and the data that the app gets."""
+    """One question, what a person does about it (what they see, then the keys they press), and the
+    data that the app gets.
+    """
 
     method: str
     params: Json
@@ -53,15 +74,45 @@ SHAPES = {
         prompt="Mail?",
         schema={"type": "string", "format": "email"},
     ),
-    "number": asked("input", {"value": 4.5}, ("Answer:", ("4.5", "Enter")), prompt="How much?", schema={"type": "number"}),
-    "boolean": asked("input", {"value": False}, ("Decline to answer", ("Down", "Enter")), prompt="By train?", schema={"type": "boolean"}),
-    "confirm": asked("confirm", {"confirmed": True}, ("Decline to answer", ("Enter",)), message="Go on?"),
-    "destructive confirm": asked(
-        "confirm", {"confirmed": False}, ("cannot be undone", ()), ("Decline to answer", ("Enter",)), message="Delete it?", destructive=True
+    "number": asked(
+        "input",
+        {"value": 4.5},
+        ("Answer:", ("4.5", "Enter")),
+        prompt="How much?",
+        schema={"type": "number"},
     ),
-    "select": asked("select", {"selected": "b"}, ("Decline to answer", ("Down", "Enter")), prompt="Which?", options=["a", "b"]),
+    "boolean": asked(
+        "input",
+        {"value": False},
+        ("Decline to answer", ("Down", "Enter")),
+        prompt="By train?",
+        schema={"type": "boolean"},
+    ),
+    "confirm": asked(
+        "confirm", {"confirmed": True}, ("Decline to answer", ("Enter",)), message="Go on?"
+    ),
+    "destructive confirm": asked(
+        "confirm",
+        {"confirmed": False},
+        ("cannot be undone", ()),
+        ("Decline to answer", ("Enter",)),
+        message="Delete it?",
+        destructive=True,
+    ),
+    "select": asked(
+        "select",
+        {"selected": "b"},
+        ("Decline to answer", ("Down", "Enter")),
+        prompt="Which?",
+        options=["a", "b"],
+    ),
     "select with search": asked(
-        "select", {"selected": "September"}, ("Decline to answer", ("sep",)), ("/ sep", ("Enter",)), prompt="Month?", options=MONTHS
+        "select",
+        {"selected": "September"},
+        ("Decline to answer", ("sep",)),
+        ("/ sep", ("Enter",)),
+        prompt="Month?",
+        options=MONTHS,
     ),
     "multi-select": asked(
         "input",
@@ -81,9 +132,28 @@ SHAPES = {
         prompt="Who?",
         schema=FORM,
     ),
-    "nested JSON": asked("input", {"value": {"a": [1]}}, ("Answer:", ('{"a": [1]}', "Enter")), prompt="Data?", schema={"type": "object"}),
-    "secret": asked("input", {"value": KEY}, ("API key:", (KEY,)), ("***", ("Enter",)), prompt="Key?", schema={"type": "string", "title": "API key"}),
-    "preference": asked("preference", {"value": "aisle"}, ("Answer: window", ("C-u", "aisle", "Enter")), prompt="Seat?", default="window"),
+    "nested JSON": asked(
+        "input",
+        {"value": {"a": [1]}},
+        ("Answer:", ('{"a": [1]}', "Enter")),
+        prompt="Data?",
+        schema={"type": "object"},
+    ),
+    "secret": asked(
+        "input",
+        {"value": KEY},
+        ("API key:", (KEY,)),
+        ("***", ("Enter",)),
+        prompt="Key?",
+        schema={"type": "string", "title": "API key"},
+    ),
+    "preference": asked(
+        "preference",
+        {"value": "aisle"},
+        ("Answer: window", ("C-u", "aisle", "Enter")),
+        prompt="Seat?",
+        default="window",
+    ),
 }
 
 
@@ -93,7 +163,7 @@ def act(pane: Pane, shape: Shape) -> None:
         pane.press(*keys)
 
 
-# --- by abp-bridge ask ------------------------------------------------------------------------------------------------------------------------
+# --- by abp-bridge ask ----------------------------------------------------------------------------
 
 
 class Shell:
@@ -107,7 +177,10 @@ class Shell:
 
     def ask(self, *words: str, env: str = "", behind: str = "") -> None:
         self._number += 1
-        command = f"{env}{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err{behind}; echo code-$?-{self._number}"
+        command = (
+            f"{env}{shlex.join([*ASK, *words])} </dev/null >{self._out} 2>{self._out}.err{behind};"
+            f" echo code-$?-{self._number}"
+        )
         (self._out.parent / "run.sh").write_text(command)
         self.pane.clear()
         self.pane.press(f". {self._out.parent}/run.sh", "Enter")
@@ -122,18 +195,25 @@ class Shell:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     folder = tmp_path_factory.mktemp("ask")
-    with Pane(["sh", "-i"], {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(folder)}) as pane:
+    with Pane(
+        ["sh", "-i"], {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(folder)}
+    ) as pane:
         yield Shell(pane, folder)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_is_asked_at_the_terminal_of_a_shell_whose_pipes_are_elsewhere(shell: Shell, name: str) -> None:
+def test_every_shape_is_asked_at_the_terminal_of_a_shell_whose_pipes_are_elsewhere(
+    shell: Shell, name: str
+) -> None:
     shape = SHAPES[name]
     shell.ask(shape.method, json.dumps(shape.params))
     act(shell.pane, shape)
     response, code = shell.response()
     assert (response["data"], code) == (shape.data, 0)
-    assert (response["metadata"]["answeredBy"], response["metadata"]["route"].partition(" ")[0]) == ("person", "terminal")
+    assert (
+        response["metadata"]["answeredBy"],
+        response["metadata"]["route"].partition(" ")[0],
+    ) == ("person", "terminal")
     assert KEY not in shell.pane.ever_shown
 
 
@@ -150,11 +230,18 @@ def test_whoever_is_fast_at_a_terminal_is_a_person_all_the_same(shell: Shell) ->
     shell.pane.until("Decline to answer")
     shell.pane.press("C-c")
     response, code = shell.response()
-    assert (response["metadata"]["answeredBy"], response["metadata"]["outcome"], code) == ("person", "cancelled", 1)
+    assert (response["metadata"]["answeredBy"], response["metadata"]["outcome"], code) == (
+        "person",
+        "cancelled",
+        1,
+    )
 
 
 def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None:
-    words = "Which of all these many long words do you like best, and why would that be so, if I may ask?"
+    words = (
+        "Which of all these many long words do you like best, and why would that be so, if I may"
+        " ask?"
+    )
     shell.ask("select", words, "the first of them", "the second of them")
     shell.pane.until("Decline to answer")
     shell.pane.press("Down")
@@ -168,7 +255,9 @@ def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None
     shell.pane.resize(100, 40)
 
 
-def test_what_runs_in_the_background_does_not_stop_at_a_terminal_that_is_in_use(shell: Shell) -> None:
+def test_what_runs_in_the_background_does_not_stop_at_a_terminal_that_is_in_use(
+    shell: Shell,
+) -> None:
     shell.ask("--on", "terminal", "confirm", "Go on?", behind=" & wait")
     response, _ = shell.response()
     assert "another program has this terminal now" in response["error"]["message"]
@@ -185,16 +274,30 @@ def test_a_file_is_given_by_its_name_which_tab_completes(shell: Shell) -> None:
     shell.pane.until("File: ~/photo.png")
     shell.pane.press("Enter")
     response, code = shell.response()
-    assert (response["data"], code) == ({"content": "iVBORw==", "mimeType": "image/png", "encoding": "base64", "filename": "photo.png"}, 0)
+    assert (response["data"], code) == (
+        {
+            "content": "iVBORw==",
+            "mimeType": "image/png",
+            "encoding": "base64",
+            "filename": "photo.png",
+        },
+        0,
+    )
     assert "File: photo.png (image/png)" in shell.pane.shown
 
 
-def test_leave_to_read_a_named_file_is_asked_with_the_safe_answer_first(shell: Shell, tmp_path: Path) -> None:
+def test_leave_to_read_a_named_file_is_asked_with_the_safe_answer_first(
+    shell: Shell, tmp_path: Path
+) -> None:
     (tmp_path / "report.txt").write_text("figures")
     request = json.dumps({"prompt": "The report, please", "uri": f"file://{tmp_path}/report.txt"})
     for keys, code, data in (
         (("Enter",), 1, None),
-        (("Down", "Enter"), 0, {"content": "figures", "mimeType": "text/plain", "filename": "report.txt"}),
+        (
+            ("Down", "Enter"),
+            0,
+            {"content": "figures", "mimeType": "text/plain", "filename": "report.txt"},
+        ),
     ):
         shell.ask("--root", str(tmp_path), "resource", request)
         shell.pane.until("May it read")
@@ -204,7 +307,9 @@ def test_leave_to_read_a_named_file_is_asked_with_the_safe_answer_first(shell: S
         assert (response.get("data"), ended) == (data, code)
 
 
-def test_a_named_file_outside_of_what_was_granted_is_not_read_but_said(shell: Shell, tmp_path: Path) -> None:
+def test_a_named_file_outside_of_what_was_granted_is_not_read_but_said(
+    shell: Shell, tmp_path: Path
+) -> None:
     shell.ask("resource", json.dumps({"prompt": "The report, please", "uri": "/etc/passwd"}))
     shell.pane.until("lies in no folder that was granted")
     shell.pane.until("File:")
@@ -219,12 +324,14 @@ def test_a_model_is_not_asked_for_at_a_terminal(shell: Shell) -> None:
     assert "a terminal asks the person, not a model" in response["error"]["message"]
 
 
-# --- by abp-bridge serve --tty ------------------------------------------------------------------------------------------------------------------
+# --- by abp-bridge serve --tty --------------------------------------------------------------------
 
 
 @dataclass
 class Scene:
-    """A bridge whose person sits at a terminal of their own, on which somebody else's program runs."""
+    """A bridge whose person sits at a terminal of their own, on which somebody else's
+    program runs.
+    """
 
     pane: Pane
     host: Hosted
@@ -244,7 +351,9 @@ def at_a_pane(**env: str) -> Iterator[Scene]:
     with (
         Pane(["sleep", "infinity"], {}) as pane,
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(hosted("--app", "demo", "--tty", pane.tty, env=env)) as host,
+        portal.wrap_async_context_manager(
+            hosted("--app", "demo", "--tty", pane.tty, env=env)
+        ) as host,
     ):
         yield Scene(pane, host, portal)
 
@@ -256,13 +365,18 @@ def scene() -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_is_asked_at_a_terminal_of_its_own_beside_the_host(scene: Scene, name: str) -> None:
+def test_every_shape_is_asked_at_a_terminal_of_its_own_beside_the_host(
+    scene: Scene, name: str
+) -> None:
     shape = SHAPES[name]
     answer = scene.ask(shape.method, **shape.params)
     act(scene.pane, shape)
     response = answer()
     assert response["data"] == shape.data
-    assert (response["metadata"]["answeredBy"], response["metadata"]["route"].partition(" ")[0]) == ("person", "terminal")
+    assert (
+        response["metadata"]["answeredBy"],
+        response["metadata"]["route"].partition(" ")[0],
+    ) == ("person", "terminal")
     assert KEY not in scene.pane.ever_shown
     assert KEY not in json.dumps(scene.status())
 
@@ -280,7 +394,9 @@ def test_ctrl_c_at_that_terminal_cancels_the_question_and_nothing_else(scene: Sc
 
 def test_that_window_too_may_change_its_size(scene: Scene) -> None:
     """Nobody tells us: it is not the terminal we were started from."""
-    answer = scene.ask("elicitation/select", prompt="Which?", options=["the first of them", "the second of them"])
+    answer = scene.ask(
+        "elicitation/select", prompt="Which?", options=["the first of them", "the second of them"]
+    )
     scene.pane.until("Decline to answer")
     scene.pane.press("Down")
     scene.pane.until("» the second")
@@ -295,7 +411,9 @@ def test_that_window_too_may_change_its_size(scene: Scene) -> None:
 def test_two_questions_at_one_terminal_come_one_after_the_other(scene: Scene) -> None:
     first = scene.ask("elicitation/input", prompt="First?")
     scene.pane.until("Answer:")
-    second = scene.portal.start_task_soon(lambda: scene.host.ask("elicitation/input", prompt="Second?"))
+    second = scene.portal.start_task_soon(
+        lambda: scene.host.ask("elicitation/input", prompt="Second?")
+    )
     while len(scene.status()["questions"]["open"]) < 2:
         pass
     assert "Second?" not in scene.pane.shown

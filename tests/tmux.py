@@ -1,4 +1,6 @@
-"""A terminal that draws: a tmux server of its own with one pane, what stands on it now, and the keys a person presses."""
+"""A terminal that draws: a tmux server of its own with one pane, what stands on it now, and the
+keys a person presses.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,14 @@ GLANCE = 0.02
 
 
 class Pane:
-    """A pane in which `command` runs. Keys are tmux's names (`Enter`, `Down`, `C-c`), anything else is typed as it is."""
+    """A pane in which `command` runs.
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 40) -> None:
+    Keys are tmux's names (`Enter`, `Down`, `C-c`), anything else is typed as it is.
+    """
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 40
+    ) -> None:
         self._socket = f"abp-test-{uuid.uuid4().hex[:12]}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         self._env = {**kept, "LC_ALL": "C.UTF-8", **env}
@@ -33,7 +40,13 @@ class Pane:
 
     def close(self) -> None:
         """The window is closed."""
-        subprocess.run([_program(), "-L", self._socket, "kill-server"], env=self._env, capture_output=True, check=False, timeout=PATIENCE)
+        subprocess.run(
+            [_program(), "-L", self._socket, "kill-server"],
+            env=self._env,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+        )
 
     @property
     def tty(self) -> str:
@@ -59,7 +72,15 @@ class Pane:
 
     def press(self, *keys: str) -> None:
         for key in keys:
-            named = key in ("Enter", "Up", "Down", "Space", "Tab", "Escape", "BSpace") or key.startswith("C-")
+            named = key in (
+                "Enter",
+                "Up",
+                "Down",
+                "Space",
+                "Tab",
+                "Escape",
+                "BSpace",
+            ) or key.startswith("C-")
             self._tmux("send-keys", *([key] if named else ["-l", "--", key]))
 
     def resize(self, columns: int, rows: int) -> None:
@@ -72,7 +93,12 @@ class Pane:
 
     def _tmux(self, *arguments: str) -> str:
         done = subprocess.run(
-            [_program(), "-L", self._socket, *arguments], env=self._env, capture_output=True, text=True, check=False, timeout=PATIENCE
+            [_program(), "-L", self._socket, *arguments],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout

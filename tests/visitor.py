@@ -1,4 +1,6 @@
-"""Somebody who opens a link of the bridge's own page and sends the form that is there, without a browser's window."""
+"""Somebody who opens a link of the bridge's own page and sends the form that is there, without a
+browser's window.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,23 @@ class Browser:
 
     def send(self, **filled: str) -> None:
         """Fill the form in, and press a button: `action` says which."""
-        self._post(urlencode({"guard": self._guard(), "action": "send", **filled}).encode(), "application/x-www-form-urlencoded")
+        self._post(
+            urlencode({"guard": self._guard(), "action": "send", **filled}).encode(),
+            "application/x-www-form-urlencoded",
+        )
 
     def give(self, name: str, mime_type: str, content: bytes) -> None:
         """Pick a file for the only field of the form, and send it."""
         fields = f'--x\r\nContent-Disposition: form-data; name="guard"\r\n\r\n{self._guard()}\r\n'
         fields += '--x\r\nContent-Disposition: form-data; name="action"\r\n\r\nsend\r\n'
-        file = f'--x\r\nContent-Disposition: form-data; name="field-0"; filename="{name}"\r\nContent-Type: {mime_type}\r\n\r\n'
-        self._post(fields.encode() + file.encode() + content + b"\r\n--x--\r\n", "multipart/form-data; boundary=x")
+        file = (
+            '--x\r\nContent-Disposition: form-data; name="field-0";'
+            f' filename="{name}"\r\nContent-Type: {mime_type}\r\n\r\n'
+        )
+        self._post(
+            fields.encode() + file.encode() + content + b"\r\n--x--\r\n",
+            "multipart/form-data; boundary=x",
+        )
 
     def _guard(self) -> str:
         found = re.search(r'name="guard" value="([^"]+)"', self.page)
@@ -43,12 +54,16 @@ class Browser:
         return found[1]
 
     def _post(self, body: bytes, kind: str) -> None:
-        with self._opener.open(Request(self._url, body, {"Content-Type": kind}), timeout=PATIENCE) as response:
+        with self._opener.open(
+            Request(self._url, body, {"Content-Type": kind}), timeout=PATIENCE
+        ) as response:
             self.page = unescape(response.read().decode())
 
 
 def type_on_the_page(words: str, key: str) -> None:
-    """Follow the link in what somebody was shown, and send `key` as the answer to its only field."""
+    """Follow the link in what somebody was shown, and send `key` as the answer to its only
+    field.
+    """
     found = LINK.search(words)
     assert found is not None, words
     browser = Browser()

@@ -1,1 +1,3 @@
-"""Apps: the asking sides, one module or package for each kind, and `targets`, which makes the app for a TARGET."""
+"""Apps: the asking sides, one module or package for each kind, and `targets`, which makes the app
+for a TARGET.
+"""

@@ -1,4 +1,6 @@
-"""An app's ABP request for its person, whatever kind of app it is: decoded, asked, and answered in ABP."""
+"""An app's ABP request for its person, whatever kind of app it is: decoded, asked, and answered in
+ABP.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from abp_bridge.interfaces.app import AppListener
 
 
 async def handle_elicitation(raw: Json, listener: AppListener, origin: str) -> dict[str, Json]:
-    """An app's ABP elicitation request -> the ABP response to give it, whatever happens in between."""
+    """An app's ABP elicitation request -> the ABP response to give it, whatever happens in
+    between.
+    """
     from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 
     try:

@@ -1,4 +1,5 @@
-"""Apps that are child processes and speak ABP on a pipe: the JSON-RPC binding or ABP's envelope, whichever the app answers in.
+"""Apps that are child processes and speak ABP on a pipe: the JSON-RPC binding or ABP's envelope,
+whichever the app answers in.
 
 docs/abp-on-a-pipe.md describes both for people who write such apps.
 """
@@ -24,7 +25,14 @@ from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
+from abp_bridge.rpc.protocol import (
+    METHOD_NOT_FOUND,
+    InvalidMessage,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    UnmatchedResponse,
+)
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
@@ -35,13 +43,21 @@ MAX_LINE = 64 * 2**20
 
 
 class StdioApp:
-    """An app behind `command`. It starts when it is opened and ends when the block does. `tap` overhears what is said."""
+    """An app behind `command`.
+
+    It starts when it is opened and ends when the block does. `tap` overhears what is said.
+    """
 
     renders = False
     batch_window = 0.002
 
     def __init__(
-        self, command: Sequence[str], *, origin: str | None = None, env: Mapping[str, str] | None = None, tap: Tap = unobserved_stream
+        self,
+        command: Sequence[str],
+        *,
+        origin: str | None = None,
+        env: Mapping[str, str] | None = None,
+        tap: Tap = unobserved_stream,
     ) -> None:
         self.origin = origin or f"stdio:{command_name(command)}"
         self._command = command
@@ -58,10 +74,18 @@ class StdioApp:
         """See `App.open`."""
         self._listener = listener
         try:
-            async with only_error(AppError, OSError), spawn(self._command, env=self._env) as child, anyio.create_task_group() as tasks:
+            async with (
+                only_error(AppError, OSError),
+                spawn(self._command, env=self._env) as child,
+                anyio.create_task_group() as tasks,
+            ):
                 self._asking = tasks
                 self._link = JsonRpcConnection(
-                    JsonRpcProtocol(max_line=MAX_LINE, inward=self._binding.inward, outward=self._binding.outward),
+                    JsonRpcProtocol(
+                        max_line=MAX_LINE,
+                        inward=self._binding.inward,
+                        outward=self._binding.outward,
+                    ),
                     *self._tap(child.stdout, child.stdin),
                     on_message=self._take,
                     on_protocol_error=self._dropped,
@@ -76,17 +100,23 @@ class StdioApp:
                     self._listener = None
                     tasks.cancel_scope.cancel()
         except OSError as problem:
-            raise AppError(f"{self.origin} cannot be started: {problem}. Check the command in --app.") from None
+            raise AppError(
+                f"{self.origin} cannot be started: {problem}. Check the command in --app."
+            ) from None
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
         """See `App.call`."""
         try:
-            return abp.decode_result(await self._request("capabilities/call", abp.call_params(capability, params, call)))
+            return abp.decode_result(
+                await self._request("capabilities/call", abp.call_params(capability, params, call))
+            )
         except RemoteError as problem:
             return failed("OPERATION_FAILED", str(problem))
         except ConnectionClosedError:
             with anyio.move_on_after(2 * GOODBYE_LIMIT):
-                await self._gone.wait()  # whoever hears of the end first must find the listener told
+                await (
+                    self._gone.wait()
+                )  # whoever hears of the end first must find the listener told
             return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
 
     async def cancel(self, call: str, reason: str) -> None:
@@ -117,12 +147,17 @@ class StdioApp:
             opened = abp.decode_app_info(answer)
             listed = () if self._binding.envelope else await self.capabilities()
         except TimeoutError:
-            raise AppError(f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak ABP on stdin and stdout?") from None
+            raise AppError(
+                f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak"
+                " ABP on stdin and stdout?"
+            ) from None
         except ConnectionClosedError:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
                 await child.heard.wait()
-            raise AppError(f"{self.origin} ended before it answered initialize ({child.ending})") from None
+            raise AppError(
+                f"{self.origin} ended before it answered initialize ({child.ending})"
+            ) from None
         except RemoteError as problem:
             raise AppError(f"{self.origin} refused initialize: {problem}") from None
         except RemoteProtocolError as problem:
@@ -155,7 +190,11 @@ class StdioApp:
             if message.method.startswith(("elicitation/", "sampling/")):
                 self._asking.start_soon(self._answer, message, listener)
             else:
-                self._link.respond_error(message.id, METHOD_NOT_FOUND, f"An ABP client has no method {message.method[:80]!r}")
+                self._link.respond_error(
+                    message.id,
+                    METHOD_NOT_FOUND,
+                    f"An ABP client has no method {message.method[:80]!r}",
+                )
         elif message.method == abp.PROGRESS:
             progress = abp.decode_progress(message.params)
             if progress is not None:
@@ -165,17 +204,25 @@ class StdioApp:
 
     def _dropped(self, odd: UnmatchedResponse | InvalidMessage) -> None:
         if self._listener is not None and isinstance(odd, InvalidMessage):
-            data = {"code": "TRANSPORT_ERROR", "message": f"a line of the app's was dropped: {odd.reason}"}
+            data = {
+                "code": "TRANSPORT_ERROR",
+                "message": f"a line of the app's was dropped: {odd.reason}",
+            }
             self._listener.on_notice(Notice(Event.ERROR, "notifications/error", data))
 
     async def _answer(self, request: Request, listener: AppListener) -> None:
-        response = await handle_elicitation({"method": request.method, "params": request.params}, listener, self.origin)
+        response = await handle_elicitation(
+            {"method": request.method, "params": request.params}, listener, self.origin
+        )
         if self._link is not None and self._link.is_open(request.id):
             self._link.respond(request.id, response)
 
 
 class Binding:
-    """Which of the two bindings an app speaks. Our first line can be read as either; the app's first line decides."""
+    """Which of the two bindings an app speaks.
+
+    Our first line can be read as either; the app's first line decides.
+    """
 
     def __init__(self) -> None:
         self.envelope: bool | None = None

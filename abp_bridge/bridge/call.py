@@ -1,4 +1,6 @@
-"""One call of a capability: it runs in the session, keeps the app's time, and ends with a result whatever happens."""
+"""One call of a capability: it runs in the session, keeps the app's time, and ends with a result
+whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FOREVER = float("inf")
 
 
 class Call:
-    """See `Call`. `timeout` in seconds is the app's: it stands still while a person is being asked."""
+    """See `Call`. `timeout` in seconds is the app's: it stands still while a person is
+    being asked.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,9 @@ class Call:
         return self._ended
 
     def cancel(self, reason: str) -> None:
-        """The host no longer wants it: the app is told, its questions are taken down at once, before a late answer can be read."""
+        """The host no longer wants it: the app is told, its questions are taken down at once,
+        before a late answer can be read.
+        """
         self._cancelled = self._cancelled or reason
         self._withdraw(list(self._questions.values()), f"its call ended: {self._cancelled}")
         self._scope.cancel()
@@ -88,7 +94,13 @@ class Call:
             self._ended = CallOutcome(result, self.summary(), files, frozenset(self._refused))
         except Exception as problem:
             whisper(f"bug in the call of {self.capability!r}: {problem!r}")
-            self._ended = CallOutcome(failed("INTERNAL_ERROR", f"abp-bridge has a bug: {type(problem).__name__}. Please report it."), self.summary())
+            self._ended = CallOutcome(
+                failed(
+                    "INTERNAL_ERROR",
+                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
+                ),
+                self.summary(),
+            )
         finally:
             self._withdraw(list(self._questions.values()), "its call ended")
             self._done.set()
@@ -97,7 +109,11 @@ class Call:
 
     async def _give_up(self) -> CallResult:
         if self._lost:
-            return failed("DISCONNECTED", f"The app is gone: {self._lost}. Reconnect with abp_connect.", retryable=True)
+            return failed(
+                "DISCONNECTED",
+                f"The app is gone: {self._lost}. Reconnect with abp_connect.",
+                retryable=True,
+            )
         late = f"{self.capability} took longer than {self._timeout:g} s"
         reason = self._cancelled or late
         self._withdraw(list(self._questions.values()), f"its call ended: {reason}")
@@ -107,7 +123,10 @@ class Call:
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)
 
     def on_question(self, question: Question, *, own: bool) -> None:
-        """A person is being asked, and their time is not the app's. What is surely this call's `own` question ends with it."""
+        """A person is being asked, and their time is not the app's.
+
+        What is surely this call's `own` question ends with it.
+        """
         if not self._asked and not self._scope.cancel_called:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = FOREVER
@@ -137,5 +156,12 @@ class Call:
 
     def summary(self) -> list[str]:
         """What the app told while it ran, a line each, repeated ones counted."""
-        lines = [f"{line} ({count} times)" if count > 1 else line for line, count in self._summary_lines.items()]
-        return [*lines, f"and {self._omitted_lines} more; abp_status shows the last of each kind"] if self._omitted_lines else lines
+        lines = [
+            f"{line} ({count} times)" if count > 1 else line
+            for line, count in self._summary_lines.items()
+        ]
+        return (
+            [*lines, f"and {self._omitted_lines} more; abp_status shows the last of each kind"]
+            if self._omitted_lines
+            else lines
+        )

@@ -1,4 +1,6 @@
-"""One connected app as the session knows it: what it offers, what it told last, which of its calls and questions are open."""
+"""One connected app as the session knows it: what it offers, what it told last, which of its calls
+and questions are open.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ class Session(Protocol):
 
 
 class AppConnection:
-    """Implements `AppListener`. `live` holds it open until `close` is set or the app is gone; then `closed` is set."""
+    """Implements `AppListener`.
+
+    `live` holds it open until `close` is set or the app is gone; then `closed` is set.
+    """
 
     def __init__(self, session: Session, target: str, app: App) -> None:
         self.id = ""
@@ -61,8 +66,12 @@ class AppConnection:
         self._session = session
         self._opened: AppInfo | None = None
         self._warnings: list[str] = []
-        self._over: deque[str] = deque(maxlen=MAX_OVER)  # calls that have ended: what still names them is nobody's
-        self._early: list[Notice] = []  # told while it was being opened: it has no id yet that a host could be told
+        self._over: deque[str] = deque(
+            maxlen=MAX_OVER
+        )  # calls that have ended: what still names them is nobody's
+        self._early: list[
+            Notice
+        ] = []  # told while it was being opened: it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
         self._last: dict[str, Json] = {}
         self._counts: Counter[str] = Counter()
@@ -71,7 +80,11 @@ class AppConnection:
         self._reason = "the app was disconnected"
 
     async def live(self, *, task_status: TaskStatus[None]) -> None:
-        """Hold the connection open. Raises AppError when it cannot be opened; afterwards nothing, so that no app can end the session."""
+        """Hold the connection open.
+
+        Raises AppError when it cannot be opened; afterwards nothing, so that no app can end the
+        session.
+        """
         try:
             async with AsyncExitStack() as stack:
                 self._opened = await stack.enter_async_context(self.app.open(self))
@@ -112,12 +125,25 @@ class AppConnection:
             "origin": self.app.origin,
             "abpVersion": opened.version if opened else "",
             "capabilities": [
-                {"name": each.name, "available": each.available, **({"deprecated": each.deprecated} if each.deprecated else {})}
+                {
+                    "name": each.name,
+                    "available": each.available,
+                    **({"deprecated": each.deprecated} if each.deprecated else {}),
+                }
                 for each in self.capabilities.values()
             ],
-            "running": [{"call": call.id, "capability": call.capability} for call in self.calls.values()],
-            "told": {name: {"count": self._counts[name], "last": last} for name, last in self._last.items()},
-            "progress": None if progress is None else {"value": progress.value, "total": progress.total, "message": progress.message},
+            "running": [
+                {"call": call.id, "capability": call.capability} for call in self.calls.values()
+            ],
+            "told": {
+                name: {"count": self._counts[name], "last": last}
+                for name, last in self._last.items()
+            },
+            "progress": (
+                None
+                if progress is None
+                else {"value": progress.value, "total": progress.total, "message": progress.message}
+            ),
             "state": {field: state_uri(self.id, field) for field in self.state},
             "warnings": list(self._warnings),
         }
@@ -132,9 +158,15 @@ class AppConnection:
         return self._session.new_id("question")
 
     async def ask(self, question: Question) -> Answer:
-        """See `AppListener.ask`. The question is the call's that it names, or the only one's; else nobody can say whose, and the newest carries it."""
+        """See `AppListener.ask`.
+
+        The question is the call's that it names, or the only one's; else nobody can say whose, and
+        the newest carries it.
+        """
         if question.call in self._over:
-            return Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended")
+            return Answer(
+                Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
+            )
         call = self.calls.get(question.call or "") or self._only_call()
         carriers = [call.id] if call else list(reversed(self.calls))
         question = replace(question, call=call.id if call else None, deliverable_by=tuple(carriers))
@@ -157,7 +189,11 @@ class AppConnection:
             self._hear_early(notice)
             return
         self._session.observe(NoticeEvent(anyio.current_time(), self.id, notice))
-        name = notice.name if notice.name in self._last or len(self._last) < MAX_KINDS else "(other kinds)"
+        name = (
+            notice.name
+            if notice.name in self._last or len(self._last) < MAX_KINDS
+            else "(other kinds)"
+        )
         self._counts[name] += 1
         self._last[name] = _brief(notice.data)
         if (hook := _HOOKS.get(notice.event)) is not None:
@@ -171,10 +207,16 @@ class AppConnection:
         if len(self._early) < MAX_EARLY:
             self._early.append(notice)
         else:
-            self.warn(f"of what the app told while it was being opened, only the first {MAX_EARLY} are kept")
+            self.warn(
+                f"of what the app told while it was being opened, only the first {MAX_EARLY} are"
+                " kept"
+            )
 
     def on_progress(self, progress: Progress) -> None:
-        """See `AppListener.on_progress`. Attributed by token, else to the only running call, else to the session (X4)."""
+        """See `AppListener.on_progress`.
+
+        Attributed by token, else to the only running call, else to the session (X4).
+        """
         self._progress = progress
         self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
         call = self.calls.get(progress.operation or "") or self._only_call()
@@ -195,7 +237,10 @@ class AppConnection:
         field = str(notice.data.get("field", "state"))
         known = field in self.state
         if not known and len(self.state) >= MAX_STATE_FIELDS:
-            self.warn(f"the app has more than {MAX_STATE_FIELDS} state fields; further ones are not kept as resources")
+            self.warn(
+                f"the app has more than {MAX_STATE_FIELDS} state fields; further ones are not kept"
+                " as resources"
+            )
             return
         self.state[field] = _kept(notice.data.get("newValue"))
         if not known:
@@ -208,12 +253,18 @@ class AppConnection:
         self.capabilities = {capability.name: capability for capability in capabilities}
 
     async def _list_again(self) -> None:
-        """On `capabilities/list_changed`: ask the app what it offers now, and tell the host (B4). An empty answer wipes nothing (X12)."""
+        """On `capabilities/list_changed`: ask the app what it offers now, and tell the host (B4).
+
+        An empty answer wipes nothing (X12).
+        """
         while True:
             await self._listing.wait()
             self._listing = anyio.Event()
             listed = await self.app.capabilities()
-            merged = {each.name: each for each in abp.merge_capabilities(self.capabilities.values(), listed)}
+            merged = {
+                each.name: each
+                for each in abp.merge_capabilities(self.capabilities.values(), listed)
+            }
             if merged != self.capabilities:
                 self._offer(list(merged.values()))
                 self._session.host.on_capabilities_changed()

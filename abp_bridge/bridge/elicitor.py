@@ -1,4 +1,5 @@
-"""One question's way to the person: up the ladder, asked again when the answer does not fit, and ended once.
+"""One question's way to the person: up the ladder, asked again when the answer does not fit, and
+ended once.
 
 The ledger decides what ends a question; whatever ends it first stops the asking here.
 """
@@ -14,11 +15,27 @@ import anyio.lowlevel
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.event import ChoiceEvent, InputRequestEvent, InputResolvedEvent, Observer, RungEvent, no_observer
+from abp_bridge.core.event import (
+    ChoiceEvent,
+    InputRequestEvent,
+    InputResolvedEvent,
+    Observer,
+    RungEvent,
+    no_observer,
+)
 from abp_bridge.core.event import Event as HappenedEvent
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
-from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, answer_errors, classify_answerer, validate_answer
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Kind,
+    Outcome,
+    Question,
+    answer_errors,
+    classify_answerer,
+    validate_answer,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.surface import (
@@ -34,13 +51,26 @@ MAX_OPEN = 2_000
 MAX_TIME = 3_600.0
 TRIES_AGAIN = 2
 
-_EVENTS = {Outcome.UNSUPPORTED: Event.REFUSE, Outcome.WITHDRAWN: Event.WITHDRAW, Outcome.TIMED_OUT: Event.DEADLINE}
-_REASONS = {Outcome.DECLINED: "The user declined to answer.", Outcome.CANCELLED: "The user dismissed the question."}
+_EVENTS = {
+    Outcome.UNSUPPORTED: Event.REFUSE,
+    Outcome.WITHDRAWN: Event.WITHDRAW,
+    Outcome.TIMED_OUT: Event.DEADLINE,
+}
+_REASONS = {
+    Outcome.DECLINED: "The user declined to answer.",
+    Outcome.CANCELLED: "The user dismissed the question.",
+}
 
-_ANSWERERS = {Surface.MCP_SAMPLING: AnsweredBy.MODEL, Surface.MODEL: AnsweredBy.MODEL, Surface.MOCK: AnsweredBy.SCRIPT}
+_ANSWERERS = {
+    Surface.MCP_SAMPLING: AnsweredBy.MODEL,
+    Surface.MODEL: AnsweredBy.MODEL,
+    Surface.MOCK: AnsweredBy.SCRIPT,
+}
 # Whatever is given there, the person gave it, however fast.
 _OURS = {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL}
-_NOBODY_ELSE = {Surface.TERMINAL}  # no host stands between: what is refused there, the person refused
+_NOBODY_ELSE = {
+    Surface.TERMINAL
+}  # no host stands between: what is refused there, the person refused
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
 
 
@@ -48,7 +78,13 @@ class Elicitor:
     """The open questions of a session, and the asking of each. Times are in seconds."""
 
     def __init__(
-        self, providers: InputProvider, *, limit: float, person_floor: float, observe: Observer = no_observer, files: FileAccess | None = None
+        self,
+        providers: InputProvider,
+        *,
+        limit: float,
+        person_floor: float,
+        observe: Observer = no_observer,
+        files: FileAccess | None = None,
     ) -> None:
         """`files` looks at those that apps name; without it none is read."""
         self.ledger = Ledger()
@@ -60,9 +96,16 @@ class Elicitor:
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def ask(self, question: Question) -> Answer:
-        """Put `question` to the person. Returns exactly one answer, whatever happens; only cancelling the session itself raises."""
+        """Put `question` to the person.
+
+        Returns exactly one answer, whatever happens; only cancelling the session itself raises.
+        """
         if len(self.ledger.open) >= MAX_OPEN:
-            return Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=f"{MAX_OPEN} questions are open already")
+            return Answer(
+                Outcome.UNSUPPORTED,
+                AnsweredBy.NOBODY,
+                reason=f"{MAX_OPEN} questions are open already",
+            )
         limit = min(question.timeout or self._limit, MAX_TIME)
         question = replace(question, timeout=limit)
         entry = self.ledger.add(question, anyio.current_time())
@@ -71,9 +114,13 @@ class Elicitor:
         try:
             with scope, anyio.move_on_after(limit) as clock:
                 answer = await self._resolve(entry)
-                self.ledger.apply(question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer)
+                self.ledger.apply(
+                    question.id, _EVENTS.get(answer.outcome, Event.ANSWER), answer=answer
+                )
             if clock.cancelled_caught:
-                self._finish(entry, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s")
+                self._finish(
+                    entry, Event.DEADLINE, Outcome.TIMED_OUT, f"nobody answered within {limit:g} s"
+                )
         finally:
             self._finish(entry, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
             del self._scopes[question.id]
@@ -111,7 +158,9 @@ class Elicitor:
                 await anyio.lowlevel.checkpoint()
 
     async def _climb(self, entry: Entry) -> Answer:
-        """The ladder: each rung that the matrix leaves, until one gives an answer that is a person's, or content."""
+        """The ladder: each rung that the matrix leaves, until one gives an answer that is a
+        person's, or content.
+        """
         question = entry.question
         columns = list(self._providers.columns(question.deliverable_by))
         reasons: list[str] = []
@@ -130,12 +179,19 @@ class Elicitor:
                 return _unanswered(entry, gone.outcome, str(gone))
             except HostTimeoutError as away:
                 return _unanswered(entry, Outcome.TIMED_OUT, str(away))
-            if answer.answered_by is not AnsweredBy.HOST_POLICY or answer.outcome is Outcome.ACCEPTED:
+            if (
+                answer.answered_by is not AnsweredBy.HOST_POLICY
+                or answer.outcome is Outcome.ACCEPTED
+            ):
                 return answer
             policy = policy or answer
         if policy is not None:
             return policy
-        return _unanswered(entry, Outcome.UNSUPPORTED, f"Nobody could be asked: {matrix.refusals(question, columns, reasons)}")
+        return _unanswered(
+            entry,
+            Outcome.UNSUPPORTED,
+            f"Nobody could be asked: {matrix.refusals(question, columns, reasons)}",
+        )
 
     async def _ask_on(self, question: Question, rung: Attempt) -> Answer:
         started = anyio.current_time()
@@ -151,13 +207,18 @@ class Elicitor:
             unchecked=_unchecked(question),
         )
         sure = rung.column.surface in (_OURS if reply.outcome is Outcome.ACCEPTED else _NOBODY_ELSE)
-        return classify_answerer(question, answer, steps.seconds, 0.0 if sure else self._person_floor)
+        return classify_answerer(
+            question, answer, steps.seconds, 0.0 if sure else self._person_floor
+        )
 
-    async def _fill(self, question: Question, rung: Attempt, steps: _Slowest) -> tuple[SurfaceResponse, str]:
-        """Ask on one rung until the answer fits: (the reply with reviewed content, the route it took).
+    async def _fill(
+        self, question: Question, rung: Attempt, steps: _Slowest
+    ) -> tuple[SurfaceResponse, str]:
+        """Ask on one rung until the answer fits: (the reply with reviewed content, the route it
+        took).
 
-        What does not fit is asked for again, at most twice, in plainer form and saying what was wrong; a form of several fields is then asked one
-        field at a time.
+        What does not fit is asked for again, at most twice, in plainer form and saying what was
+        wrong; a form of several fields is then asked one field at a time.
         """
         reply, problems = await self._ask_once(question, rung.column, steps)
         if not problems:
@@ -169,17 +230,34 @@ class Elicitor:
             return await self._insist(question, plain, steps, problems), f"{surface} (asked again)"
         content: dict[str, Json] = {}
         for field in question.fields:
-            single = replace(question, fields=(field,), message=f"{question.message}\n\n{field.title or label(field.name)}")
-            reply = await self._insist(single, plain, steps, [problem for problem in problems if problem.startswith(field.name)])
+            single = replace(
+                question,
+                fields=(field,),
+                message=f"{question.message}\n\n{field.title or label(field.name)}",
+            )
+            reply = await self._insist(
+                single,
+                plain,
+                steps,
+                [problem for problem in problems if problem.startswith(field.name)],
+            )
             if reply.outcome is not Outcome.ACCEPTED:
                 break
             content.update(reply.content)
         else:
-            whole = not answer_errors(question, content)  # each field fits; so must all of them together
-            reply = SurfaceResponse(Outcome.ACCEPTED, content) if whole else SurfaceResponse(Outcome.INVALID)
+            whole = not answer_errors(
+                question, content
+            )  # each field fits; so must all of them together
+            reply = (
+                SurfaceResponse(Outcome.ACCEPTED, content)
+                if whole
+                else SurfaceResponse(Outcome.INVALID)
+            )
         return reply, f"{surface} (one field at a time)"
 
-    async def _insist(self, question: Question, column: SurfaceVariant, steps: _Slowest, problems: Sequence[str]) -> SurfaceResponse:
+    async def _insist(
+        self, question: Question, column: SurfaceVariant, steps: _Slowest, problems: Sequence[str]
+    ) -> SurfaceResponse:
         before = steps.seconds
         for _ in range(TRIES_AGAIN):
             steps.seconds = before  # only the answer that counts tells who gave it
@@ -189,7 +267,11 @@ class Elicitor:
         return SurfaceResponse(Outcome.INVALID)
 
     async def _ask_once(
-        self, question: Question, column: SurfaceVariant, steps: _Slowest, problems: Sequence[str] = ()
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        steps: _Slowest,
+        problems: Sequence[str] = (),
     ) -> tuple[SurfaceResponse, list[str]]:
         """One showing: (the reply with reviewed content, what is wrong with it)."""
         started, seen = anyio.current_time(), steps.count
@@ -223,9 +305,21 @@ class _Slowest:
 def _unchecked(question: Question) -> tuple[str, ...]:
     """The keywords of the app's schemas that nobody checked."""
     return tuple(
-        sorted({word for part in (question.whole, *(field.schema for field in question.fields)) for word in schema.unsupported_keywords(part)})
+        sorted(
+            {
+                word
+                for part in (question.whole, *(field.schema for field in question.fields))
+                for word in schema.unsupported_keywords(part)
+            }
+        )
     )
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:
-    return Answer(outcome, AnsweredBy.NOBODY, route=entry.route, latency=anyio.current_time() - entry.since, reason=reason)
+    return Answer(
+        outcome,
+        AnsweredBy.NOBODY,
+        route=entry.route,
+        latency=anyio.current_time() - entry.since,
+        reason=reason,
+    )

@@ -1,7 +1,9 @@
-"""Files of the person's that an app asks for: one that it names is read when it lies in a granted folder and the person allows it; any other, the
-person picks. Reads files, and only those that were consented to.
+"""Files of the person's that an app asks for: one that it names is read when it lies in a granted
+folder and the person allows it; any other, the person picks. Reads files, and only those that were
+consented to.
 
-A path is resolved before it is judged, so that a link cannot lead out of a granted folder, and what is opened is what was consented to.
+A path is resolved before it is judged, so that a link cannot lead out of a granted folder, and what
+is opened is what was consented to.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ FILE, CONFIRMED = "file", "confirmed"
 class FileRefusedError(Exception):
     """A named file that cannot be given; the message says why.
 
-    `private` reasons are for the person: an app that has no leave to look learns nothing of what is there.
+    `private` reasons are for the person: an app that has no leave to look learns nothing of what is
+    there.
     """
 
     def __init__(self, why: str, *, private: bool = False) -> None:
@@ -48,7 +51,9 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
-    """A question for a file as it is really asked: for leave to read the `named` one, or for any, with a `note` why it is not that."""
+    """A question for a file as it is really asked: for leave to read the `named` one, or for any,
+    with a `note` why it is not that.
+    """
 
     question: Question
     named: _Named | None = None
@@ -61,18 +66,36 @@ class FileRequest:
         if self.named is None or answer.outcome is not Outcome.ACCEPTED:
             return answer
         if answer.content[CONFIRMED] is not True:
-            return replace(answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it.")
+            return replace(
+                answer, outcome=Outcome.DECLINED, content={}, reason="The user did not allow it."
+            )
         try:
             with anyio.fail_after(READ_LIMIT):
                 content = await anyio.to_thread.run_sync(_read, self.named, abandon_on_cancel=True)
         except (OSError, FileRefusedError) as problem:  # a TimeoutError is an OSError
-            reason = f"The user allowed it, but {self.named.path} cannot be read: {problem or 'it took too long'}"
-            return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.NOBODY, content={}, reason=reason)
-        return replace(answer, content={FILE: file.encode(file.File(content, self.named.mime_type, self.named.path.name))})
+            reason = (
+                f"The user allowed it, but {self.named.path} cannot be read:"
+                f" {problem or 'it took too long'}"
+            )
+            return replace(
+                answer,
+                outcome=Outcome.UNSUPPORTED,
+                answered_by=AnsweredBy.NOBODY,
+                content={},
+                reason=reason,
+            )
+        return replace(
+            answer,
+            content={
+                FILE: file.encode(file.File(content, self.named.mime_type, self.named.path.name))
+            },
+        )
 
 
 class FileAccess:
-    """Looks at the files that apps name. `roots` are the folders that were granted, for a question."""
+    """Looks at the files that apps name. `roots` are the folders that were granted, for a
+    question.
+    """
 
     def __init__(self, roots: Callable[[Question], Awaitable[Sequence[str]]]) -> None:
         self._roots = roots
@@ -83,8 +106,13 @@ class FileAccess:
             named = await self._find(question)
         except FileRefusedError as why:
             named_it = f"The app names {label(question.request.get('uri'))}, which is not read"
-            return FileRequest(replace(question, note=f"{named_it}: {why}."), note=f"{named_it}: {_NOT_THIS if why.private else why}.")
-        return FileRequest(question) if named is None else FileRequest(_leave(question, named), named)
+            return FileRequest(
+                replace(question, note=f"{named_it}: {why}."),
+                note=f"{named_it}: {_NOT_THIS if why.private else why}.",
+            )
+        return (
+            FileRequest(question) if named is None else FileRequest(_leave(question, named), named)
+        )
 
     async def _find(self, question: Question) -> _Named | None:
         """The file that the app names, if it names one. Raises FileRefusedError."""
@@ -97,20 +125,34 @@ class FileAccess:
         roots = await self._roots(question)
         accept = question.fields[0].accept
         with anyio.move_on_after(READ_LIMIT):
-            return await anyio.to_thread.run_sync(_look, path, roots, accept, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(
+                _look, path, roots, accept, abandon_on_cancel=True
+            )
         raise FileRefusedError("it could not be looked at in time")
 
 
 def _leave(question: Question, named: _Named) -> Question:
-    """The question for leave to read it. What the bridge says comes before what the app says, so that nobody takes one for the other."""
+    """The question for leave to read it.
+
+    What the bridge says comes before what the app says, so that nobody takes one for the other.
+    """
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     asked = f"May it read {spelled(named.path)}? ({named.size} bytes, {named.mime_type})"
-    return replace(question, fields=(field,), message=f"{asked}\n\nThe app says: {question.message}")
+    return replace(
+        question, fields=(field,), message=f"{asked}\n\nThe app says: {question.message}"
+    )
 
 
 def spelled(path: Path) -> str:
     """A path so that no two look alike: what cannot be seen is written as its code."""
-    shown = "".join(letter if letter.isprintable() and letter != "\\" else letter.encode("unicode_escape").decode() for letter in str(path))
+    shown = "".join(
+        (
+            letter
+            if letter.isprintable() and letter != "\\"
+            else letter.encode("unicode_escape").decode()
+        )
+        for letter in str(path)
+    )
     return f'"{shown}"' if "  " in shown or shown != shown.strip() else shown
 
 
@@ -135,21 +177,33 @@ def _look(path: Path, roots: Sequence[str], accept: Sequence[str]) -> _Named:
     granted = [root for root in map(_resolved, map(Path, roots[:MAX_ROOTS])) if root is not None]
     found, above = _resolved(path), _resolved(path.parent)
     # Whether a file exists is not told of any other place.
-    if not any(place is not None and place.is_relative_to(root) for root in granted for place in (found, above)):
+    if not any(
+        place is not None and place.is_relative_to(root)
+        for root in granted
+        for place in (found, above)
+    ):
         raise FileRefusedError(_OUTSIDE)
     if found is None or not any(found.is_relative_to(root) for root in granted):
-        raise FileRefusedError(_OUTSIDE if found is not None else "there is no such file", private=True)
+        raise FileRefusedError(
+            _OUTSIDE if found is not None else "there is no such file", private=True
+        )
     try:
         status = found.stat()
     except OSError as problem:
-        raise FileRefusedError(f"it cannot be looked at ({problem.strerror})", private=True) from None
+        raise FileRefusedError(
+            f"it cannot be looked at ({problem.strerror})", private=True
+        ) from None
     mime_type = file.guess_type(found.name)
     if not stat.S_ISREG(status.st_mode):
         raise FileRefusedError("it is no file", private=True)
     if status.st_size > file.MAX_SIZE:
-        raise FileRefusedError(f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given", private=True)
+        raise FileRefusedError(
+            f"it has {status.st_size} bytes; at most {file.MAX_SIZE} can be given", private=True
+        )
     if not file.admits(accept, mime_type):
-        raise FileRefusedError(f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True)
+        raise FileRefusedError(
+            f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True
+        )
     return _Named(found, (status.st_dev, status.st_ino), status.st_size, mime_type)
 
 
@@ -161,7 +215,11 @@ def _resolved(path: Path) -> Path | None:
     """Where an absolute path really leads; None when nowhere."""
     try:
         return path.resolve(strict=True) if path.is_absolute() else None
-    except (OSError, RuntimeError, ValueError):  # links that go round in a circle; names that no file has
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ):  # links that go round in a circle; names that no file has
         return None
 
 

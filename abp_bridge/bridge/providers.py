@@ -1,6 +1,9 @@
-"""Who can be asked in one session: its host, and what the person set up beside it. Resolved once, when the session begins, and never empty.
+"""Who can be asked in one session: its host, and what the person set up beside it.
 
-The order is the person's (`--ask-on`), else what is written down first, then the host, then the surfaces that are the person's own, and a model last.
+Resolved once, when the session begins, and never empty.
+
+The order is the person's (`--ask-on`), else what is written down first, then the host, then the
+surfaces that are the person's own, and a model last.
 """
 
 from __future__ import annotations
@@ -10,19 +13,31 @@ from collections.abc import Mapping, Sequence
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
 from abp_bridge.core.question import Question
-from abp_bridge.interfaces.surface import InputProvider, Startable, SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import (
+    InputProvider,
+    Startable,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 Own = Mapping[Surface, InputProvider]
 
 
 class Providers:
-    """Implements `InputProvider` with all of them. `own` are those beside `host`, which alone can ask through its model."""
+    """Implements `InputProvider` with all of them.
 
-    def __init__(self, host: InputProvider, own: Own | None = None, order: Sequence[str] = ORDER) -> None:
+    `own` are those beside `host`, which alone can ask through its model.
+    """
+
+    def __init__(
+        self, host: InputProvider, own: Own | None = None, order: Sequence[str] = ORDER
+    ) -> None:
         self._host = host
         self._own = dict(own or {})
         self._order = order
-        self.places: dict[str, str] = {}  # where others find a surface, or why they do not, by the name it was set up by
+        self.places: dict[
+            str, str
+        ] = {}  # where others find a surface, or why they do not, by the name it was set up by
 
     async def start(self) -> None:
         """An app is there that may ask: whoever has to be found by others before that, is."""
@@ -30,14 +45,18 @@ class Providers:
             if surface.value in self._order and isinstance(provider, Startable):
                 try:
                     self.places[surface.value] = await provider.start()
-                except SurfaceUnsupportedError as problem:  # said again to the app whose question cannot be asked there
+                except (
+                    SurfaceUnsupportedError
+                ) as problem:  # said again to the app whose question cannot be asked there
                     self.places[surface.value] = f"not there: {problem}"
 
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [column for _, column in self.owned_variants(calls)]
 
     def owned_variants(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
-        """The surfaces, best first, each with whose it is: the host's, or the name it was set up by."""
+        """The surfaces, best first, each with whose it is: the host's, or the name it was set up
+        by.
+        """
         hosts = self._host.columns(calls)
         found: list[tuple[str, SurfaceVariant]] = []
         for name in self._order:
@@ -49,6 +68,14 @@ class Providers:
                 found += [(name, column) for column in provider.columns(calls)]
         return found
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         """See `InputProvider.ask`."""
-        return await self._own.get(column.surface, self._host).ask(question, column, problem, observe)
+        return await self._own.get(column.surface, self._host).ask(
+            question, column, problem, observe
+        )

@@ -1,6 +1,9 @@
-"""Files that a session keeps: results too large or too binary for a host to read in a message. Touches the output folder, and nothing else.
+"""Files that a session keeps: results too large or too binary for a host to read in a message.
 
-The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, or a temporary one that goes when the session ends.
+Touches the output folder, and nothing else.
+
+The folder is made when the first file is saved: `ABP_OUTPUT_DIR`, or a temporary one that goes when
+the session ends.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ class ResultStore:
         return list(self._files.values())
 
     def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
-        """Write `content` under a name of our own making: nothing of the app's words decides where. Raises OSError."""
+        """Write `content` under a name of our own making: nothing of the app's words decides where.
+
+        Raises OSError.
+        """
         folder = os.path.join(self._opened(), _safe(app))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         stem, extension = os.path.splitext(_safe(name) or "result")
@@ -41,13 +47,21 @@ class ResultStore:
         path, number = os.path.join(folder, stem + extension), 2
         while True:
             try:
-                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+                file = os.open(
+                    path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600
+                )
                 break
             except FileExistsError:
                 path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
-        saved = SavedFile(f"abp://{app}/results/{os.path.basename(path)}", path, os.path.basename(path), mime_type, len(content))
+        saved = SavedFile(
+            f"abp://{app}/results/{os.path.basename(path)}",
+            path,
+            os.path.basename(path),
+            mime_type,
+            len(content),
+        )
         self._files[saved.uri] = saved
         while len(self._files) > MAX_FILES:
             self._files.pop(next(iter(self._files)))  # the file stays; only the listing forgets it
@@ -59,7 +73,10 @@ class ResultStore:
         if file is None:
             return None
         if file.size > READ_LIMIT:
-            raise OSError(f"it has {file.size} bytes, more than a resource may carry ({READ_LIMIT}); read it from {file.path}")
+            raise OSError(
+                f"it has {file.size} bytes, more than a resource may carry ({READ_LIMIT}); read it"
+                f" from {file.path}"
+            )
         with open(file.path, "rb") as opened:
             return file.mime_type, opened.read()
 
@@ -71,7 +88,11 @@ class ResultStore:
 
     def _opened(self) -> str:
         if self._folder is None:
-            self._folder = os.path.abspath(self._wanted) if self._wanted else tempfile.mkdtemp(prefix="abp-bridge-")
+            self._folder = (
+                os.path.abspath(self._wanted)
+                if self._wanted
+                else tempfile.mkdtemp(prefix="abp-bridge-")
+            )
         return self._folder
 
 
@@ -81,4 +102,6 @@ def spelled(data: Json) -> str:
 
 
 def _safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name.replace("\\", "/").rpartition("/")[2]).strip("._")[:80]
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name.replace("\\", "/").rpartition("/")[2]).strip("._")[
+        :80
+    ]

@@ -1,4 +1,7 @@
-"""The session as a host sees it: connect, call, read, status. Joins the host, the apps and the asking."""
+"""The session as a host sees it: connect, call, read, status.
+
+Joins the host, the apps and the asking.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,14 @@ from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.sanitize import label, redact_target
 from abp_bridge.interfaces.app import App, AppError
-from abp_bridge.interfaces.host import AppCapability, CallOutcome, Host, Resource, SessionError, state_uri
+from abp_bridge.interfaces.host import (
+    AppCapability,
+    CallOutcome,
+    Host,
+    Resource,
+    SessionError,
+    state_uri,
+)
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
@@ -35,10 +45,13 @@ CLOSE_LIMIT = 1.5
 
 
 class Bridge:
-    """One session. Implements `SessionApi`. Calls and connections live in `tasks`, which must outlive it.
+    """One session.
 
-    `make_app(target, named)` makes the app for a target; `named` says that the person named it, not a model. Raises AppError.
-    `providers` are who can be asked, the host alone if nothing is said; `observe` is told what happens.
+    Implements `SessionApi`. Calls and connections live in `tasks`, which must outlive it.
+
+    `make_app(target, named)` makes the app for a target; `named` says that the person named it, not
+    a model. Raises AppError. `providers` are who can be asked, the host alone if nothing is said;
+    `observe` is told what happens.
     """
 
     def __init__(
@@ -62,7 +75,13 @@ class Bridge:
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
         limit, floor = settings.question_timeout, settings.min_human_latency
-        self._asking = Elicitor(self._providers, limit=limit, person_floor=floor, observe=observe, files=FileAccess(self._roots))
+        self._asking = Elicitor(
+            self._providers,
+            limit=limit,
+            person_floor=floor,
+            observe=observe,
+            files=FileAccess(self._roots),
+        )
         self._results = ResultStore(settings.output_dir)
 
     # --- SessionApi ---
@@ -70,7 +89,10 @@ class Bridge:
     async def connect(self, target: str | None) -> Sequence[str]:
         """See `SessionApi.connect`."""
         if target is None and not self._settings.apps and not self._apps:
-            raise SessionError("MISSING_PARAM", "There is no app to connect. Give a target, or start abp-bridge with --app.")
+            raise SessionError(
+                "MISSING_PARAM",
+                "There is no app to connect. Give a target, or start abp-bridge with --app.",
+            )
         failures: list[SessionError] = []
         async with self._connecting:
             for wanted in self._not_connected() if target is None else [target]:
@@ -79,7 +101,9 @@ class Bridge:
                 except SessionError as problem:
                     failures.append(problem)
                     self._failures[wanted] = str(problem)
-        connected = [each.id for each in self._apps.values() if target is None or each.target == target]
+        connected = [
+            each.id for each in self._apps.values() if target is None or each.target == target
+        ]
         if failures and not connected:
             raise failures[0]
         return connected
@@ -95,7 +119,11 @@ class Bridge:
 
     def capabilities(self) -> Sequence[AppCapability]:
         """See `SessionApi.capabilities`."""
-        return [AppCapability(app.id, app.app.origin, capability) for app in self._apps.values() for capability in app.capabilities.values()]
+        return [
+            AppCapability(app.id, app.app.origin, capability)
+            for app in self._apps.values()
+            for capability in app.capabilities.values()
+        ]
 
     async def start(
         self,
@@ -112,7 +140,10 @@ class Bridge:
             await self.connect(None)
         connection, known = self._find(capability, app)
         if problems := schema.check(dict(params), known.input_schema):
-            raise SessionError("INVALID_PARAMS", f"The parameters of {capability} do not fit: {'; '.join(problems)}.")
+            raise SessionError(
+                "INVALID_PARAMS",
+                f"The parameters of {capability} do not fit: {'; '.join(problems)}.",
+            )
         call = Call(
             self.new_id("call"),
             connection.app,
@@ -130,16 +161,25 @@ class Bridge:
 
     async def render_pdf(self, app: str | None) -> SavedFile:
         """See `SessionApi.render_pdf`."""
-        able = [each for each in self._apps.values() if each.app.renders] if app is None else [self._connection(app)]
+        able = (
+            [each for each in self._apps.values() if each.app.renders]
+            if app is None
+            else [self._connection(app)]
+        )
         if not able:
-            raise SessionError("NOT_SUPPORTED", "No connected app has a page. Connect one by its http(s) address first.")
+            raise SessionError(
+                "NOT_SUPPORTED",
+                "No connected app has a page. Connect one by its http(s) address first.",
+            )
         try:
             content = await able[0].app.render_pdf()
             return self._save(able[0], content, "application/pdf", f"{able[0].id}.pdf")
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None
         except OSError as problem:
-            raise SessionError("OPERATION_FAILED", f"The PDF could not be saved: {problem}") from None
+            raise SessionError(
+                "OPERATION_FAILED", f"The PDF could not be saved: {problem}"
+            ) from None
 
     @property
     def renders(self) -> bool:
@@ -148,11 +188,19 @@ class Bridge:
     def resources(self) -> Sequence[Resource]:
         """See `SessionApi.resources`."""
         states = [
-            Resource(state_uri(app.id, field), f"{app.id}: {field}", "State that the app told", "application/json")
+            Resource(
+                state_uri(app.id, field),
+                f"{app.id}: {field}",
+                "State that the app told",
+                "application/json",
+            )
             for app in self._apps.values()
             for field in app.state
         ]
-        files = [Resource(file.uri, file.name, f"Saved to {file.path}", file.mime_type, file.size) for file in self._results.list()]
+        files = [
+            Resource(file.uri, file.name, f"Saved to {file.path}", file.mime_type, file.size)
+            for file in self._results.list()
+        ]
         return states + files
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
@@ -166,7 +214,10 @@ class Bridge:
         except OSError as problem:
             raise SessionError("OPERATION_FAILED", f"{uri} cannot be read: {problem}") from None
         if found is None:
-            raise SessionError("UNKNOWN_RESOURCE", f"There is no resource {label(uri)!r}; resources/list names those there are.")
+            raise SessionError(
+                "UNKNOWN_RESOURCE",
+                f"There is no resource {label(uri)!r}; resources/list names those there are.",
+            )
         mime_type, content = found
         if mime_type.startswith(("text/", "application/json")):
             with contextlib.suppress(UnicodeDecodeError):
@@ -185,10 +236,18 @@ class Bridge:
                 if matrix.usable(column)
             ],
             "apps": {app.id: app.status() for app in self._apps.values()},
-            "notConnected": [{"app": redact_target(target), "problem": self._failures.get(target, "")} for target in self._not_connected()],
+            "notConnected": [
+                {"app": redact_target(target), "problem": self._failures.get(target, "")}
+                for target in self._not_connected()
+            ],
             "questions": {
                 "open": [
-                    {"id": each.question.id, "app": each.question.origin, "message": each.question.message, "route": each.route}
+                    {
+                        "id": each.question.id,
+                        "app": each.question.origin,
+                        "message": each.question.message,
+                        "route": each.route,
+                    }
                     for each in ledger.open
                 ],
                 "ended": [
@@ -210,7 +269,10 @@ class Bridge:
         }
 
     async def close(self, reason: str) -> None:
-        """The session is over: what is open ends, the apps are told, temporary files go. Bounded by `CLOSE_LIMIT`."""
+        """The session is over: what is open ends, the apps are told, temporary files go.
+
+        Bounded by `CLOSE_LIMIT`.
+        """
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             leaving = list(self._apps.values())
             for connection in leaving:
@@ -226,8 +288,18 @@ class Bridge:
         return f"{kind}-{self._serial}"
 
     def admit(self, connection: AppConnection, wanted: str) -> None:
-        """Give a connection that has opened its id, made of the app's own, and tell the host what it can do."""
-        stem = "-".join("".join(letter if letter.isascii() and letter.isalnum() else " " for letter in wanted.lower()).split())[:32] or "app"
+        """Give a connection that has opened its id, made of the app's own, and tell the host what
+        it can do.
+        """
+        stem = (
+            "-".join(
+                "".join(
+                    letter if letter.isascii() and letter.isalnum() else " "
+                    for letter in wanted.lower()
+                ).split()
+            )[:32]
+            or "app"
+        )
         id, number = stem, 2
         while id in self._apps:
             id, number = f"{stem}-{number}", number + 1
@@ -268,11 +340,18 @@ class Bridge:
 
     def _connection(self, id: str) -> AppConnection:
         if id not in self._apps:
-            raise SessionError("DISCONNECTED", f"There is no connected app {label(id)!r}; abp_status lists those there are.")
+            raise SessionError(
+                "DISCONNECTED",
+                f"There is no connected app {label(id)!r}; abp_status lists those there are.",
+            )
         return self._apps[id]
 
     def _having(self, capability: str, app: str | None) -> list[AppConnection]:
-        return [each for each in self._apps.values() if app in (None, each.id) and capability in each.capabilities]
+        return [
+            each
+            for each in self._apps.values()
+            if app in (None, each.id) and capability in each.capabilities
+        ]
 
     def _find(self, capability: str, app: str | None) -> tuple[AppConnection, Capability]:
         if app is not None:
@@ -281,11 +360,21 @@ class Bridge:
         if len(found) == 1:
             return found[0], found[0].capabilities[capability]
         if len(found) > 1:
-            raise SessionError("INVALID_PARAMS", f"Several apps have {capability}: name one of {', '.join(each.id for each in found)} as app.")
+            raise SessionError(
+                "INVALID_PARAMS",
+                f"Several apps have {capability}: name one of"
+                f" {', '.join(each.id for each in found)} as app.",
+            )
         known = [offer.capability.name for offer in self.capabilities() if app in (None, offer.app)]
         more = f" and {len(known) - 50} more" if len(known) > 50 else ""
-        shown = f"Known are {', '.join(known[:50])}{more}." if known else "The app names no capabilities."
-        raise SessionError("UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}")
+        shown = (
+            f"Known are {', '.join(known[:50])}{more}."
+            if known
+            else "The app names no capabilities."
+        )
+        raise SessionError(
+            "UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}"
+        )
 
     async def _run(self, connection: AppConnection, call: Call) -> None:
         try:
@@ -293,7 +382,9 @@ class Bridge:
         finally:
             connection.over(call)
 
-    def _keep(self, connection: AppConnection, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
+    def _keep(
+        self, connection: AppConnection, result: CallResult
+    ) -> tuple[CallResult, list[SavedFile]]:
         """Binary and oversized data goes to files; what could not be saved is said, and stays."""
         files: list[SavedFile] = []
         data, found = abp.extract(result.data)
@@ -302,27 +393,49 @@ class Bridge:
             if isinstance(item, abp.Reference):
                 items.append({"downloadUrl": item.url, "note": "not downloaded"})
             else:
-                items.append(self._filed(connection, files, item.content, item.mime_type, item.name))
+                items.append(
+                    self._filed(connection, files, item.content, item.mime_type, item.name)
+                )
         data = abp.fill(data, items)
         text = spelled(data)
         if len(text) > INLINE_LIMIT:
-            kind, name = ("text/plain", "result.txt") if isinstance(data, str) else ("application/json", "result.json")
+            kind, name = (
+                ("text/plain", "result.txt")
+                if isinstance(data, str)
+                else ("application/json", "result.json")
+            )
             whole: list[SavedFile] = []
             filed = self._filed(connection, whole, text.encode(errors="replace"), kind, name)
-            files += [replace(file, content=None) for file in whole]  # it is too large to be shown: that is why it is a file
+            files += [
+                replace(file, content=None) for file in whole
+            ]  # it is too large to be shown: that is why it is a file
             data = filed if "savedTo" in filed else data
         return replace(result, data=data), files
 
-    def _filed(self, connection: AppConnection, files: list[SavedFile], content: bytes, mime_type: str, name: str) -> dict[str, Json]:
+    def _filed(
+        self,
+        connection: AppConnection,
+        files: list[SavedFile],
+        content: bytes,
+        mime_type: str,
+        name: str,
+    ) -> dict[str, Json]:
         try:
             saved = self._save(connection, content, mime_type, name)
         except OSError as problem:
-            return {"notSaved": str(problem), "mimeType": mime_type, "encoding": "base64", "content": base64.b64encode(content).decode()}
+            return {
+                "notSaved": str(problem),
+                "mimeType": mime_type,
+                "encoding": "base64",
+                "content": base64.b64encode(content).decode(),
+            }
         shown = sum(len(file.content or b"") for file in files) + len(content) <= SHOWN_LIMIT
         files.append(replace(saved, content=content) if shown else saved)
         return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
 
-    def _save(self, connection: AppConnection, content: bytes, mime_type: str, name: str) -> SavedFile:
+    def _save(
+        self, connection: AppConnection, content: bytes, mime_type: str, name: str
+    ) -> SavedFile:
         saved = self._results.save(connection.id, content, mime_type, name)
         self.host.on_resources_changed()
         return saved

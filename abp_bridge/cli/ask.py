@@ -1,6 +1,8 @@
-"""`abp-bridge ask`: ABP elicitations from a shell or a program, put to the person at this terminal, on the page, or to written answers.
+"""`abp-bridge ask`: ABP elicitations from a shell or a program, put to the person at this terminal,
+on the page, or to written answers.
 
-Owns the command and its pipe. What a question is, who may be asked and what counts as an answer is the same as for an app behind the bridge.
+Owns the command and its pipe. What a question is, who may be asked and what counts as an answer is
+the same as for an app behind the bridge.
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, Surfac
 from abp_bridge.log import whisper
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.connection import JsonRpcConnection
-from abp_bridge.rpc.protocol import METHOD_NOT_FOUND, InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
+from abp_bridge.rpc.protocol import (
+    METHOD_NOT_FOUND,
+    InvalidMessage,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    UnmatchedResponse,
+)
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
@@ -42,8 +51,13 @@ STREAM = "-"
 MAX_REQUEST = 16 * 2**20
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
 
-# What may be left off a method's name, and what the words after it are: the message, and what else its params need most.
-_METHODS = {kind.value.removeprefix("elicitation/"): kind for kind in Kind} | {kind.value: kind for kind in Kind} | {"sampling": Kind.SAMPLING}
+# What may be left off a method's name, and what the words after it are: the message, and what else
+# its params need most.
+_METHODS = (
+    {kind.value.removeprefix("elicitation/"): kind for kind in Kind}
+    | {kind.value: kind for kind in Kind}
+    | {"sampling": Kind.SAMPLING}
+)
 _SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
 
 
@@ -53,7 +67,9 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """How questions are asked: `on` one surface, or on those there are; `origin` is shown as who asks."""
+    """How questions are asked: `on` one surface, or on those there are; `origin` is shown as who
+    asks.
+    """
 
     settings: Settings
     on: str | None = None
@@ -61,12 +77,18 @@ class AskOptions:
 
 
 def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
-    """METHOD and its params (a JSON object, or words), or a FILE with a request -> the request. Raises UsageError."""
+    """METHOD and its params (a JSON object, or words), or a FILE with a request -> the request.
+
+    Raises UsageError.
+    """
     kind = _METHODS.get(what)
     if kind is None and not more:
         return _read_file(what)
     if kind is None:
-        raise UsageError(f"{what!r} is no method of ABP; there are {', '.join(each.value for each in Kind)}, or their last word")
+        raise UsageError(
+            f"{what!r} is no method of ABP; there are {', '.join(each.value for each in Kind)}, or"
+            " their last word"
+        )
     if more and more[0].lstrip().startswith("{"):
         if len(more) > 1:
             raise UsageError("after the params as JSON nothing else is expected")
@@ -75,11 +97,16 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
 
 
 def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
-    params: dict[str, Any] = {"task" if kind is Kind.SAMPLING else "message": words[0]} if words else {}
+    params: dict[str, Any] = (
+        {"task" if kind is Kind.SAMPLING else "message": words[0]} if words else {}
+    )
     if kind is Kind.SELECT:
         return params | {"options": list(words[1:])}
     if len(words) > 2 or (len(words) == 2 and kind not in _SECOND):
-        raise UsageError(f"{kind.value} takes fewer words: is the message in quotes? All params can be given as JSON")
+        raise UsageError(
+            f"{kind.value} takes fewer words: is the message in quotes? All params can be given as"
+            " JSON"
+        )
     return params | ({_SECOND[kind]: words[1]} if len(words) == 2 else {})
 
 
@@ -90,13 +117,22 @@ def _read_file(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         known = ", ".join(name for name in _METHODS if "/" not in name)
-        raise UsageError(f"{path!r} is neither a method ({known}) nor a file that can be read: {why}") from None
+        raise UsageError(
+            f"{path!r} is neither a method ({known}) nor a file that can be read: {why}"
+        ) from None
     if len(data) > MAX_REQUEST:
         raise UsageError(f"{path} is larger than {MAX_REQUEST} bytes")
     request = _parsed(data, path)
     if not isinstance(request.get("method"), str):
-        raise UsageError(f'{path} holds no request: it must be {{"method": "elicitation/confirm", "params": {{"message": "Go on?"}}}}')
-    return {**request, "method": _METHODS[request["method"]].value} if request["method"] in _METHODS else request
+        raise UsageError(
+            f'{path} holds no request: it must be {{"method": "elicitation/confirm", "params":'
+            ' {"message": "Go on?"}}'
+        )
+    return (
+        {**request, "method": _METHODS[request["method"]].value}
+        if request["method"] in _METHODS
+        else request
+    )
 
 
 def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
@@ -132,7 +168,9 @@ async def _run_until_signal(errand: _Once | _Stream) -> int:
     return 128 + caught[0] if caught else code
 
 
-async def _heed(working: anyio.CancelScope, caught: list[int], *, task_status: TaskStatus[None]) -> None:
+async def _heed(
+    working: anyio.CancelScope, caught: list[int], *, task_status: TaskStatus[None]
+) -> None:
     with anyio.open_signal_receiver(*SIGNALS) as received:
         task_status.started()
         try:
@@ -140,7 +178,9 @@ async def _heed(working: anyio.CancelScope, caught: list[int], *, task_status: T
                 caught.append(number)
                 working.cancel()
         finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # everything has ended; Python would speak of it on stderr
+            signal.pthread_sigmask(
+                signal.SIG_BLOCK, {signal.SIGINT}
+            )  # everything has ended; Python would speak of it on stderr
 
 
 class _Person:
@@ -155,7 +195,12 @@ class _Person:
         settings = ways.settings
         providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
         files = FileAccess(self._granted)
-        self._asking = Elicitor(providers, limit=settings.question_timeout, person_floor=settings.min_human_latency, files=files)
+        self._asking = Elicitor(
+            providers,
+            limit=settings.question_timeout,
+            person_floor=settings.min_human_latency,
+            files=files,
+        )
 
     def _own(self, ways: AskOptions, tasks: TaskGroup) -> dict[Surface, InputProvider]:
         from abp_bridge.cli.compose import answers, terminal
@@ -203,7 +248,9 @@ class _Person:
         self._say(describe(notice))
 
     def on_progress(self, progress: Progress) -> None:
-        amount = f"{progress.value:g}" + ("" if progress.total is None else f" of {progress.total:g}")
+        amount = f"{progress.value:g}" + (
+            "" if progress.total is None else f" of {progress.total:g}"
+        )
         self._say(label(f"{amount}  {progress.message}"))
 
     def on_disconnect(self, reason: str) -> None:
@@ -222,7 +269,13 @@ class _Nobody:
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return ()
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         raise SurfaceUnsupportedError("there is no host here", lasting=True)
 
 
@@ -238,12 +291,17 @@ class _Once:
         person = _Person(self._ways, tasks)
         response = await handle_elicitation(dict(self._request), person, self._ways.origin)
         try:
-            sys.stdout.write(json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+            sys.stdout.write(
+                json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+                + "\n"
+            )
             sys.stdout.flush()
         except UnicodeEncodeError:
             sys.stdout.write(json.dumps(response) + "\n")
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads: nothing is left to be said at the end either
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), 1
+            )  # nobody reads: nothing is left to be said at the end either
             return 1
         await person.leave()
         if response["success"]:
@@ -262,11 +320,19 @@ class _Stream:
         self._quiet = anyio.Event()
 
     async def run(self, tasks: TaskGroup) -> int:
-        """Until stdin has ended and everything is answered (0), or nobody reads stdout any more (1)."""
+        """Until stdin has ended and everything is answered (0), or nobody reads stdout any more
+        (1).
+        """
         binding = Binding()
         peer = JsonRpcProtocol(max_line=MAX_LINE, inward=binding.inward, outward=binding.outward)
         self._person = _Person(self._ways, tasks)
-        self._link = JsonRpcConnection(peer, _Patient(self._source, self._answered), self._sink, on_message=self._take, on_protocol_error=self._odd)
+        self._link = JsonRpcConnection(
+            peer,
+            _Patient(self._source, self._answered),
+            self._sink,
+            on_message=self._take,
+            on_protocol_error=self._odd,
+        )
         unread = False
         async with anyio.create_task_group() as self._tasks:
 
@@ -289,21 +355,31 @@ class _Stream:
                 self._open += 1
                 self._tasks.start_soon(self._answer, message)
             else:
-                self._link.respond_error(message.id, METHOD_NOT_FOUND, f"abp-bridge ask has no method {message.method[:80]!r}")
+                self._link.respond_error(
+                    message.id,
+                    METHOD_NOT_FOUND,
+                    f"abp-bridge ask has no method {message.method[:80]!r}",
+                )
         elif asks:
-            whisper(f"{label(message.method, 80)} came without an id, so that nothing can answer it")
+            whisper(
+                f"{label(message.method, 80)} came without an id, so that nothing can answer it"
+            )
         elif message.method == abp.PROGRESS:
             if (progress := abp.decode_progress(message.params)) is not None:
                 self._person.on_progress(progress)
         else:
-            self._person.on_notice(abp.decode_notice({"event": message.method, "data": message.params}))
+            self._person.on_notice(
+                abp.decode_notice({"event": message.method, "data": message.params})
+            )
 
     def _odd(self, odd: UnmatchedResponse | InvalidMessage) -> None:
         if isinstance(odd, InvalidMessage):
             whisper(f"a line was not understood: {label(odd.reason)}")
 
     async def _answer(self, request: Request) -> None:
-        response = await handle_elicitation({"method": request.method, "params": request.params}, self._person, self._ways.origin)
+        response = await handle_elicitation(
+            {"method": request.method, "params": request.params}, self._person, self._ways.origin
+        )
         self._link.respond(request.id, response)
         self._open -= 1
         if not self._open:
@@ -319,7 +395,10 @@ class _Stream:
 
 
 class _Patient:
-    """Stdin, which ends only when `over` returns: who has asked may close it and wait. Its last line may lack its end."""
+    """Stdin, which ends only when `over` returns: who has asked may close it and wait.
+
+    Its last line may lack its end.
+    """
 
     def __init__(self, source: StreamReader, over: Any) -> None:
         self._source = source

@@ -1,4 +1,7 @@
-"""The surfaces of one session beside its host's own, as the settings have them. Loads what they need, when there is one."""
+"""The surfaces of one session beside its host's own, as the settings have them.
+
+Loads what they need, when there is one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def make_providers(settings: Settings, host: Host, page: PageServer) -> Providers:
-    """Who can be asked in a session of `host`. What the process has once (its terminal, its answers) is the same in each."""
+    """Who can be asked in a session of `host`.
+
+    What the process has once (its terminal, its answers) is the same in each.
+    """
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
         own[Surface.MOCK] = answers(settings.answers)
@@ -29,19 +35,26 @@ def make_providers(settings: Settings, host: Host, page: PageServer) -> Provider
     if settings.page != "off":
         from abp_bridge.surfaces.page.surface import PageSurface
 
-        own[Surface.PAGE] = PageSurface(page, host.send_link if settings.page == "link" else _opening(host))
+        own[Surface.PAGE] = PageSurface(
+            page, host.send_link if settings.page == "link" else _opening(host)
+        )
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
 
         own[Surface.QUESTIONS_API] = QuestionsApi(
-            partial(page.questions, settings.questions_api, settings.questions_password), page, alone=settings.page == "off"
+            partial(page.questions, settings.questions_api, settings.questions_password),
+            page,
+            alone=settings.page == "off",
         )
     return Providers(host, own, order_of(settings.ask_on, settings.set_up))
 
 
 @cache
 def answers(path: str) -> AnswersFile:
-    """The answers that are written down there; each is used up wherever it is asked for. Raises AnswersError."""
+    """The answers that are written down there; each is used up wherever it is asked for.
+
+    Raises AnswersError.
+    """
     from abp_bridge.surfaces.answers_file import AnswersFile, read_answers
 
     return AnswersFile(read_answers(path), "the answers file")

@@ -1,4 +1,7 @@
-"""The command line: one thin function per command. Imports nothing heavy before it knows which command it is."""
+"""The command line: one thin function per command.
+
+Imports nothing heavy before it knows which command it is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 An app is named by TARGET:
-  https://app.example        a web page that speaks ABP, opened in a headless Chromium (needs the extra 'browser')
+  https://app.example        a web page that speaks ABP, in a headless Chromium (extra 'browser')
   stdio:COMMAND              a program that speaks ABP on its stdin and stdout
   demo, demo:page            the built-in app, without and with a browser
 
@@ -24,42 +27,48 @@ Try it:
   abp-bridge acp --app demo -- goose acp   what an ACP editor launches in place of its agent
   abp-bridge ask confirm "Go on?"          one question, from a shell or a program
 
-Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT, ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
+Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT,
+ABP_CALL_TIMEOUT, ABP_QUESTION_TIMEOUT ... (README)
 """
 
 ACP = """\
-Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the editor this command where it has the agent's:
+Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the editor this
+command where it has the agent's:
 
   abp-bridge acp --app https://app.example -- claude-agent-acp
   abp-bridge acp --app demo -- goose acp
   abp-bridge acp -- goose acp              no app: only the agent's own questions
 
-- The agent gets the apps' tools. What an app asks while one runs, the editor is asked, not the model.
-- An editor without forms is asked by buttons, at most four at a time. The agent's own forms too: it is told that forms are shown here.
+- The agent gets the apps' tools. What an app asks while one runs, the editor is asked, not the
+  model.
+- An editor without forms is asked by buttons, at most four at a time. The agent's own forms too:
+  it is told that forms are shown here.
 - Everything else passes byte for byte, both ways.
 
 The agent's stderr is ours, and so is its exit code.
 """
 
 ASK = """\
-Puts one ABP elicitation to you at this terminal, else on a page in your browser, and prints the ABP response as JSON. For shells, and for programs in
-any language.
+Puts one ABP elicitation to you at this terminal, else on a page in your browser, and prints the
+ABP response as JSON. For shells, and for programs in any language.
 
   abp-bridge ask input "Your name?"
-  abp-bridge ask confirm "Deploy now?" | jq -e .data.confirmed && ./deploy      a "no" is an answer too
+  abp-bridge ask confirm "Deploy now?" | jq -e .data.confirmed && ./deploy   a "no" is an answer
   abp-bridge ask select "Which season?" spring summer autumn
   abp-bridge ask input '{"prompt": "API key?", "sensitive": true}'
   abp-bridge ask resource "A photo, please" 'image/*'
-  abp-bridge ask request.json                              {"method": "elicitation/confirm", "params": {...}, "timeout": 60000}
+  abp-bridge ask request.json              {"method": "elicitation/confirm", "params": {...}}
   abp-bridge ask confirm '{"message": "Delete it?", "destructive": true}' --on page
   abp-bridge ask input "Name?" --on mock --answers answers.json
-  ./program | abp-bridge ask -                             many, one JSON message a line, answered on stdout (docs/abp-on-a-pipe.md)
+  ./program | abp-bridge ask -             many, a JSON message a line, answered on stdout
 
-METHOD is input, preference, confirm, select, resource or sampling; PARAMS is a JSON object, or the message in words and then the options of a select,
-the default of a preference or the type of a resource.
+METHOD is input, preference, confirm, select, resource or sampling; PARAMS is a JSON object, or
+the message in words and then the options of a select, the default of a preference or the type of
+a resource.
 
-Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined, cancelled, timed out or could not be asked (the response says which),
-2 when there is no such question. docs/asking.md says more.
+Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined, cancelled, timed
+out or could not be asked (the response says which), 2 when there is no such question.
+docs/asking.md says more.
 """
 
 NOBODY_READS = 141  # as others end whom SIGPIPE ends
@@ -70,8 +79,12 @@ _ASK_OPTIONS = ("ask_on", "page", "tty", "answers", "questions_api", "ask_model"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point. Returns the exit code; errors are one line on stderr that says what to do."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C just ends us, without a traceback
+    """The entry point. Returns the exit code; errors are one line on stderr that says what
+    to do.
+    """
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until a command takes over, Ctrl-C just ends us, without a traceback
     whole = _mended()
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -90,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _flush() -> None:
-    """Raises BrokenPipeError when nobody reads any more; a terminal that has gone is no error of ours."""
+    """Raises BrokenPipeError when nobody reads any more; a terminal that has gone is no error of
+    ours.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -100,13 +115,18 @@ def _flush() -> None:
 
 
 def _mended() -> bool:
-    """Whether there is a stdout. Each of the three streams is something afterwards: else a file of ours would get its number."""
+    """Whether there is a stdout.
+
+    Each of the three streams is something afterwards: else a file of ours would get its number.
+    """
     missing = []
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            missing.append(os.open(os.devnull, os.O_RDWR))  # the lowest number that is free: this one
+            missing.append(
+                os.open(os.devnull, os.O_RDWR)
+            )  # the lowest number that is free: this one
     for fd, name in ((1, "stdout"), (2, "stderr")):
         if fd in missing:
             setattr(sys, name, os.fdopen(fd, "w", closefd=False))
@@ -114,7 +134,9 @@ def _mended() -> bool:
 
 
 def entry() -> None:
-    """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for us to go."""
+    """The `abp-bridge` script: ends at once, so that no finaliser can hold up a host that waits for
+    us to go.
+    """
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -129,8 +151,10 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="abp-bridge",
-        description="Carries the questions of web apps that speak ABP (the Agentic Browser Protocol, agenticbrowserprotocol.io) to the person behind "
-        "an agent host, and the answers back.",
+        description=(
+            "Carries the questions of web apps that speak ABP (the Agentic Browser Protocol,"
+            " agenticbrowserprotocol.io) to the person behind an agent host, and the answers back."
+        ),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -141,8 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
         help="the bridge itself, on stdin and stdout, for an MCP host to launch",
-        description="The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP agent. Hosts launch it; "
-        "it is not for typing at.",
+        description=(
+            "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP"
+            " agent. Hosts launch it; it is not for typing at."
+        ),
     )
     _add_app_options(serve)
     serve.set_defaults(run=_serve)
@@ -155,16 +181,25 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_app_options(acp)
-    acp.add_argument("agent", nargs="+", metavar="AGENT", help="the agent's command and arguments, after --")
+    acp.add_argument(
+        "agent", nargs="+", metavar="AGENT", help="the agent's command and arguments, after --"
+    )
     acp.set_defaults(run=_acp)
 
     demo = commands.add_parser(
         "demo",
         help="the built-in app behind a real bridge, with this terminal as its host",
-        description="Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells.",
+        description=(
+            "Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and"
+            " tells."
+        ),
     )
     demo.add_argument("--browser", action="store_true", help="the same app as a page in Chromium")
-    demo.add_argument("--answers", metavar="FILE", help="answer from a JSON file instead of asking here: a list, one entry a question")
+    demo.add_argument(
+        "--answers",
+        metavar="FILE",
+        help="answer from a JSON file instead of asking here: a list, one entry a question",
+    )
     demo.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
     demo.set_defaults(run=_demo)
 
@@ -175,34 +210,94 @@ def _parser() -> argparse.ArgumentParser:
         help="what becomes of each shape of question on each surface",
         description="Prints the table that the bridge routes by.",
     )
-    matrix.add_argument("--format", dest="style", choices=("table", "markdown", "json"), default="table", help="for people, for docs, for programs")
-    matrix.add_argument("--host", metavar="NAME", help="as this host has it, by its profile: zed, acpx, goose-cli, codex-mcp-client ...")
-    matrix.add_argument("--fixture", metavar="FOLDER", nargs="?", const="fixtures", help="name the fixture that proves each cell (in ./fixtures)")
+    matrix.add_argument(
+        "--format",
+        dest="style",
+        choices=("table", "markdown", "json"),
+        default="table",
+        help="for people, for docs, for programs",
+    )
+    matrix.add_argument(
+        "--host",
+        metavar="NAME",
+        help="as this host has it, by its profile: zed, acpx, goose-cli, codex-mcp-client ...",
+    )
+    matrix.add_argument(
+        "--fixture",
+        metavar="FOLDER",
+        nargs="?",
+        const="fixtures",
+        help="name the fixture that proves each cell (in ./fixtures)",
+    )
     matrix.set_defaults(run=_matrix)
 
     replay = commands.add_parser(
         "replay",
         help="play recorded hosts and apps against a bridge, and compare",
-        usage="abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE FIXTURE",
-        description="Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what that says. A folder stands "
-        "for the fixtures in it. Exits with 0 when all pass.",
+        usage=(
+            "abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE"
+            " FIXTURE"
+        ),
+        description=(
+            "Plays the host's and the app's side of fixtures against a bridge that it starts, and"
+            " compares what that says. A folder stands for the fixtures in it. Exits with 0 when"
+            " all pass."
+        ),
     )
-    replay.add_argument("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
-    replay.add_argument("--bridge", metavar="CMD", help="another bridge; it is given the same arguments, unless CMD has {app} where its app goes")
-    replay.add_argument("--save", action="store_true", help="make a fixture of a trace of 'serve --record', and play nothing")
-    replay.add_argument("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
     replay.add_argument(
-        "--patience", metavar="SECONDS", type=_seconds, default=10.0, help="how long to wait for the bridge's next line (default: 10)"
+        "paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them"
     )
-    replay.add_argument("--jobs", metavar="N", type=_count, default=0, help="how many to play at once (default: two for each processor)")
-    replay.add_argument("--json", action="store_true", help="one JSON object a line instead of words")
+    replay.add_argument(
+        "--bridge",
+        metavar="CMD",
+        help=(
+            "another bridge; it is given the same arguments, unless CMD has {app} where its app"
+            " goes"
+        ),
+    )
+    replay.add_argument(
+        "--save",
+        action="store_true",
+        help="make a fixture of a trace of 'serve --record', and play nothing",
+    )
+    replay.add_argument(
+        "--shows", metavar="WORDS", default="", help="with --save: what the fixture shows"
+    )
+    replay.add_argument(
+        "--patience",
+        metavar="SECONDS",
+        type=_seconds,
+        default=10.0,
+        help="how long to wait for the bridge's next line (default: 10)",
+    )
+    replay.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_count,
+        default=0,
+        help="how many to play at once (default: two for each processor)",
+    )
+    replay.add_argument(
+        "--json", action="store_true", help="one JSON object a line instead of words"
+    )
     replay.set_defaults(run=_replay)
 
-    trace = commands.add_parser("trace", help="draw a trace or a fixture as a sequence", description="Draws who said what to whom.")
+    trace = commands.add_parser(
+        "trace",
+        help="draw a trace or a fixture as a sequence",
+        description="Draws who said what to whom.",
+    )
     trace.add_argument("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
-    trace.add_argument("--width", metavar="COLUMNS", type=_count, help="how wide to draw (default: as wide as the terminal)")
+    trace.add_argument(
+        "--width",
+        metavar="COLUMNS",
+        type=_count,
+        help="how wide to draw (default: as wide as the terminal)",
+    )
     trace.add_argument("--full", action="store_true", help="all that is said, however long")
-    trace.add_argument("--json", action="store_true", help="one JSON object a line instead of a drawing")
+    trace.add_argument(
+        "--json", action="store_true", help="one JSON object a line instead of a drawing"
+    )
     trace.set_defaults(run=_trace)
     return parser
 
@@ -213,50 +308,131 @@ def _add_ask(commands: Any) -> None:
     ask = commands.add_parser(
         "ask",
         help="put one question, or a stream of them, to you here, and print the answer",
-        usage="abp-bridge ask [OPTION]... METHOD [PARAMS]\n       abp-bridge ask [OPTION]... FILE\n       COMMAND | abp-bridge ask [OPTION]... -",
+        usage=(
+            "abp-bridge ask [OPTION]... METHOD [PARAMS]\n       abp-bridge ask [OPTION]... FILE\n  "
+            "     COMMAND | abp-bridge ask [OPTION]... -"
+        ),
         description=ASK,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = ask.add_argument
-    option("what", metavar="METHOD | FILE | -", help="what is asked: a method of ABP, a file with a request, or - for requests on stdin")
+    option(
+        "what",
+        metavar="METHOD | FILE | -",
+        help="what is asked: a method of ABP, a file with a request, or - for requests on stdin",
+    )
     option("more", nargs="*", metavar="PARAMS", help="its params: a JSON object, or words")
-    option("--on", choices=("terminal", "page", "mock"), help="ask there only; else written answers come first, then this terminal, then the page")
-    option("--answers", metavar="FILE", help="answer from a JSON file (docs/asking.md), for tests and CI")
-    option("--tty", metavar="DEVICE", help="the terminal to ask at, if not this one, for example /dev/pts/3")
-    option("--timeout", dest="question_timeout", metavar="SECONDS", type=_seconds, help="your time for an answer, where the request names none")
-    option("--root", action="append", dest="roots", metavar="DIR", help="files in here may be read when a request names them, each with your consent")
+    option(
+        "--on",
+        choices=("terminal", "page", "mock"),
+        help="ask there only; else written answers come first, then this terminal, then the page",
+    )
+    option(
+        "--answers",
+        metavar="FILE",
+        help="answer from a JSON file (docs/asking.md), for tests and CI",
+    )
+    option(
+        "--tty",
+        metavar="DEVICE",
+        help="the terminal to ask at, if not this one, for example /dev/pts/3",
+    )
+    option(
+        "--timeout",
+        dest="question_timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        help="your time for an answer, where the request names none",
+    )
+    option(
+        "--root",
+        action="append",
+        dest="roots",
+        metavar="DIR",
+        help="files in here may be read when a request names them, each with your consent",
+    )
     option("--as", dest="origin", metavar="NAME", help="who asks, as it is shown")
     ask.set_defaults(run=_ask)
 
 
 def _add_app_options(command: argparse.ArgumentParser) -> None:
     option = command.add_argument
-    option("--app", action="append", dest="apps", metavar="TARGET", help="an app to offer; opened when first used. May be repeated")
     option(
-        "--allow", action="append", dest="allowed_hosts", metavar="HOST", help="a private host on which the model may connect apps. May be repeated"
+        "--app",
+        action="append",
+        dest="apps",
+        metavar="TARGET",
+        help="an app to offer; opened when first used. May be repeated",
     )
-    option("--output-dir", metavar="DIR", help="keep the files of results here, not in a temporary folder that goes when the session ends")
+    option(
+        "--allow",
+        action="append",
+        dest="allowed_hosts",
+        metavar="HOST",
+        help="a private host on which the model may connect apps. May be repeated",
+    )
+    option(
+        "--output-dir",
+        metavar="DIR",
+        help=(
+            "keep the files of results here, not in a temporary folder that goes when the session"
+            " ends"
+        ),
+    )
     option("--headful", action="store_const", const=False, dest="headless", help="show the browser")
-    option("--record", metavar="FILE", help="write down what is said on both sides, without secrets; see it with 'abp-bridge trace FILE'")
+    option(
+        "--record",
+        metavar="FILE",
+        help=(
+            "write down what is said on both sides, without secrets; see it with 'abp-bridge trace"
+            " FILE'"
+        ),
+    )
     asking = command.add_argument_group("who is asked, besides the host").add_argument
     asking(
         "--page",
         nargs="?",
         const="link",
         choices=("link", "open"),
-        help="what the host cannot show goes to a page of the bridge's own: 'link' has the host show its address, 'open' opens your browser",
+        help=(
+            "what the host cannot show goes to a page of the bridge's own: 'link' has the host show"
+            " its address, 'open' opens your browser"
+        ),
     )
-    asking("--tty", metavar="DEVICE", help="ask at this terminal too, for example /dev/pts/3 (type 'tty' there to see its name)")
+    asking(
+        "--tty",
+        metavar="DEVICE",
+        help="ask at this terminal too, for example /dev/pts/3 (type 'tty' there to see its name)",
+    )
     asking("--answers", metavar="FILE", help="answer from a JSON file first, for tests and CI")
-    asking("--questions-api", metavar="PORT", type=_port, help="programs written for OpenCode's questions may list and answer them here")
-    asking("--ask-model", action="store_const", const=True, help="where nothing else can ask, have the model ask its user and pass the answer on")
+    asking(
+        "--questions-api",
+        metavar="PORT",
+        type=_port,
+        help="programs written for OpenCode's questions may list and answer them here",
+    )
+    asking(
+        "--ask-model",
+        action="store_const",
+        const=True,
+        help="where nothing else can ask, have the model ask its user and pass the answer on",
+    )
     asking(
         "--ask-on",
         type=lambda words: tuple(filter(None, words.replace(",", " ").split())),
         metavar="NAMES",
-        help="ask on these only, in this order: mock,host,terminal,questions-api,page,model as far as they are set up",
+        help=(
+            "ask on these only, in this order: mock,host,terminal,questions-api,page,model as far"
+            " as they are set up"
+        ),
     )
-    asking("--root", action="append", dest="roots", metavar="DIR", help="files in here may be read by apps, each with your consent. May be repeated")
+    asking(
+        "--root",
+        action="append",
+        dest="roots",
+        metavar="DIR",
+        help="files in here may be read by apps, each with your consent. May be repeated",
+    )
 
 
 def _port(words: str) -> int:
@@ -286,16 +462,23 @@ def _seconds(words: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3600:
-        raise ArgumentTypeError(f"{words!r} must be a number of seconds, more than 0 and at most 3600")
+        raise ArgumentTypeError(
+            f"{words!r} must be a number of seconds, more than 0 and at most 3600"
+        )
     return seconds
 
 
 def _settings(options: argparse.Namespace, *names: str, ignored: Sequence[str] = ()) -> Any:
     from abp_bridge.settings import SettingsError, read_settings
 
-    flags = {name: tuple(value) if isinstance(value := getattr(options, name), list) else value for name in names}
+    flags = {
+        name: tuple(value) if isinstance(value := getattr(options, name), list) else value
+        for name in names
+    }
     try:
-        settings = read_settings({name: value for name, value in os.environ.items() if name not in ignored}, **flags)
+        settings = read_settings(
+            {name: value for name, value in os.environ.items() if name not in ignored}, **flags
+        )
     except SettingsError as problem:
         _give_up(problem)
     if settings.answers is not None:
@@ -329,7 +512,9 @@ def _acp(options: argparse.Namespace) -> int:
 def _ask(options: argparse.Namespace) -> int:
     from abp_bridge.cli.ask import STREAM, AskOptions, UsageError, read_request, run
 
-    settings = _settings(options, *_HERE_OPTIONS, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))  # where it asks, --on says
+    settings = _settings(
+        options, *_HERE_OPTIONS, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API")
+    )  # where it asks, --on says
     streams = options.what == STREAM
     try:
         if options.on == "mock" and settings.answers is None:
@@ -337,7 +522,12 @@ def _ask(options: argparse.Namespace) -> int:
         if streams and options.more:
             raise UsageError("'ask -' takes its requests from stdin, and no params")
         request = None if streams else read_request(options.what, options.more)
-        return run(AskOptions(settings, options.on, options.origin or ("a program" if streams else "this command")), request)
+        return run(
+            AskOptions(
+                settings, options.on, options.origin or ("a program" if streams else "this command")
+            ),
+            request,
+        )
     except UsageError as problem:
         _give_up(f"{problem}. abp-bridge ask --help shows how")
 
@@ -359,11 +549,20 @@ def _replay(options: argparse.Namespace) -> int:
 
     if options.save:
         if len(options.paths) != 2:
-            sys.stderr.write("abp-bridge replay: --save needs two names: the trace, and the fixture to make of it\n")
+            sys.stderr.write(
+                "abp-bridge replay: --save needs two names: the trace, and the fixture to make of"
+                " it\n"
+            )
             return 2
         trace, fixture = options.paths
         return save(trace, fixture, options.shows)
-    return replay(options.paths, bridge=options.bridge, as_json=options.json, patience=options.patience, jobs=options.jobs)
+    return replay(
+        options.paths,
+        bridge=options.bridge,
+        as_json=options.json,
+        patience=options.patience,
+        jobs=options.jobs,
+    )
 
 
 def _trace(options: argparse.Namespace) -> int:

@@ -1,4 +1,6 @@
-"""`abp-bridge acp`: this process's stdio as an editor's connection to an agent of its own, from the first byte to a quiet end."""
+"""`abp-bridge acp`: this process's stdio as an editor's connection to an agent of its own, from the
+first byte to a quiet end.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,18 @@ NO_PROGRAM = 127
 
 
 def run(settings: Settings, command: Sequence[str]) -> int:
-    """Run the agent `command` behind our stdio until either side ends or a signal comes. Returns its exit code where it ended by itself."""
+    """Run the agent `command` behind our stdio until either side ends or a signal comes.
+
+    Returns its exit code where it ended by itself.
+    """
     warn_if_interactive("an ACP editor")
     source, sink = take_over_stdio()
     return anyio.run(_serve, settings, command, source, sink)
 
 
-async def _serve(settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter) -> int:
+async def _serve(
+    settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter
+) -> int:
     code = 0
     async with anyio.create_task_group() as signals:
         serving = anyio.CancelScope()
@@ -51,7 +58,15 @@ async def _serve(settings: Settings, command: Sequence[str], source: StreamReade
                 injected = _injected(settings, page, recorder) if settings.apps else None
                 if injected is not None:
                     tasks.start_soon(injected.run)
-                code = await _behind(settings, command, (source, sink), injected=injected, page=page, tasks=tasks, recorder=recorder)
+                code = await _behind(
+                    settings,
+                    command,
+                    (source, sink),
+                    injected=injected,
+                    page=page,
+                    tasks=tasks,
+                    recorder=recorder,
+                )
         signals.cancel_scope.cancel()
     return code
 
@@ -76,7 +91,9 @@ async def _behind(
             from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
             proxy = AcpProxy(
                 (cast(StreamReader, from_editor), to_editor),
-                (unobserved_stream if recorder is None else recorder.tap("agent"))(agent.stdout, agent.stdin),
+                (unobserved_stream if recorder is None else recorder.tap("agent"))(
+                    agent.stdout, agent.stdin
+                ),
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 command=label(os.path.basename(command[0])) or "the agent",
                 asking=lambda host: _asking(settings, host, page(), recorder),
@@ -116,15 +133,24 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 # What is heavy loads when it is first needed.
 
 
-def _asking(settings: Settings, host: Host, page: PageServer, recorder: Recorder | None) -> Elicitor:
+def _asking(
+    settings: Settings, host: Host, page: PageServer, recorder: Recorder | None
+) -> Elicitor:
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.cli.compose import make_providers
 
     observe = no_observer if recorder is None else recorder.observe
-    return Elicitor(make_providers(settings, host, page), limit=settings.question_timeout, person_floor=settings.min_human_latency, observe=observe)
+    return Elicitor(
+        make_providers(settings, host, page),
+        limit=settings.question_timeout,
+        person_floor=settings.min_human_latency,
+        observe=observe,
+    )
 
 
-def _injected(settings: Settings, page: Callable[[], PageServer], recorder: Recorder | None) -> McpEndpoint:
+def _injected(
+    settings: Settings, page: Callable[[], PageServer], recorder: Recorder | None
+) -> McpEndpoint:
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
 
     def begin(host: Host, tasks: TaskGroup) -> SessionApi:

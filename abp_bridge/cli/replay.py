@@ -1,4 +1,6 @@
-"""`abp-bridge replay` and `abp-bridge trace`: finds fixtures, plays several at once, and says what came of each."""
+"""`abp-bridge replay` and `abp-bridge trace`: finds fixtures, plays several at once, and says what
+came of each.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,20 @@ class Played:
     problem: ReplayMismatchError | None = None
 
 
-def replay(paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int) -> int:
-    """Returns the exit code: 0 when all passed, 1 when one did not, 2 when nothing could be played."""
+def replay(
+    paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int
+) -> int:
+    """Returns the exit code: 0 when all passed, 1 when one did not, 2 when nothing could be
+    played.
+    """
     try:
         command = _command(bridge)
         files = _files(paths)
     except FixtureUnusableError as problem:
         return _complain("replay", str(problem))
-    failed = anyio.run(_play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1)))
+    failed = anyio.run(
+        _play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1))
+    )
     return 1 if failed else 0
 
 
@@ -54,7 +62,9 @@ def save(trace: str, out: str, shows: str) -> int:
     try:
         found = _read(trace)
         if os.path.exists(out):
-            raise FixtureUnusableError(f"{out} is there already: remove it first, or give another name")
+            raise FixtureUnusableError(
+                f"{out} is there already: remove it first, or give another name"
+            )
         fixture = reduce(found[-1], shows)
         if not fixture.entries:
             raise FixtureUnusableError(f"{trace} holds no message")
@@ -69,7 +79,10 @@ def save(trace: str, out: str, shows: str) -> int:
     more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
     if doubt := doubtful(found[-1]):
         sys.stderr.write(f"abp-bridge replay: {trace}: {doubt}\n")
-    _print(f"{out}: {len(fixture.entries)} lines{more}. Read it before you share it, then: abp-bridge replay {shlex.quote(out)}\n")
+    _print(
+        f"{out}: {len(fixture.entries)} lines{more}. Read it before you share it, then: abp-bridge"
+        f" replay {shlex.quote(out)}\n"
+    )
     return 0
 
 
@@ -103,7 +116,10 @@ def _command(bridge: str | None) -> list[str]:
     if found is None:
         raise FixtureUnusableError(f"--bridge: there is no program {words[0] if words else ''!r}")
     # It runs in a folder of its own.
-    return [os.path.abspath(found), *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:])]
+    return [
+        os.path.abspath(found),
+        *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:]),
+    ]
 
 
 def _files(paths: Sequence[str]) -> list[str]:
@@ -112,7 +128,9 @@ def _files(paths: Sequence[str]) -> list[str]:
         if os.path.isdir(path):
             inside = sorted(str(each) for each in Path(path).rglob("*.jsonl"))
             if not inside:
-                raise FixtureUnusableError(f"there is no fixture in {path}: fixtures are files that end in .jsonl")
+                raise FixtureUnusableError(
+                    f"there is no fixture in {path}: fixtures are files that end in .jsonl"
+                )
             found += inside
         elif os.path.exists(path):
             found.append(path)
@@ -132,8 +150,13 @@ def _read(path: str) -> list[Recording]:
         raise FixtureUnusableError(f"{path} is no text") from None
 
 
-async def _play_all(files: Sequence[str], bridge: Sequence[str], as_json: bool, patience: float, jobs: int) -> int:
-    """Several at once; what came of them is said in the order of the files. Returns how many did not pass."""
+async def _play_all(
+    files: Sequence[str], bridge: Sequence[str], as_json: bool, patience: float, jobs: int
+) -> int:
+    """Several at once; what came of them is said in the order of the files.
+
+    Returns how many did not pass.
+    """
     done: dict[int, list[Played]] = {}
     said = failed = passed = 0
     limiter = anyio.CapacityLimiter(jobs)
@@ -156,7 +179,11 @@ async def _play_all(files: Sequence[str], bridge: Sequence[str], as_json: bool, 
                     failed += played.problem is not None
                     passed += played.problem is None
                 said += 1
-    _print(dump({"passed": passed, "failed": failed}) if as_json else f"{passed} passed, {failed} failed\n")
+    _print(
+        dump({"passed": passed, "failed": failed})
+        if as_json
+        else f"{passed} passed, {failed} failed\n"
+    )
     return failed
 
 
@@ -187,9 +214,18 @@ async def _play(path: str, recording: Recording, bridge: Sequence[str], patience
 def _say(played: Played, as_json: bool) -> None:
     problem = played.problem
     if as_json:
-        said: dict[str, Json] = {"fixture": played.path, "shows": played.head.shows, "passed": problem is None, "seconds": round(played.seconds, 2)}
+        said: dict[str, Json] = {
+            "fixture": played.path,
+            "shows": played.head.shows,
+            "passed": problem is None,
+            "seconds": round(played.seconds, 2),
+        }
         if problem is not None:
-            said |= {"line": problem.line, "problem": str(problem), "details": list(problem.details)}
+            said |= {
+                "line": problem.line,
+                "problem": str(problem),
+                "details": list(problem.details),
+            }
             said |= {"expected": problem.expected, "got": problem.got}
         _print(dump(said))
     elif problem is None:
@@ -209,7 +245,10 @@ def _complaint(played: Played, problem: ReplayMismatchError) -> Iterable[str]:
 
 def _visible(line: str) -> str:
     """What a fixture or a bridge says must not move the cursor, nor be more than a line."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in line)
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in line
+    )
 
 
 def _complain(command: str, words: str) -> int:
@@ -225,5 +264,7 @@ def _print(words: str) -> None:
         sys.stdout.write(words)
     except UnicodeEncodeError:  # not every terminal has every letter
         words = words.translate(_PLAIN)
-        sys.stdout.write(words.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
+        sys.stdout.write(
+            words.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding)
+        )
     sys.stdout.flush()

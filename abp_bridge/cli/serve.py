@@ -1,4 +1,6 @@
-"""`abp-bridge serve`: this process's stdio as a host connection, from the first byte to a quiet end within two seconds."""
+"""`abp-bridge serve`: this process's stdio as a host connection, from the first byte to a quiet end
+within two seconds.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run(settings: Settings) -> int:
-    """Serve until the host closes our stdin, stops reading, or sends a signal. Returns the exit code."""
+    """Serve until the host closes our stdin, stops reading, or sends a signal.
+
+    Returns the exit code.
+    """
     warn_if_interactive("an MCP host or an ACP client")
     source, sink = take_over_stdio()
     anyio.run(_serve, settings, source, sink)
@@ -46,7 +51,12 @@ async def _serve(settings: Settings, source: StreamReader, sink: StreamWriter) -
         recorder = recording(settings, "serve")
         door = ProtocolDetector(settings, tasks, recorder)
         overheard = unobserved_stream if recorder is None else recorder.tap("host")
-        door.link = JsonRpcConnection(JsonRpcProtocol(), *overheard(source, sink), on_message=door.on_message, cancel_request=door.cancel_request)
+        door.link = JsonRpcConnection(
+            JsonRpcProtocol(),
+            *overheard(source, sink),
+            on_message=door.on_message,
+            cancel_request=door.cancel_request,
+        )
         with serving:
             await door.link.run()
         async with anyio.create_task_group() as closing:
@@ -57,9 +67,13 @@ async def _serve(settings: Settings, source: StreamReader, sink: StreamWriter) -
 
 
 class ProtocolDetector:
-    """Lets the first message decide who is there: an ACP client's `initialize` has a whole number for a version, an MCP host's has words."""
+    """Lets the first message decide who is there: an ACP client's `initialize` has a whole number
+    for a version, an MCP host's has words.
+    """
 
-    def __init__(self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, settings: Settings, tasks: TaskGroup, recorder: Recorder | None = None
+    ) -> None:
         self.link: JsonRpcConnection
         self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
         self._withdraw = encode_cancel
@@ -87,7 +101,9 @@ class ProtocolDetector:
         self._withdraw = acp.encode_cancel
         return AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
 
-    def _acp_session(self, link: JsonRpcConnection, id: str, client: Mapping[str, Any]) -> AcpSession:
+    def _acp_session(
+        self, link: JsonRpcConnection, id: str, client: Mapping[str, Any]
+    ) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
 
         return AcpSession(link, id, client, self._own_page(), self._bridge)
@@ -131,7 +147,9 @@ def own_page(tasks: TaskGroup, recorder: Recorder | None) -> PageServer:
     return RecordedPage(LazyPageServer(tasks), recorder)
 
 
-def make_bridge(settings: Settings, host: Host, page: PageServer, tasks: TaskGroup, recorder: Recorder | None) -> Bridge:
+def make_bridge(
+    settings: Settings, host: Host, page: PageServer, tasks: TaskGroup, recorder: Recorder | None
+) -> Bridge:
     """A session of `host`, recorded where there is a recorder."""
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
@@ -139,11 +157,22 @@ def make_bridge(settings: Settings, host: Host, page: PageServer, tasks: TaskGro
 
     providers = make_providers(settings, host, page)
     if recorder is None:
-        return Bridge(settings, host, tasks, lambda target, named: make_app(target, named, settings), providers=providers)
+        return Bridge(
+            settings,
+            host,
+            tasks,
+            lambda target, named: make_app(target, named, settings),
+            providers=providers,
+        )
     from abp_bridge.trace.recorded_apps import record_app
 
     return Bridge(
-        settings, host, tasks, lambda target, named: record_app(target, named, settings, recorder), providers=providers, observe=recorder.observe
+        settings,
+        host,
+        tasks,
+        lambda target, named: record_app(target, named, settings, recorder),
+        providers=providers,
+        observe=recorder.observe,
     )
 
 
@@ -157,11 +186,15 @@ def recording(settings: Settings, command: str) -> Recorder | None:
 
 
 async def watch(serving: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    """The first signal ends the serving; later ones find it ending already (some hosts send SIGINT twice, then SIGTERM)."""
+    """The first signal ends the serving; later ones find it ending already (some hosts send SIGINT
+    twice, then SIGTERM).
+    """
     with anyio.open_signal_receiver(*SIGNALS) as received:
         task_status.started()
         try:
             async for _ in received:
                 serving.cancel()
         finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # everything has ended; Python would speak of it on stderr
+            signal.pthread_sigmask(
+                signal.SIG_BLOCK, {signal.SIGINT}
+            )  # everything has ended; Python would speak of it on stderr

@@ -1,4 +1,6 @@
-"""What an app is and does, in no protocol's words: its capabilities, and how a call to one of them ended."""
+"""What an app is and does, in no protocol's words: its capabilities, and how a call to one of them
+ended.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class AppInfo:
-    """What an app answered to `initialize`. `name` and `id` are its own words about itself; `version` is the ABP version it speaks."""
+    """What an app answered to `initialize`.
+
+    `name` and `id` are its own words about itself; `version` is the ABP version it speaks.
+    """
 
     id: str
     name: str
@@ -51,7 +56,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """How a call ended: `failure` is None when it succeeded, and then `data` is what the app returned."""
+    """How a call ended: `failure` is None when it succeeded, and then `data` is what the app
+    returned.
+    """
 
     data: Json = None
     failure: Failure | None = None
@@ -61,7 +68,9 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file that a result was saved to. `uri` is its resource, `path` where it lies on this machine.
+    """A file that a result was saved to.
+
+    `uri` is its resource, `path` where it lies on this machine.
 
     `content` is there when it is small enough to be shown with the result.
     """
@@ -74,6 +83,8 @@ class SavedFile:
     content: bytes | None = None
 
 
-def failed(code: str, message: str, *, retryable: bool = False, cancelled: bool = False) -> CallResult:
+def failed(
+    code: str, message: str, *, retryable: bool = False, cancelled: bool = False
+) -> CallResult:
     """A result that the bridge makes itself, in the app's shape."""
     return CallResult(failure=Failure(code, message, retryable), cancelled=cancelled)

@@ -1,7 +1,8 @@
-"""What happens in a session, for whoever watches it: questions and what becomes of them, and what apps tell. Each once, in order, when it happens.
+"""What happens in a session, for whoever watches it: questions and what becomes of them, and what
+apps tell. Each once, in order, when it happens.
 
-Times are passed in, in seconds of one clock that only goes forward. What a person answered is in `InputResolvedEvent` only, and not at all for a
-secret.
+Times are passed in, in seconds of one clock that only goes forward. What a person answered is in
+`InputResolvedEvent` only, and not at all for a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ class InputRequestEvent:
 
 @dataclass(frozen=True, slots=True)
 class RungEvent:
-    """The question goes to a surface: `route` is its name, and how it is downgraded there. It may go to several, one after another."""
+    """The question goes to a surface: `route` is its name, and how it is downgraded there.
+
+    It may go to several, one after another.
+    """
 
     time: float
     question: str
@@ -32,7 +36,9 @@ class RungEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """A step of a walk is shown: the `number`th, from one, with its title and the labels of its buttons."""
+    """A step of a walk is shown: the `number`th, from one, with its title and the labels of its
+    buttons.
+    """
 
     time: float
     question: str
@@ -43,7 +49,9 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceEvent:
-    """A button of a step was pressed, `seconds` after it was shown; without a label, the step was dismissed."""
+    """A button of a step was pressed, `seconds` after it was shown; without a label, the step was
+    dismissed.
+    """
 
     time: float
     question: str
@@ -54,7 +62,9 @@ class ChoiceEvent:
 
 @dataclass(frozen=True, slots=True)
 class InputResolvedEvent:
-    """The question has ended, with its one answer: how, by whom, by which route, and in how many seconds."""
+    """The question has ended, with its one answer: how, by whom, by which route, and in how many
+    seconds.
+    """
 
     time: float
     question: Question
@@ -79,7 +89,15 @@ class ProgressEvent:
     progress: Progress
 
 
-Event = InputRequestEvent | RungEvent | StepEvent | ChoiceEvent | InputResolvedEvent | NoticeEvent | ProgressEvent
+Event = (
+    InputRequestEvent
+    | RungEvent
+    | StepEvent
+    | ChoiceEvent
+    | InputResolvedEvent
+    | NoticeEvent
+    | ProgressEvent
+)
 Observer = Callable[[Event], None]
 
 

@@ -1,4 +1,7 @@
-"""A file that an app asks its user for: which kinds it takes, and how the file is given to it. Pure: nothing is read from anywhere here."""
+"""A file that an app asks its user for: which kinds it takes, and how the file is given to it.
+
+Pure: nothing is read from anywhere here.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,14 @@ SCHEMA: Mapping[str, Json] = {
 }
 
 _FAMILIES = ("image", "audio", "video", "text", "font", "model")
-_TEXTUAL = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml", "image/svg+xml")
+_TEXTUAL = (
+    "text/",
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "application/yaml",
+    "image/svg+xml",
+)
 # What names speak for: the same on every machine.
 _TYPES = {
     "bmp": "image/bmp",
@@ -98,22 +108,38 @@ class File:
 
 
 def kinds(wanted: Json) -> tuple[str, ...]:
-    """An app's `type` (`"image/png"`, `"image/*"`, `"image"`, several with commas or as a list) -> MIME types; empty when any file will do."""
+    """An app's `type` (`"image/png"`, `"image/*"`, `"image"`, several with commas or as a list) ->
+    MIME types; empty when any file will do.
+    """
     listed = wanted if isinstance(wanted, list) else str(wanted or "").split(",")
-    words = [label(each, 100).strip().lower() for each in listed[:MAX_KINDS] if isinstance(each, str)]
-    found = [f"{word}/*" if word in _FAMILIES else word for word in words if word in _FAMILIES or word.count("/") == 1]
+    words = [
+        label(each, 100).strip().lower() for each in listed[:MAX_KINDS] if isinstance(each, str)
+    ]
+    found = [
+        f"{word}/*" if word in _FAMILIES else word
+        for word in words
+        if word in _FAMILIES or word.count("/") == 1
+    ]
     return () if "*/*" in found or len(found) < len(words) else tuple(dict.fromkeys(found))
 
 
 def admits(accept: Sequence[str], mime_type: str) -> bool:
-    """Whether a file of this type is one of the `accept`ed; parameters (`; charset=utf-8`) do not count."""
+    """Whether a file of this type is one of the `accept`ed; parameters (`; charset=utf-8`) do not
+    count.
+    """
     given = mime_type.partition(";")[0].strip().lower()
-    return not accept or any(given == kind or (kind.endswith("/*") and given.startswith(kind[:-1])) for kind in accept)
+    return not accept or any(
+        given == kind or (kind.endswith("/*") and given.startswith(kind[:-1])) for kind in accept
+    )
 
 
 def guess_type(name: str) -> str:
     """The MIME type that a file's name speaks for."""
-    return _TYPES.get(name.rpartition(".")[2].lower(), "application/octet-stream") if "." in name else "application/octet-stream"
+    return (
+        _TYPES.get(name.rpartition(".")[2].lower(), "application/octet-stream")
+        if "." in name
+        else "application/octet-stream"
+    )
 
 
 def encode(file: File) -> dict[str, Json]:
@@ -124,11 +150,18 @@ def encode(file: File) -> dict[str, Json]:
             return {"content": file.content.decode(), "mimeType": file.mime_type, **named}
         except UnicodeDecodeError:
             pass
-    return {"content": base64.b64encode(file.content).decode(), "mimeType": file.mime_type, "encoding": "base64", **named}
+    return {
+        "content": base64.b64encode(file.content).decode(),
+        "mimeType": file.mime_type,
+        "encoding": "base64",
+        **named,
+    }
 
 
 def file_errors(given: Json, accept: Sequence[str]) -> list[str]:
-    """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding that it does not have."""
+    """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding
+    that it does not have.
+    """
     problems: list[str] = []
     if not admits(accept, given["mimeType"]):
         problems.append(f"must be {' or '.join(accept)}, not {label(given['mimeType'], 100)}")

@@ -1,4 +1,7 @@
-"""JSON text -> values: only what JSON has, and only what can be written out again. Python's own reader is laxer in both."""
+"""JSON text -> values: only what JSON has, and only what can be written out again.
+
+Python's own reader is laxer in both.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,11 @@ Json = Any
 
 
 def parse(source: str | bytes) -> Json:
-    """One JSON value. Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out of range."""
+    """One JSON value.
+
+    Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out
+    of range.
+    """
     text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
@@ -19,10 +26,17 @@ def parse(source: str | bytes) -> Json:
 
 
 def is_deeper(value: Json, limit: int) -> bool:
-    """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one level."""
+    """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one
+    level.
+    """
     level = [value]
     for _ in range(limit):
-        level = [child for each in level if isinstance(each, (dict, list)) for child in (each.values() if isinstance(each, dict) else each)]
+        level = [
+            child
+            for each in level
+            if isinstance(each, (dict, list))
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
     return bool(level)
 
 

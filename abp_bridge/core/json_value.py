@@ -1,4 +1,6 @@
-"""JSON as Python has it: what comes from outside is one of these until somebody has looked at it."""
+"""JSON as Python has it: what comes from outside is one of these until somebody has looked
+at it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Open questions, and the rule that each ends exactly once, whatever order answers, cancels, deadlines and deaths arrive in.
+"""Open questions, and the rule that each ends exactly once, whatever order answers, cancels,
+deadlines and deaths arrive in.
 
-Rule 1: everything that decides whether an answer counts stands in `TRANSITIONS`. Rule 2: this file does not wait, and does not know who asks
-whom: callers tell it what happened, and do what the effect says.
+Rule 1: everything that decides whether an answer counts stands in `TRANSITIONS`. Rule 2: this file
+does not wait, and does not know who asks whom: callers tell it what happened, and do what the
+effect says.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class Event(enum.Enum):
 class Effect(enum.Enum):
     NONE = "none"
     DELIVER = "deliver"  # give the answer to the app
-    TAKE_DOWN = "take down"  # give the answer to the app, and take the question away from the person
+    TAKE_DOWN = (  # give the answer to the app, and take the question away from the person
+        "take down"
+    )
     RECORD = "record"  # too late: remember that it came, and drop it
 
 
@@ -83,7 +87,10 @@ class ClosedQuestion:
 
 
 class Ledger:
-    """The open questions of a session, oldest first. Ended ones leave a short trace of bounded length."""
+    """The open questions of a session, oldest first.
+
+    Ended ones leave a short trace of bounded length.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, Entry] = {}
@@ -106,23 +113,30 @@ class Ledger:
         entry = self._open[question.id] = Entry(question, now)
         return entry
 
-    def apply(self, id: str, event: Event, *, answer: Answer | None = None, route: str = "") -> Effect:
+    def apply(
+        self, id: str, event: Event, *, answer: Answer | None = None, route: str = ""
+    ) -> Effect:
         """Tell what happened to question `id`; do what comes back.
 
-        An event that ends a question needs the `answer` it ends with. Events for a question that is no longer open are counted and change
-        nothing. An answer to a question nobody asked is our own bug: LocalProtocolError.
+        An event that ends a question needs the `answer` it ends with. Events for a question that is
+        no longer open are counted and change nothing. An answer to a question nobody asked is our
+        own bug: LocalProtocolError.
         """
         entry = self._open.get(id)
         state = State.ENDED if entry is None else entry.state
         if (state, event) not in TRANSITIONS:
-            raise LocalProtocolError(f"question {id} is {state.value}: it cannot take '{event.value}'")
+            raise LocalProtocolError(
+                f"question {id} is {state.value}: it cannot take '{event.value}'"
+            )
         after, effect = TRANSITIONS[state, event]
         if entry is None:
             self.late_count += event is Event.ANSWER
             return effect
         if after is State.ENDED:
             if answer is None:
-                raise LocalProtocolError(f"'{event.value}' ends question {id}: it needs the answer it ends with")
+                raise LocalProtocolError(
+                    f"'{event.value}' ends question {id}: it needs the answer it ends with"
+                )
             self._end(entry, answer)
         else:
             entry.route = route

@@ -1,6 +1,9 @@
-"""The capability matrix as data: what each surface can do with each shape of question. The code routes by it, and the docs are printed from it.
+"""The capability matrix as data: what each surface can do with each shape of question.
 
-A column is a surface and, where it matters, the protocol version it speaks. A missing cell is a refusal: the key is the version gate.
+The code routes by it, and the docs are printed from it.
+
+A column is a surface and, where it matters, the protocol version it speaks. A missing cell is a
+refusal: the key is the version gate.
 """
 
 from __future__ import annotations
@@ -31,13 +34,24 @@ class Surface(enum.Enum):
     MODEL = "model"
 
 
-# In which order a session asks, unless its person says otherwise: `HOST` stands for all of the host's surfaces but its model's.
+# In which order a session asks, unless its person says otherwise: `HOST` stands for all of the
+# host's surfaces but its model's.
 HOST = "host"
-ORDER = (Surface.MOCK.value, HOST, Surface.TERMINAL.value, Surface.QUESTIONS_API.value, Surface.PAGE.value, Surface.MODEL.value)
+ORDER = (
+    Surface.MOCK.value,
+    HOST,
+    Surface.TERMINAL.value,
+    Surface.QUESTIONS_API.value,
+    Surface.PAGE.value,
+    Surface.MODEL.value,
+)
 
 
 def order_of(names: Sequence[str], set_up: Collection[str]) -> Sequence[str]:
-    """The person's own order, or the usual one. Raises ValueError for a name that means nothing, or is neither the host nor `set_up`."""
+    """The person's own order, or the usual one.
+
+    Raises ValueError for a name that means nothing, or is neither the host nor `set_up`.
+    """
     for name in names:
         if name not in ORDER:
             raise ValueError(f"{name!r} is no surface; there are {', '.join(ORDER)}")
@@ -100,8 +114,8 @@ class Route:
 class SurfaceVariant:
     """A surface as one host offers it.
 
-    `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows) and `loopback` (it opens addresses on this
-    machine) come from the host's profile.
+    `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows)
+    and `loopback` (it opens addresses on this machine) come from the host's profile.
     """
 
     surface: Surface
@@ -206,12 +220,16 @@ _QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE
     QuestionShape.CONFIRM: _downgraded("as options"),
     QuestionShape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
     QuestionShape.FILE_CONSENT: _downgraded("as options"),
-    QuestionShape.SECRET: _refused("the questions API is another program's: secrets never pass through it"),
+    QuestionShape.SECRET: _refused(
+        "the questions API is another program's: secrets never pass through it"
+    ),
     QuestionShape.FILE: _refused("the questions API carries no files"),
     QuestionShape.SAMPLING: _refused("the questions API asks the person, not a model"),
 }
 
-_MODEL: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _downgraded("in the model's words")) | {
+_MODEL: dict[QuestionShape, Route] = dict.fromkeys(
+    QuestionShape, _downgraded("in the model's words")
+) | {
     QuestionShape.CONFIRM_DESTRUCTIVE: _refused("a model cannot confirm what cannot be undone"),
     QuestionShape.SECRET: _refused("secrets never pass through the model"),
     QuestionShape.FILE: _refused("a model gives no files of the person's"),
@@ -232,10 +250,13 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Route]] = {
     (Surface.QUESTIONS_API, ""): _QUESTIONS_API,
     (Surface.MOCK, ""): dict.fromkeys(QuestionShape, NATIVE),
     (Surface.MODEL, ""): _MODEL,
-    (Surface.MCP_SAMPLING, ""): dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: NATIVE},
+    (Surface.MCP_SAMPLING, ""): (
+        dict.fromkeys(QuestionShape, _ONLY_SAMPLING) | {QuestionShape.SAMPLING: NATIVE}
+    ),
 }
 
-# Since which version of its protocol a host can have a surface; a column with a version of its own has it from there.
+# Since which version of its protocol a host can have a surface; a column with a version of its own
+# has it from there.
 SINCE: dict[Surface, str] = {
     Surface.MCP_FORM: "MCP 2025-06-18",
     Surface.MCP_URL: "MCP 2025-11-25",
@@ -245,7 +266,8 @@ SINCE: dict[Surface, str] = {
     Surface.ACP_PERMISSION: "ACP 1",
 }
 
-# A host without any surface: an MCP host that declares no elicitation, where the person has set up nothing beside it.
+# A host without any surface: an MCP host that declares no elicitation, where the person has set up
+# nothing beside it.
 NOBODY = "the host offers no way to ask its user"
 
 # What a plain column does instead, where that differs.
@@ -259,7 +281,13 @@ PLAIN: dict[QuestionShape, Route] = {
 # What a host does instead that has two buttons, where that differs.
 _ONE_BY_ONE = _downgraded("yes or no to one option after the other")
 TWO_BUTTONS: dict[QuestionShape, Route] = dict.fromkeys(
-    (QuestionShape.RANGE, QuestionShape.SELECT_FEW, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT), _ONE_BY_ONE
+    (
+        QuestionShape.RANGE,
+        QuestionShape.SELECT_FEW,
+        QuestionShape.SELECT_MANY,
+        QuestionShape.MULTI_SELECT,
+    ),
+    _ONE_BY_ONE,
 )
 
 
@@ -311,7 +339,9 @@ def route(asked: QuestionShape, column: SurfaceVariant) -> Route:
 
 
 def since(surface: Surface, version: str, asked: QuestionShape) -> str:
-    """The version of the host's protocol from which on a cell is what it is; empty for a surface that is no host's."""
+    """The version of the host's protocol from which on a cell is what it is; empty for a surface
+    that is no host's.
+    """
     if surface not in SINCE or not version:
         return SINCE.get(surface, "")
     versions = sorted((each for known, each in MATRIX if known is surface), reverse=True)
@@ -327,10 +357,17 @@ def usable(column: SurfaceVariant) -> bool:
 
 
 def _cell(question: Question, column: SurfaceVariant) -> Route:
-    """The cell of a question. Several fields go no better than each of them, and the route says how."""
+    """The cell of a question.
+
+    Several fields go no better than each of them, and the route says how.
+    """
     asked = shape(question)
     cells = [route(asked, column)]
-    if column.surface is Surface.ACP_PERMISSION and cells[0].asks and (reason := obstacle(question)):
+    if (
+        column.surface is Surface.ACP_PERMISSION
+        and cells[0].asks
+        and (reason := obstacle(question))
+    ):
         return _refused(reason)
     if asked is QuestionShape.FIELDS:
         cells += [route(_field_shape(field), column) for field in question.fields]
@@ -343,18 +380,32 @@ _HARDNESS = list(Support)
 
 
 def candidate_routes(question: Question, columns: Sequence[SurfaceVariant]) -> list[Attempt]:
-    """Where `question` can be asked, best first: the host's order without what the matrix refuses."""
+    """Where `question` can be asked, best first: the host's order without what the matrix
+    refuses.
+    """
     return [Attempt(column, cell) for column in columns if (cell := _cell(question, column)).asks]
 
 
-def refusals(question: Question, columns: Iterable[SurfaceVariant], tried: Sequence[str] = ()) -> str:
-    """Why no rung is left, for the app's developer: each surface with its reason, and the one that the person could set up.
+def refusals(
+    question: Question, columns: Iterable[SurfaceVariant], tried: Sequence[str] = ()
+) -> str:
+    """Why no rung is left, for the app's developer: each surface with its reason, and the one that
+    the person could set up.
 
     `tried` are the reasons of those that were asked in vain.
     """
     listed = list(columns)
-    reasons = [*tried, *(f"{column.surface.value}: {cell.how}" for column in listed if not (cell := _cell(question, column)).asks)]
+    reasons = [
+        *tried,
+        *(
+            f"{column.surface.value}: {cell.how}"
+            for column in listed
+            if not (cell := _cell(question, column)).asks
+        ),
+    ]
     reasons = reasons or [NOBODY]
-    if _cell(question, SurfaceVariant(Surface.PAGE)).asks and Surface.PAGE not in [column.surface for column in listed]:
+    if _cell(question, SurfaceVariant(Surface.PAGE)).asks and Surface.PAGE not in [
+        column.surface for column in listed
+    ]:
         reasons.append("page: not set up (--page)")
     return "; ".join(reasons)

@@ -1,9 +1,12 @@
-"""Any question that buttons can answer, as a walk of steps with at most k buttons each, and the walk back to one answer.
+"""Any question that buttons can answer, as a walk of steps with at most k buttons each, and the
+walk back to one answer.
 
-Nothing is cut: what does not fit on one step is on the next, and paging comes round again. Nothing is invented: the answer is what was pressed. With
-two buttons a host shows "allow" and "deny" and hides their labels, so every step is then a yes or no that its title spells out.
+Nothing is cut: what does not fit on one step is on the next, and paging comes round again. Nothing
+is invented: the answer is what was pressed. With two buttons a host shows "allow" and "deny" and
+hides their labels, so every step is then a yes or no that its title spells out.
 
-A walk is a generator: it yields the page to show and is sent what was pressed. `Menu` drives one, with ids that mean nothing elsewhere.
+A walk is a generator: it yields the page to show and is sent what was pressed. `Menu` drives one,
+with ids that mean nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ ROUNDS = 2  # of yes or no to everything there is, before "no" to all of it is t
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One button. `rejects`: it says no, or leaves; hosts colour it so, and binary ones press it for "deny"."""
+    """One button.
+
+    `rejects`: it says no, or leaves; hosts colour it so, and binary ones press it for "deny".
+    """
 
     id: str
     label: str
@@ -36,7 +42,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to show: `title` stands alone; `text` adds descriptions, what is chosen so far, and everything there is to choose from."""
+    """What to show: `title` stands alone; `text` adds descriptions, what is chosen so far, and
+    everything there is to choose from.
+    """
 
     title: str
     text: str
@@ -45,7 +53,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class MenuResult:
-    """How a walk ended: accepted with content by field name, or declined, or given up after too many steps."""
+    """How a walk ended: accepted with content by field name, or declined, or given up after too
+    many steps.
+    """
 
     outcome: Outcome
     content: Mapping[str, Json] = field(default_factory=dict)
@@ -59,7 +69,10 @@ def obstacle(question: Question) -> str:
         return "buttons carry no text"
     for each in question.fields:
         if each.type not in _LISTED and counted(each) is None:
-            return f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons cannot say that"
+            return (
+                f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
+                " cannot say that"
+            )
     return ""
 
 
@@ -67,7 +80,10 @@ class Menu:
     """One walk. `step` is what to show now; `choose` takes what was pressed on it."""
 
     def __init__(self, question: Question, k: int = 4) -> None:
-        """`k` is how many buttons the host shows, at least 2. Raises ValueError when there is an `obstacle`."""
+        """`k` is how many buttons the host shows, at least 2.
+
+        Raises ValueError when there is an `obstacle`.
+        """
         if (problem := obstacle(question)) or k < 2:
             raise ValueError(problem or f"nothing can be chosen with {k} buttons")
         self._walk = _question(question, k)
@@ -77,10 +93,22 @@ class Menu:
         self.step = self._shown(next(self._walk))
 
     def choose(self, option: str) -> Step | MenuResult:
-        """The next step, or the end. Raises RemoteProtocolError for an option that is not on this step."""
-        pressed = next((item for shown, item in zip(self.step.options, self._page.items, strict=True) if shown.id == option), None)
+        """The next step, or the end.
+
+        Raises RemoteProtocolError for an option that is not on this step.
+        """
+        pressed = next(
+            (
+                item
+                for shown, item in zip(self.step.options, self._page.items, strict=True)
+                if shown.id == option
+            ),
+            None,
+        )
         if pressed is None:
-            raise RemoteProtocolError(f"the host chose {sanitize.label(option, 60)!r}, which is not on this step")
+            raise RemoteProtocolError(
+                f"the host chose {sanitize.label(option, 60)!r}, which is not on this step"
+            )
         self._taken += 1
         if self._taken >= self._limit:
             return MenuResult(Outcome.CANCELLED)
@@ -95,11 +123,16 @@ class Menu:
 
     def _shown(self, page: _Page) -> Step:
         self._page = page
-        options = tuple(Option(f"s{self._taken}-{number}", item.label, item.rejects) for number, item in enumerate(page.items))
-        return Step(sanitize.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options)
+        options = tuple(
+            Option(f"s{self._taken}-{number}", item.label, item.rejects)
+            for number, item in enumerate(page.items)
+        )
+        return Step(
+            sanitize.label(page.title, TITLE_LIMIT) + page.asked, page.text + self._note, options
+        )
 
 
-# --- walks ------------------------------------------------------------------------------------------------------------------------------
+# --- walks ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +178,20 @@ def _question(question: Question, k: int) -> Generator[_Page, object, MenuResult
     if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
-        # An app that asks for one value says itself whether "none" is among its options; where an agent's field may stay empty, there is a "Skip".
+        # An app that asks for one value says itself whether "none" is among its options; where an
+        # agent's field may stay empty, there is a "Skip".
         only = replace(question.fields[0], required=question.fields[0].required or question.wrapped)
-        heading = question.message if question.wrapped else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
+        heading = (
+            question.message
+            if question.wrapped
+            else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
+        )
         value = yield from _field(only, heading, k, _SKIP)
-        return MenuResult(Outcome.DECLINED) if value is _Way.SKIP else MenuResult(Outcome.ACCEPTED, {only.name: value})
+        return (
+            MenuResult(Outcome.DECLINED)
+            if value is _Way.SKIP
+            else MenuResult(Outcome.ACCEPTED, {only.name: value})
+        )
     return (yield from _form(question, k))
 
 
@@ -159,7 +201,10 @@ def _confirm(question: Question) -> Generator[_Page, object, MenuResult]:
     message = question.message
     if question.destructive:
         word = act(message)
-        items = [_Item("No, do not" if word else "No", False, rejects=True), _Item(word or "Yes, do it", True)]
+        items = [
+            _Item("No, do not" if word else "No", False, rejects=True),
+            _Item(word or "Yes, do it", True),
+        ]
         message += "\n\nThe app says that this cannot be undone."
     if question.consents:  # which file it is stands in the first paragraph, and is never shortened
         items = [_Item("Allow", True), _Item("Do not allow", False, rejects=True)]
@@ -174,23 +219,32 @@ def _form(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
     todo = list(question.fields)
     while True:
         for each in todo:
-            heading = f"{sanitize.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1} of {len(question.fields)}) {_wanted(each)}"
+            heading = (
+                f"{sanitize.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1}"
+                f" of {len(question.fields)}) {_wanted(each)}"
+            )
             value = yield from _field(each, heading, k, _SKIP if each.required else _EMPTY)
             if value is _Way.SKIP:
                 return MenuResult(Outcome.DECLINED)
             content.pop(each.name, None)
             if value is not _Way.EMPTY:
                 content[each.name] = value
-        summary = "\n".join(f"{_title(each)}: {_spelled(each, content)}" for each in question.fields)
+        summary = "\n".join(
+            f"{_title(each)}: {_spelled(each, content)}" for each in question.fields
+        )
         sent = (
-            f"{sanitize.label(question.message, PART_LIMIT)} {summary}" if k == 2 else question.message
+            f"{sanitize.label(question.message, PART_LIMIT)} {summary}"
+            if k == 2
+            else question.message
         )  # with two buttons, titles are all that is seen
         pressed = yield from _one_of(f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
         if pressed is _Way.SEND:
             return MenuResult(Outcome.ACCEPTED, content)
         if pressed is _Way.SKIP:
             return MenuResult(Outcome.DECLINED)
-        fields = [_Item(f"{_title(each)}: {_spelled(each, content)}", each) for each in question.fields]
+        fields = [
+            _Item(f"{_title(each)}: {_spelled(each, content)}", each) for each in question.fields
+        ]
         changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
         assert isinstance(changed, Field)
         todo = [changed]
@@ -201,27 +255,56 @@ def _field(asked: Field, title: str, k: int, leave: _Item) -> _Walk:
     if asked.type is FieldType.CHOICES:
         return (yield from _several(asked, title, leave, k))
     choices = _choices(asked)
-    items = [_Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)]
-    # The way out comes last, and is not there when the options fill the step exactly: dismissing it is the way out then.
-    return (yield from _one_of(title, _explained(asked, choices), items if asked.required and len(items) == k > 2 else [*items, leave], k))
+    items = [
+        _Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)
+    ]
+    # The way out comes last, and is not there when the options fill the step exactly: dismissing it
+    # is the way out then.
+    return (
+        yield from _one_of(
+            title,
+            _explained(asked, choices),
+            items if asked.required and len(items) == k > 2 else [*items, leave],
+            k,
+        )
+    )
 
 
 def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
-    """Toggles, until "Done". What may not be pressed, because of the least or the most that may be chosen, is not there."""
-    least, most = (_count(asked.schema.get(word), default) for word, default in (("minItems", 0), ("maxItems", len(asked.choices))))
+    """Toggles, until "Done".
+
+    What may not be pressed, because of the least or the most that may be chosen, is not there.
+    """
+    least, most = (
+        _count(asked.schema.get(word), default)
+        for word, default in (("minItems", 0), ("maxItems", len(asked.choices)))
+    )
     defaults = asked.default if isinstance(asked.default, list) else []
-    chosen = {choice.key for choice in asked.choices if any(schema.json_equal(choice.value, value) for value in defaults)}
+    chosen = {
+        choice.key
+        for choice in asked.choices
+        if any(schema.json_equal(choice.value, value) for value in defaults)
+    }
     page = 0
     while True:
-        done = [_Item(f"Done ({len(chosen)} chosen)", _Way.DONE)] if least <= len(chosen) <= most else []
+        done = (
+            [_Item(f"Done ({len(chosen)} chosen)", _Way.DONE)]
+            if least <= len(chosen) <= most
+            else []
+        )
         toggles = [
             _Item(f"{'☑' if choice.key in chosen else '☐'} {choice.label}", choice.key)
             for choice in asked.choices
             if choice.key in chosen or len(chosen) < most
         ]
-        picked = ", ".join(choice.label for choice in asked.choices if choice.key in chosen) or "nothing yet"
+        picked = (
+            ", ".join(choice.label for choice in asked.choices if choice.key in chosen)
+            or "nothing yet"
+        )
         about = f"Chosen: {picked}\n{_explained(asked, asked.choices)}"
-        pressed, page = yield from _paged(title, about, [*toggles, leave], k, pinned=done, page=page)
+        pressed, page = yield from _paged(
+            title, about, [*toggles, leave], k, pinned=done, page=page
+        )
         if pressed is _Way.DONE:
             return [choice.value for choice in asked.choices if choice.key in chosen]
         if pressed is leave.value:
@@ -235,35 +318,54 @@ def _one_of(title: str, about: str, items: Sequence[_Item], k: int) -> _Walk:
 
 
 def _paged(
-    title: str, about: str, items: Sequence[_Item], k: int, *, pinned: Sequence[_Item] = (), page: int = 0
+    title: str,
+    about: str,
+    items: Sequence[_Item],
+    k: int,
+    *,
+    pinned: Sequence[_Item] = (),
+    page: int = 0,
 ) -> Generator[_Page, object, tuple[object, int]]:
     """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
     if k == 2:
-        return (yield from _yes_or_no(title, about, [*items[:-1], *pinned, items[-1]], page))  # the way out comes last
+        return (
+            yield from _yes_or_no(title, about, [*items[:-1], *pinned, items[-1]], page)
+        )  # the way out comes last
     if len(items) + len(pinned) <= k:
         return (yield _Page(title, about, [*pinned, *items])), 0
     size = k - 1 - len(pinned)
     pages = [items[start : start + size] for start in range(0, len(items), size)]
     page %= len(pages)
     while True:
-        pressed = yield _Page(title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], _MORE])
+        pressed = yield _Page(
+            title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], _MORE]
+        )
         if pressed is not _Way.MORE:
             return pressed, page
         page = (page + 1) % len(pages)
 
 
-def _yes_or_no(title: str, about: str, items: Sequence[_Item], start: int) -> Generator[_Page, object, tuple[object, int]]:
+def _yes_or_no(
+    title: str, about: str, items: Sequence[_Item], start: int
+) -> Generator[_Page, object, tuple[object, int]]:
     """One of `items`, by a yes or no to each in turn."""
     at = start % len(items)
     for _ in range(ROUNDS * len(items)):
         item = items[at]
-        if (yield _Page(title, about, [_Item("Yes", True), _Item("No", False, rejects=True)], f" — {item.label}?")):
+        if (
+            yield _Page(
+                title,
+                about,
+                [_Item("Yes", True), _Item("No", False, rejects=True)],
+                f" — {item.label}?",
+            )
+        ):
             return item.value, at + 1
         at = (at + 1) % len(items)
     raise _LeftError
 
 
-# --- fields as lists of choices ---------------------------------------------------------------------------------------------------------
+# --- fields as lists of choices -------------------------------------------------------------------
 
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
 _NAMES = {
@@ -287,9 +389,16 @@ def _choices(asked: Field) -> Sequence[Choice]:
 def counted(asked: Field) -> Sequence[int] | None:
     """The whole numbers that a field accepts, when they are few."""
     low, high = asked.schema.get("minimum"), asked.schema.get("maximum")
-    if asked.type is not FieldType.INTEGER or not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < MAX_RANGE:
+    if (
+        asked.type is not FieldType.INTEGER
+        or not isinstance(low, int)
+        or not isinstance(high, int)
+        or not 0 <= high - low < MAX_RANGE
+    ):
         return None
-    return [number for number in range(low, high + 1) if schema.is_valid(number, asked.schema)] or None
+    return [
+        number for number in range(low, high + 1) if schema.is_valid(number, asked.schema)
+    ] or None
 
 
 def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
@@ -306,7 +415,10 @@ def _marked(asked: Field, choice: Choice) -> str:
 
 def _explained(asked: Field, choices: Sequence[Choice]) -> str:
     lines = [asked.description] if asked.description else []
-    lines += [f"- {choice.label}: {choice.description}" if choice.description else f"- {choice.label}" for choice in choices]
+    lines += [
+        f"- {choice.label}: {choice.description}" if choice.description else f"- {choice.label}"
+        for choice in choices
+    ]
     return "\n".join(lines)
 
 
@@ -314,7 +426,12 @@ def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
     if asked.name not in content:
         return "(empty)"
     values = content[asked.name] if asked.type is FieldType.CHOICES else [content[asked.name]]
-    labels = [choice.label for value in values for choice in _choices(asked) if schema.json_equal(choice.value, value)]
+    labels = [
+        choice.label
+        for value in values
+        for choice in _choices(asked)
+        if schema.json_equal(choice.value, value)
+    ]
     return ", ".join(labels) or "(none)"
 
 
@@ -323,18 +440,28 @@ def _title(asked: Field) -> str:
 
 
 def _wanted(asked: Field) -> str:
-    """What one field of a form asks, for a title: agents put the question itself in the description, and a word or two in the title."""
+    """What one field of a form asks, for a title: agents put the question itself in the
+    description, and a word or two in the title.
+    """
     return sanitize.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
 
 
 def _count(value: Json, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+    return (
+        value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+    )
 
 
-_NO_ACT = frozenset("are is do does did will would should shall can could may really sure the this that please confirm".split())  # noqa: SIM905
+_FILLER = (
+    "are is do does did will would should shall can could may really sure the this that please"
+    " confirm"
+)
+_NO_ACT = frozenset(_FILLER.split())
 
 
 def act(message: str) -> str:
-    """The word that names the act in "Delete all files?"; empty where the question does not begin with one."""
+    """The word that names the act in "Delete all files?"; empty where the question does not begin
+    with one.
+    """
     word = message.split(maxsplit=1)[0].strip(".,:;!?") if message.split() else ""
     return word.capitalize() if word.isalpha() and word.lower() not in _NO_ACT else ""

@@ -1,6 +1,7 @@
 """What an app tells without asking: notices and progress, in no protocol's words.
 
-`Rising` turns whatever progress an app reports into what hosts accept: numbers that only go up, on one scale, ending at completion.
+`Rising` turns whatever progress an app reports into what hosts accept: numbers that only go up, on
+one scale, ending at completion.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class Event(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something an app told. `name` is the full ABP name; `operation` the operation it speaks of, if any."""
+    """Something an app told.
+
+    `name` is the full ABP name; `operation` the operation it speaks of, if any.
+    """
 
     event: Event
     name: str
@@ -39,7 +43,9 @@ class Notice:
     @property
     def failed(self) -> bool:
         """An error, or an operation that says it did not succeed."""
-        return self.event is Event.ERROR or (self.event is Event.COMPLETED and self.data.get("success") is False)
+        return self.event is Event.ERROR or (
+            self.event is Event.COMPLETED and self.data.get("success") is False
+        )
 
 
 def describe(notice: Notice) -> str:
@@ -56,20 +62,31 @@ def _described(notice: Notice) -> str:
     if notice.event is Event.COMPLETED:
         return f"{'failed' if notice.failed else 'completed'} {_short(notice.operation)}"
     if notice.event is Event.ERROR:
-        return f"error {_short(data.get('code', 'without a code'))}: {_short(data.get('message', 'no message'))}"
+        return (
+            f"error {_short(data.get('code', 'without a code'))}:"
+            f" {_short(data.get('message', 'no message'))}"
+        )
     if notice.event is Event.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(names)}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
-    return f"{notice.name} {_short({word: value for word, value in data.items() if word != 'operationId'})}"
+    return (
+        f"{notice.name}"
+        f" {_short({word: value for word, value in data.items() if word != 'operationId'})}"
+    )
 
 
 def _short(value: Json) -> str:
-    return sanitize.label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300)
+    return sanitize.label(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One progress report. `value` counts up to `total` where that is known; `remaining` is in seconds."""
+    """One progress report.
+
+    `value` counts up to `total` where that is known; `remaining` is in seconds.
+    """
 
     operation: str | None
     value: float
@@ -82,24 +99,35 @@ class Progress:
     def message(self) -> str:
         """Status, stage and time left in one line, as hosts show it."""
         left = "" if self.remaining is None else f"about {max(1, round(self.remaining))} s left"
-        return " · ".join(part for part in (self.status, self.stage if self.stage != self.status else "", left) if part)
+        return " · ".join(
+            part
+            for part in (self.status, self.stage if self.stage != self.status else "", left)
+            if part
+        )
 
 
 class Rising:
-    """The progress of one call as a host may see it: each value greater than the one before (MCP basic/patterns/progress)."""
+    """The progress of one call as a host may see it: each value greater than the one before (MCP
+    basic/patterns/progress).
+    """
 
     def __init__(self) -> None:
         self._total: float | None = None
         self._last: Progress | None = None
 
     def next(self, report: Progress) -> Progress | None:
-        """`report` on this call's scale, or None when it does not rise. A report without a total after one with a total cannot be placed."""
+        """`report` on this call's scale, or None when it does not rise.
+
+        A report without a total after one with a total cannot be placed.
+        """
         if self._last is None:
             self._total = report.total
         value = self._on_scale(report)
         if value is None or (self._last is not None and value <= self._last.value):
             return None
-        self._last = Progress(report.operation, value, self._total, report.status, report.stage, report.remaining)
+        self._last = Progress(
+            report.operation, value, self._total, report.status, report.stage, report.remaining
+        )
         return self._last
 
     def _on_scale(self, report: Progress) -> float | None:

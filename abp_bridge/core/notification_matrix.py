@@ -1,7 +1,8 @@
-"""What hosts see beside questions, as data: what stands with a question, what an app tells, and how a question ends without an answer.
+"""What hosts see beside questions, as data: what stands with a question, what an app tells, and how
+a question ends without an answer.
 
-Nothing is routed by these tables: codecs do what they say. The docs are printed from them, and the tests have a recorded conversation for each
-cell.
+Nothing is routed by these tables: codecs do what they say. The docs are printed from them, and the
+tests have a recorded conversation for each cell.
 """
 
 from __future__ import annotations
@@ -45,25 +46,44 @@ def _downgraded(how: str) -> Route:
 
 
 _IN_WORDS = _downgraded("in words")
-_PAGE: Mapping[Hint, Route] = {Hint.DEFAULT: _native("filled in, and said to be the app's"), Hint.DESCRIPTION: NATIVE}
+_PAGE: Mapping[Hint, Route] = {
+    Hint.DEFAULT: _native("filled in, and said to be the app's"),
+    Hint.DESCRIPTION: NATIVE,
+}
 _FORM: Mapping[Hint, Route] = {Hint.DEFAULT: NATIVE, Hint.DESCRIPTION: NATIVE}
 
 HINTS: dict[tuple[Surface, str], Mapping[Hint, Route]] = {
-    (Surface.MCP_FORM, "2025-06-18"): {Hint.DEFAULT: _downgraded("in words, but for a yes or no"), Hint.DESCRIPTION: NATIVE},
+    (Surface.MCP_FORM, "2025-06-18"): {
+        Hint.DEFAULT: _downgraded("in words, but for a yes or no"),
+        Hint.DESCRIPTION: NATIVE,
+    },
     (Surface.MCP_FORM, "2025-11-25"): _FORM,
     (Surface.MCP_FORM, "2026-07-28"): _FORM,
     (Surface.MCP_URL, ""): _PAGE,
     (Surface.ACP_FORM, ""): _FORM,
     (Surface.ACP_URL, ""): _PAGE,
-    (Surface.ACP_PERMISSION, ""): {Hint.DEFAULT: _downgraded("the first button, which says so"), Hint.DESCRIPTION: _downgraded("in the card's text")},
+    (Surface.ACP_PERMISSION, ""): {
+        Hint.DEFAULT: _downgraded("the first button, which says so"),
+        Hint.DESCRIPTION: _downgraded("in the card's text"),
+    },
     (Surface.TERMINAL, ""): {Hint.DEFAULT: _native("Enter takes it"), Hint.DESCRIPTION: NATIVE},
     (Surface.PAGE, ""): _PAGE,
-    (Surface.QUESTIONS_API, ""): {Hint.DEFAULT: _downgraded("an option that says so"), Hint.DESCRIPTION: _IN_WORDS},
-    (Surface.MOCK, ""): dict.fromkeys(Hint, Route(Support.REFUSED, "what is written down is taken as it is")),
+    (Surface.QUESTIONS_API, ""): {
+        Hint.DEFAULT: _downgraded("an option that says so"),
+        Hint.DESCRIPTION: _IN_WORDS,
+    },
+    (Surface.MOCK, ""): dict.fromkeys(
+        Hint, Route(Support.REFUSED, "what is written down is taken as it is")
+    ),
     (Surface.MODEL, ""): dict.fromkeys(Hint, _downgraded("in the schema that the model is given")),
 }
 
-MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = "MCP 2025-06-18", "MCP 2025-11-25", "MCP 2026-07-28", "ACP 1"
+MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = (
+    "MCP 2025-06-18",
+    "MCP 2025-11-25",
+    "MCP 2026-07-28",
+    "ACP 1",
+)
 PROTOCOLS = (MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP)
 
 _LOG = _native("a log message, and at the end of the result")
@@ -90,15 +110,19 @@ _LEGACY: dict[Event, Route] = {
 NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
     MCP_LEGACY: _LEGACY,
     MCP_2025_11_25: _LEGACY,
-    MCP_MODERN: _LEGACY
-    | {
-        Event.CAPABILITIES: _native("notifications/tools/list_changed to those who listen"),
-        Event.STATE: _native("a resource to those who listen, a log message, and at the end of the result"),
-        Event.TIMEOUT: _downgraded("the next leg has the result, which says TIMEOUT"),
-        Event.HOST_CANCELS: _native("the app hears capabilities/cancel"),
-        Event.APP_ENDS: _downgraded("the next leg fails"),
-        Event.TOGETHER: _native("both in one round, each has its own answer"),
-    },
+    MCP_MODERN: (
+        _LEGACY
+        | {
+            Event.CAPABILITIES: _native("notifications/tools/list_changed to those who listen"),
+            Event.STATE: _native(
+                "a resource to those who listen, a log message, and at the end of the result"
+            ),
+            Event.TIMEOUT: _downgraded("the next leg has the result, which says TIMEOUT"),
+            Event.HOST_CANCELS: _native("the app hears capabilities/cancel"),
+            Event.APP_ENDS: _downgraded("the next leg fails"),
+            Event.TOGETHER: _native("both in one round, each has its own answer"),
+        }
+    ),
     ACP: {
         Event.PROGRESS: _native("updates of the running tool call"),
         Event.CAPABILITIES: _native("available_commands_update"),
@@ -109,7 +133,9 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
         Event.CANCELLED: _USER_CANCELLED,
         Event.TIMEOUT: _native("the card is taken down by $/cancel_request"),
         Event.PREFERENCE: _DEFAULT,
-        Event.HOST_CANCELS: _native("session/cancel: the card is taken down, the app hears capabilities/cancel"),
+        Event.HOST_CANCELS: _native(
+            "session/cancel: the card is taken down, the app hears capabilities/cancel"
+        ),
         Event.APP_ENDS: _native("the card is taken down, the call fails"),
         Event.TOGETHER: _BOTH,
     },

@@ -1,7 +1,8 @@
 """Questions and their answers, in no protocol's words.
 
-A `Question` is what an app asks its user; an `Answer` is how that ended. `review` decides whether what a host sent back really answers the
-question: it is the only door through which content becomes an answer.
+A `Question` is what an app asks its user; an `Answer` is how that ended. `review` decides whether
+what a host sent back really answers the question: it is the only door through which content becomes
+an answer.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class FieldType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One option. `key` is its value as text, unique in its field: what goes over wires that only carry strings."""
+    """One option.
+
+    `key` is its value as text, unique in its field: what goes over wires that only carry strings.
+    """
 
     value: Json
     key: str
@@ -66,8 +70,9 @@ class Choice:
 class Field:
     """One thing to fill in.
 
-    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and `description` are safe to show. `accept` are
-    the MIME types of a file (`image/png`, `image/*`); none means any.
+    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and
+    `description` are safe to show. `accept` are the MIME types of a file (`image/png`, `image/*`);
+    none means any.
     """
 
     name: str
@@ -86,10 +91,12 @@ class Field:
 class Question:
     """One elicitation.
 
-    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `calls` those that can take it to a host that is asked
-    only inside of calls, the likeliest first. `timeout` is the person's time in seconds. `wrapped` says that the app wants the value of the only
-    field, not an object of fields. `whole` is what the app's schema says of its fields together, for `review`. `note` is a remark of the bridge's
-    own, to be shown with it. `request` keeps the method's own parameters for kinds that are not forms (resource, sampling).
+    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `calls` those
+    that can take it to a host that is asked only inside of calls, the likeliest first. `timeout` is
+    the person's time in seconds. `wrapped` says that the app wants the value of the only field, not
+    an object of fields. `whole` is what the app's schema says of its fields together, for `review`.
+    `note` is a remark of the bridge's own, to be shown with it. `request` keeps the method's own
+    parameters for kinds that are not forms (resource, sampling).
     """
 
     id: str
@@ -113,8 +120,12 @@ class Question:
 
     @property
     def consents(self) -> bool:
-        """Whether it asks for leave to read a file that the app named, and not for the file itself."""
-        return self.kind is Kind.RESOURCE and [each.type for each in self.fields] == [FieldType.BOOLEAN]
+        """Whether it asks for leave to read a file that the app named, and not for the file
+        itself.
+        """
+        return self.kind is Kind.RESOURCE and [each.type for each in self.fields] == [
+            FieldType.BOOLEAN
+        ]
 
 
 class Outcome(enum.Enum):
@@ -142,8 +153,9 @@ class AnsweredBy(enum.Enum):
 class Answer:
     """How a question ended, with the reviewed content if it was accepted.
 
-    `route` names the surface and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to answering; `reason` is
-    for the app's developer; `unchecked` names schema keywords that nobody checked.
+    `route` names the surface and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in
+    seconds from asking to answering; `reason` is for the app's developer; `unchecked` names schema
+    keywords that nobody checked.
     """
 
     outcome: Outcome
@@ -156,30 +168,48 @@ class Answer:
 
 
 def classify_answerer(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
-    """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by policy, and no person did.
+    """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by
+    policy, and no person did.
 
     A policy can neither confirm what is destructive nor hand out a file.
     """
     if answer.answered_by is not AnsweredBy.PERSON or slowest >= floor:
         return answer
     took = f"{slowest * 1000:.1f} ms"
-    if answer.outcome is Outcome.ACCEPTED and (question.destructive or question.consents) and answer.content.get("confirmed") is True:
-        reason = f"The host confirmed this by itself in {took}; no person was asked, so it is not confirmed."
-        return replace(answer, outcome=Outcome.UNSUPPORTED, answered_by=AnsweredBy.HOST_POLICY, content={}, reason=reason)
+    if (
+        answer.outcome is Outcome.ACCEPTED
+        and (question.destructive or question.consents)
+        and answer.content.get("confirmed") is True
+    ):
+        reason = (
+            f"The host confirmed this by itself in {took}; no person was asked, so it is not"
+            " confirmed."
+        )
+        return replace(
+            answer,
+            outcome=Outcome.UNSUPPORTED,
+            answered_by=AnsweredBy.HOST_POLICY,
+            content={},
+            reason=reason,
+        )
     reason = f"The host answered by itself in {took}; no person was asked."
     return replace(answer, answered_by=AnsweredBy.HOST_POLICY, reason=reason)
 
 
 def validate_answer(question: Question, content: Json) -> tuple[dict[str, Json], list[str]]:
-    """What a host sent back as an accepted form -> (the answer by field name, what is wrong with it).
+    """What a host sent back as an accepted form -> (the answer by field name, what is wrong with
+    it).
 
-    Text that stands for a number, a yes or a list is read as that where only one reading is possible (hosts with plain text lines send
-    those). A field that was not asked is left out; an optional field left empty is no answer to it. Content with problems is no answer.
+    Text that stands for a number, a yes or a list is read as that where only one reading is
+    possible (hosts with plain text lines send those). A field that was not asked is left out; an
+    optional field left empty is no answer to it. Content with problems is no answer.
     """
     if not isinstance(content, Mapping):
         return {}, ["the answer must be an object with one member per field"]
     answer = {
-        each.name: read(each, content[each.name]) for each in question.fields if each.name in content and not _left_empty(each, content[each.name])
+        each.name: read(each, content[each.name])
+        for each in question.fields
+        if each.name in content and not _left_empty(each, content[each.name])
     }
     return answer, answer_errors(question, answer)
 
@@ -191,7 +221,10 @@ def answer_errors(question: Question, answer: Mapping[str, Json]) -> list[str]:
         if each.name in answer:
             wrong = schemas.check(answer[each.name], each.schema, each.name)
             if each.type is FieldType.FILE and not wrong:
-                wrong = [f"{each.name} {problem}" for problem in files.file_errors(answer[each.name], each.accept)]
+                wrong = [
+                    f"{each.name} {problem}"
+                    for problem in files.file_errors(answer[each.name], each.accept)
+                ]
             problems.extend(_unsaid(wrong, each) if each.secret else wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
@@ -203,25 +236,33 @@ def answer_errors(question: Question, answer: Mapping[str, Json]) -> list[str]:
 
 
 def _unsaid(problems: list[str], secret: Field) -> list[str]:
-    """What is wrong, without the value that it is wrong with: problems are shown, logged and told to the app's developer."""
+    """What is wrong, without the value that it is wrong with: problems are shown, logged and told
+    to the app's developer.
+    """
     if problems and secret.type is FieldType.JSON:  # the names in it are the person's too
         return [f"{secret.name} does not fit"]
     return [problem.partition(", not ")[0] for problem in problems]
 
 
 def read(asked: Field, sent: Json) -> Json:
-    """The value a host meant by `sent`: choice keys and labels become values, plain text becomes what the field holds. Never guesses."""
+    """The value a host meant by `sent`: choice keys and labels become values, plain text becomes
+    what the field holds. Never guesses.
+    """
     return _READERS[asked.type](asked, sent)
 
 
 def _asks_all(question: Question) -> bool:
-    """Whether it asks for everything that `whole` speaks of: one field of several cannot be held against it."""
+    """Whether it asks for everything that `whole` speaks of: one field of several cannot be held
+    against it.
+    """
     return set(question.whole.get("properties", ())) == {each.name for each in question.fields}
 
 
 def _left_empty(asked: Field, sent: Json) -> bool:
     if sent is None:
-        return "null" not in _types(asked.schema) and all(choice.value is not None for choice in asked.choices)
+        return "null" not in _types(asked.schema) and all(
+            choice.value is not None for choice in asked.choices
+        )
     if sent != "" or asked.required or asked.type is FieldType.BOOLEAN:
         return False
     return all(choice.key != "" for choice in asked.choices)  # an option may be the empty text
@@ -271,7 +312,9 @@ def _read_choice(asked: Field, sent: Json) -> Json:
     for choice in asked.choices:
         if schemas.json_equal(sent, choice.key) or schemas.json_equal(sent, choice.value):
             return choice.value
-    labelled = [choice for choice in asked.choices if isinstance(sent, str) and choice.label == sent.strip()]
+    labelled = [
+        choice for choice in asked.choices if isinstance(sent, str) and choice.label == sent.strip()
+    ]
     return labelled[0].value if len(labelled) == 1 else sent
 
 

@@ -1,4 +1,6 @@
-"""Text from outside, made safe to show: bounded, without control characters, and never cut without saying so."""
+"""Text from outside, made safe to show: bounded, without control characters, and never cut without
+saying so.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,13 @@ from collections.abc import Sequence
 LABEL_LIMIT = 200
 MESSAGE_LIMIT = 4_000
 
-# Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not repaint the question.
-# The joiners are Cf too, but scripts and emoji need them.
+# Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not
+# repaint the question. The joiners are Cf too, but scripts and emoji need them.
 _HIDDEN = {"Cc", "Cf", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
 
-# What has no meaning here, or none yet (an emoji newer than this Python): shown as a mark, for it may have been a word.
+# What has no meaning here, or none yet (an emoji newer than this Python): shown as a mark, for it
+# may have been a word.
 _UNKNOWN = {"Cs", "Co", "Cn"}
 
 
@@ -25,7 +28,9 @@ def label(value: object, limit: int = LABEL_LIMIT) -> str:
 
 
 def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
-    """Several lines of at most `limit` characters; line breaks stay, what is cut is counted in the text itself."""
+    """Several lines of at most `limit` characters; line breaks stay, what is cut is counted in the
+    text itself.
+    """
     return _bounded(_visible(str(value).replace("\r\n", "\n"), keep="\n\t").strip(), limit)
 
 
@@ -53,7 +58,10 @@ def _bounded(value: str, limit: int) -> str:
 
 
 def command_name(command: Sequence[str]) -> str:
-    """What a command is called: its program, and the script it runs. Its other arguments may hold secrets, and the origin is shown to the model."""
+    """What a command is called: its program, and the script it runs.
+
+    Its other arguments may hold secrets, and the origin is shown to the model.
+    """
     script = [os.path.basename(word) for word in command[1:2] if word.endswith(_SCRIPTS)]
     return " ".join([*map(os.path.basename, command[:1]), *script])
 
@@ -62,7 +70,9 @@ _SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 
 def redact_target(target: str) -> str:
-    """A target as it may be shown to a model: without a command's arguments, and without an address's user and query, where secrets stand."""
+    """A target as it may be shown to a model: without a command's arguments, and without an
+    address's user and query, where secrets stand.
+    """
     if target.startswith("stdio:"):
         return f"stdio:{command_name(target.removeprefix('stdio:').split())}"
     address = target.partition("?")[0]

@@ -1,7 +1,9 @@
-"""The part of JSON Schema that questions and capabilities use: does a value fit, and if not, what is wrong, in words for a person.
+"""The part of JSON Schema that questions and capabilities use: does a value fit, and if not, what
+is wrong, in words for a person.
 
-Total and bounded: any schema an app can send gives an answer, in linear time for patterns and with a limit on the rest. A keyword that is not
-in the table is not checked; `unchecked` names it, so that nobody believes it was.
+Total and bounded: any schema an app can send gives an answer, in linear time for patterns and with
+a limit on the rest. A keyword that is not in the table is not checked; `unchecked` names it, so
+that nobody believes it was.
 """
 
 from __future__ import annotations
@@ -25,18 +27,20 @@ MAX_LEVELS = 100  # of the value
 MAX_CHECKS = 20_000
 MAX_PROBLEMS = 20
 
-_ANNOTATIONS = frozenset(
-    """
+_ANNOTATION_NAMES = """
     $schema $id $comment $defs definitions title description default examples
     enumNames deprecated readOnly writeOnly sensitive
-    """.split()  # noqa: SIM905
-)
+"""
+_ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
 
 
 def check(value: Json, schema: Schema, name: str = "") -> list[str]:
-    """What is wrong with `value` under `schema`, a sentence each; empty when it fits. At most `MAX_PROBLEMS`.
+    """What is wrong with `value` under `schema`, a sentence each; empty when it fits.
 
-    `name` is what the sentences call the value. What is too deep or too large to be checked does not fit.
+    At most `MAX_PROBLEMS`.
+
+    `name` is what the sentences call the value. What is too deep or too large to be checked does
+    not fit.
     """
     if is_deeper(value, MAX_LEVELS):
         return [f"{name or 'the answer'} is nested more than {MAX_LEVELS} levels deep"]
@@ -53,10 +57,18 @@ def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
     """The keywords that `check` passes over, anywhere in `schema`, sorted."""
     found: set[str] = set()
     for _, part in parts(schema):
-        found.update(word for word in part if word not in _KEYWORDS and word not in _ANNOTATIONS and not word.startswith("x-"))
+        found.update(
+            word
+            for word in part
+            if word not in _KEYWORDS and word not in _ANNOTATIONS and not word.startswith("x-")
+        )
         if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
             found.add(f"format {part['format']}")
-        if any(_matcher(pattern) is None for pattern in (part.get("pattern"), *_named(part, "patternProperties")) if isinstance(pattern, str)):
+        if any(
+            _matcher(pattern) is None
+            for pattern in (part.get("pattern"), *_named(part, "patternProperties"))
+            if isinstance(pattern, str)
+        ):
             found.add("pattern")
     return tuple(sorted(found))
 
@@ -112,7 +124,11 @@ class _Site(NamedTuple):
 
 
 class _Walk:
-    """One check of one value. Holds the problems found, how much work is left, and why it had to stop where it could not decide."""
+    """One check of one value.
+
+    Holds the problems found, how much work is left, and why it had to stop where it could not
+    decide.
+    """
 
     def __init__(self, left: int) -> None:
         self.problems: list[str] = []
@@ -125,7 +141,9 @@ class _Walk:
                 self.say(path, "is not allowed")
             return
         if depth > MAX_DEPTH:
-            self.give_up(path, f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked")
+            self.give_up(
+                path, f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked"
+            )
             return
         for word, limit in schema.items():
             if self.left <= 0:
@@ -144,7 +162,9 @@ class _Walk:
         self.undecided = self.problems[-1:]
 
     def holds(self, value: Json, schema: Json, at: _Site) -> bool:
-        """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever the keyword that asks makes of it."""
+        """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever
+        the keyword that asks makes of it.
+        """
         trial = _Walk(self.left)
         trial.visit(value, schema, at.path, at.depth + 1)
         self.left = trial.left
@@ -178,7 +198,10 @@ def _type(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
     actual = type_of(value)
     known = [name for name in allowed if isinstance(name, str) and name in _ARTICLES]
     if known and actual not in known and not (actual == "integer" and "number" in known):
-        walk.say(at.path, f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {_shown(value)}")
+        walk.say(
+            at.path,
+            f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {_shown(value)}",
+        )
 
 
 def _enum(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
@@ -238,7 +261,9 @@ def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
         matchers = [_matcher(pattern) for pattern in _named(at.schema, "patternProperties")]
         for name in value:
             # A pattern that cannot be run might allow the name.
-            if name not in _named(at.schema, "properties") and not any(matches is None or matches(name) for matches in matchers):
+            if name not in _named(at.schema, "properties") and not any(
+                matches is None or matches(name) for matches in matchers
+            ):
                 walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
 
 
@@ -266,7 +291,8 @@ def _canonical(value: Json) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_canonical, value))}]"
     if isinstance(value, dict):
-        return f"{{{','.join(f'{json.dumps(name)}:{_canonical(each)}' for name, each in sorted(value.items()))}}}"
+        members = (f"{json.dumps(name)}:{_canonical(each)}" for name, each in sorted(value.items()))
+        return f"{{{','.join(members)}}}"
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
@@ -286,7 +312,9 @@ def _compared(test: Callable[[Any, Any], bool], words: str) -> _Keyword:
     return keyword
 
 
-def _sized(kind: type[str] | type[list[Any]], test: Callable[[int, Any], bool], words: str) -> _Keyword:
+def _sized(
+    kind: type[str] | type[list[Any]], test: Callable[[int, Any], bool], words: str
+) -> _Keyword:
     def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
         if isinstance(value, kind) and _is_number(limit) and not test(len(value), limit):
             walk.say(at.path, words.format(limit))
@@ -316,14 +344,18 @@ def _pattern(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], bool] | None:
-    """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around, back references).
+    """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around,
+    back references).
 
-    Python's own `re` backtracks: a page's pattern and a person's long answer could hold the whole bridge for hours.
+    Python's own `re` backtracks: a page's pattern and a person's long answer could hold the whole
+    bridge for hours.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     try:
-        validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+        validator = SchemaValidator(
+            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
+        )
     except SchemaError:
         return None
     return lambda value: bool(validator.isinstance_python(value))
@@ -342,7 +374,10 @@ def _is_email(value: str) -> bool:
 
 def _is_uri(value: str) -> bool:
     try:
-        return bool(urlsplit(value).scheme) and re.fullmatch(r"[^:]+:[^\s\x00-\x1f\x7f]+", value) is not None
+        return (
+            bool(urlsplit(value).scheme)
+            and re.fullmatch(r"[^:]+:[^\s\x00-\x1f\x7f]+", value) is not None
+        )
     except ValueError:
         return False
 
@@ -356,7 +391,9 @@ def _is_date(value: str) -> bool:
 
 
 def _is_date_time(value: str) -> bool:
-    """As RFC 3339 has it: Python alone would take weeks, missing seconds and missing separators too."""
+    """As RFC 3339 has it: Python alone would take weeks, missing seconds and missing separators
+    too.
+    """
     return _DATE_TIME.fullmatch(value) is not None and _exists(value.upper())
 
 

@@ -1,7 +1,8 @@
-"""What real hosts do that the capability exchange does not say: a table keyed by the name a host gives itself.
+"""What real hosts do that the capability exchange does not say: a table keyed by the name a host
+gives itself.
 
-Only the columns of the matrix are built from it.
-Measured with Codex 0.169, Goose 1.52 and Claude Code 2.1; unknown hosts get the careful row.
+Only the columns of the matrix are built from it. Measured with Codex 0.169, Goose 1.52 and Claude
+Code 2.1; unknown hosts get the careful row.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 class Profile:
     """`plain`: the host's forms really show only text, yes or no, and one of several choices.
 
-    `loopback`: it opens addresses on this machine; `url_ids`: it cannot read a modern url question without an elicitationId.
-    `patience`: after how many seconds it gives a tool up; `stops`: that clock stands still while its person is asked.
-    `buttons`: how many options of an ACP permission it shows with their labels; 2 means allow or deny, without any.
-    `shows`: its surfaces as it declares them, for people who look it up; a session goes by what is declared in it.
+    `loopback`: it opens addresses on this machine; `url_ids`: it cannot read a modern url question
+    without an elicitationId. `patience`: after how many seconds it gives a tool up; `stops`: that
+    clock stands still while its person is asked. `buttons`: how many options of an ACP permission
+    it shows with their labels; 2 means allow or deny, without any. `shows`: its surfaces as it
+    declares them, for people who look it up; a session goes by what is declared in it.
     """
 
     name: str
@@ -32,13 +34,28 @@ class Profile:
 CAREFUL = Profile("an unknown host")
 
 PROFILES: dict[str, Profile] = {
-    # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it `accept {}`; it opens https addresses only.
-    "codex-mcp-client": Profile("Codex", plain=True, loopback=False, tool_timeout=300.0, paused_while_asking=True, shows=("mcp-form", "mcp-url")),
-    # Its terminal has a bare text line for everything but yes or no and one choice; a list comes back as text.
-    "goose-cli": Profile("Goose as an MCP host", plain=True, url_ids=True, tool_timeout=300.0, shows=("mcp-form", "mcp-sampling")),
+    # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it
+    # `accept {}`; it opens https addresses only.
+    "codex-mcp-client": Profile(
+        "Codex",
+        plain=True,
+        loopback=False,
+        tool_timeout=300.0,
+        paused_while_asking=True,
+        shows=("mcp-form", "mcp-url"),
+    ),
+    # Its terminal has a bare text line for everything but yes or no and one choice; a list comes
+    # back as text.
+    "goose-cli": Profile(
+        "Goose as an MCP host",
+        plain=True,
+        url_ids=True,
+        tool_timeout=300.0,
+        shows=("mcp-form", "mcp-sampling"),
+    ),
     "claude-code": Profile("Claude Code", shows=("mcp-form", "mcp-url")),
-    # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows buttons of its own and answers by kind, OpenHands
-    # takes the first option there is.
+    # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows
+    # buttons of its own and answers by kind, OpenHands takes the first option there is.
     "acpx": Profile("acpx", buttons=2),
     "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
     "openhands": Profile("OpenHands", buttons=2),

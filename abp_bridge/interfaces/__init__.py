@@ -1,1 +1,3 @@
-"""What apps, hosts and surfaces offer the bridge, and what it offers them: protocols and their value types."""
+"""What apps, hosts and surfaces offer the bridge, and what it offers them: protocols and their
+value types.
+"""

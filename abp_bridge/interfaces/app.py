@@ -1,4 +1,7 @@
-"""The asking side: connections to apps. What every kind of app offers the bridge, and what the bridge offers every app."""
+"""The asking side: connections to apps.
+
+What every kind of app offers the bridge, and what the bridge offers every app.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from abp_bridge.core.schema import Json
 
 
 class AppError(Exception):
-    """An app that cannot be connected or spoken to. `code` is an ABP error code; the message says what to do."""
+    """An app that cannot be connected or spoken to.
+
+    `code` is an ABP error code; the message says what to do.
+    """
 
     def __init__(self, message: str, code: str = "TRANSPORT_ERROR") -> None:
         super().__init__(message)
@@ -37,17 +43,27 @@ class AppListener(Protocol):
 
 
 class App(Protocol):
-    """One app. `origin` is who it is, as the bridge knows it: an address or a command, never the app's own words."""
+    """One app.
+
+    `origin` is who it is, as the bridge knows it: an address or a command, never the app's own
+    words.
+    """
 
     origin: str
     renders: bool  # whether `render_pdf` can work
     batch_window: float  # within how many seconds questions arrive that it asks at the same time
 
     def open(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
-        """Connect and initialise; on the way out, shut down. Raises AppError when it cannot be connected."""
+        """Connect and initialise; on the way out, shut down.
+
+        Raises AppError when it cannot be connected.
+        """
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """Call a capability and wait for its result. Never raises but for cancellation; an app that is gone is a `DISCONNECTED` failure."""
+        """Call a capability and wait for its result.
+
+        Never raises but for cancellation; an app that is gone is a `DISCONNECTED` failure.
+        """
 
     async def cancel(self, call: str, reason: str) -> None:
         """Tell the app that a call is over. Bounded in time, and never raises."""
@@ -61,7 +77,9 @@ class App(Protocol):
 
 @asynccontextmanager
 async def only_error(*kinds: type[Exception]) -> AsyncIterator[None]:
-    """A task group wraps what happens in it; the one error inside, if it is one of `kinds`, is what happened."""
+    """A task group wraps what happens in it; the one error inside, if it is one of `kinds`, is what
+    happened.
+    """
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,4 +1,6 @@
-"""What every host offers the bridge (`Host`), and what the bridge offers every host (`SessionApi`)."""
+"""What every host offers the bridge (`Host`), and what the bridge offers every host
+(`SessionApi`).
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,18 @@ class Host(InputProvider, Protocol):
         """The host as it calls itself."""
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """Tell the person, by whatever this host shows, that `question` waits at `url`. Returns how that was answered. Cancelling takes it down.
+        """Tell the person, by whatever this host shows, that `question` waits at `url`.
+
+        Returns how that was answered. Cancelling takes it down.
 
         Raises as `ask`: SurfaceUnsupportedError when this host has no words for it.
         """
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """The folders that the host grants, as absolute paths. Bounded in time, and never raises but for cancellation."""
+        """The folders that the host grants, as absolute paths.
+
+        Bounded in time, and never raises but for cancellation.
+        """
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """The app told something; `notice` has been recorded already."""
@@ -49,7 +56,8 @@ class AppCapability:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call that is over: its result, what the app told meanwhile (a line each), and the files its data was saved to.
+    """A call that is over: its result, what the app told meanwhile (a line each), and the files its
+    data was saved to.
 
     `refused` are the kinds of its questions that no surface could ask.
     """
@@ -72,7 +80,9 @@ class Resource:
 
 
 class SessionError(Exception):
-    """A request of the host's that cannot be met, with an ABP error code and words that say what to do."""
+    """A request of the host's that cannot be met, with an ABP error code and words that say what to
+    do.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -97,7 +107,9 @@ class SessionApi(Protocol):
     """What a host can ask of the session. Methods raise SessionError."""
 
     async def connect(self, target: str | None) -> Sequence[str]:
-        """Connect the app at `target`, or those named at the start; returns the ids of the apps that are connected now."""
+        """Connect the app at `target`, or those named at the start; returns the ids of the apps
+        that are connected now.
+        """
 
     async def disconnect(self, app: str | None) -> Sequence[str]: ...
 
@@ -115,7 +127,10 @@ class SessionApi(Protocol):
         on_progress: Callable[[Progress], None] | None = None,
         on_end: Callable[[CallOutcome], None] | None = None,
     ) -> Call:
-        """Begin a call; apps named at the start are connected first. Whoever waits may do it by `on_end` too."""
+        """Begin a call; apps named at the start are connected first.
+
+        Whoever waits may do it by `on_end` too.
+        """
 
     async def render_pdf(self, app: str | None) -> SavedFile: ...
 

@@ -1,4 +1,6 @@
-"""Where a person is asked: what each surface offers the bridge, what comes back, and how it can fail."""
+"""Where a person is asked: what each surface offers the bridge, what comes back, and how it can
+fail.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from abp_bridge.core.schema import Json
 
 @dataclass(frozen=True, slots=True)
 class SurfaceResponse:
-    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed yet."""
+    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed
+    yet.
+    """
 
     outcome: Outcome
     content: Mapping[str, Json] = field(default_factory=dict)
@@ -30,15 +34,23 @@ class SurfaceUnsupportedError(Exception):
 
 
 class HostDisconnectedError(Exception):
-    """The host, or its turn that a question belongs to, ended before it was answered: why, and what that makes of the question."""
+    """The host, or its turn that a question belongs to, ended before it was answered: why, and what
+    that makes of the question.
+    """
 
-    def __init__(self, reason: str = "the host ended before it answered", outcome: Outcome = Outcome.WITHDRAWN) -> None:
+    def __init__(
+        self,
+        reason: str = "the host ended before it answered",
+        outcome: Outcome = Outcome.WITHDRAWN,
+    ) -> None:
         super().__init__(reason)
         self.outcome = outcome
 
 
 class RouteChangedError(Exception):
-    """The host can no longer be asked where it was: another of its requests, or another call, has to take the question."""
+    """The host can no longer be asked where it was: another of its requests, or another call, has
+    to take the question.
+    """
 
 
 class HostTimeoutError(Exception):
@@ -58,7 +70,8 @@ class PageQuestion(Protocol):
         """The person's reply, when it comes."""
 
     def answer(self, reply: SurfaceResponse, words: str = ...) -> bool:
-        """Answer it in the person's place, from wherever they did: the first answer counts, False for a later one.
+        """Answer it in the person's place, from wherever they did: the first answer counts, False
+        for a later one.
 
         `words` are said to whoever still has it open.
         """
@@ -68,17 +81,24 @@ class QuestionPage(Protocol):
     """The bridge's own page, in the person's browser."""
 
     def shown(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
-        """The question is on the page for as long as the block lasts. Raises SurfaceUnsupportedError when there can be no page."""
+        """The question is on the page for as long as the block lasts.
+
+        Raises SurfaceUnsupportedError when there can be no page.
+        """
 
 
 class Page(QuestionPage, Protocol):
     """A page that a host can send its person to."""
 
-    async def ask(self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
-        """Put `question` on the page, and have a host send its person there: `send_link(sheet)` says how the host answered that.
+    async def ask(
+        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+    ) -> SurfaceResponse:
+        """Put `question` on the page, and have a host send its person there: `send_link(sheet)`
+        says how the host answered that.
 
-        Accepting means that the person goes there, no more. The answer is the page's; a host that does not accept ends the question. Raises
-        SurfaceUnsupportedError, and what `send_link` raises.
+        Accepting means that the person goes there, no more. The answer is the page's; a host that
+        does not accept ends the question. Raises SurfaceUnsupportedError, and what `send_link`
+        raises.
         """
 
 
@@ -86,13 +106,24 @@ class InputProvider(Protocol):
     """Asks on surfaces of its own: a host, or what the person set up beside it."""
 
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces it offers now, best first; to a question that one of the calls `calls` can take to it."""
+        """The surfaces it offers now, best first; to a question that one of the calls `calls` can
+        take to it.
+        """
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
-        """Show `question` on one surface and wait. Cancelling takes it down. Raises SurfaceUnsupportedError, RouteChangedError, HostTimeoutError, HostDisconnectedError
-        or RemoteProtocolError.
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """Show `question` on one surface and wait.
 
-        `problem` says what was wrong with the answer before, when this asks again. A surface that asks in steps tells `observe` of each.
+        Cancelling takes it down. Raises SurfaceUnsupportedError, RouteChangedError,
+        HostTimeoutError, HostDisconnectedError or RemoteProtocolError.
+
+        `problem` says what was wrong with the answer before, when this asks again. A surface that
+        asks in steps tells `observe` of each.
         """
 
 
@@ -119,7 +150,9 @@ class QuestionsServerInterface(Protocol):
         """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
 
     async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
-        """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
+        """List `question` until `sheet` is answered, here or elsewhere, or until this is
+        cancelled.
+        """
 
 
 class PageServer(Page, Protocol):

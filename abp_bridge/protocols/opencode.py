@@ -1,7 +1,9 @@
-"""OpenCode's question endpoints: a Question -> QuestionRequest, and the labels that come back -> content by field name. Pure.
+"""OpenCode's question endpoints: a Question -> QuestionRequest, and the labels that come back ->
+content by field name. Pure.
 
-Answers are labels, so labels are made unique before they are sent, and each is mapped back to the one value it stands for. A field is a question of
-its own; what cannot be chosen is typed. Content is not reviewed here.
+Answers are labels, so labels are made unique before they are sent, and each is mapped back to the
+one value it stands for. A field is a question of its own; what cannot be chosen is typed. Content
+is not reviewed here.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ SUGGESTED = "(suggested by the app)"
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """One option: its label, unique among those of its question, and the value it stands for, MISSING for none."""
+    """One option: its label, unique among those of its question, and the value it stands for,
+    MISSING for none.
+    """
 
     label: str
     value: Json
@@ -35,8 +39,14 @@ class _Offer:
 
 
 def encode_request(question: Question, id: str, session: str) -> dict[str, Json]:
-    """A question as a QuestionRequest `{id, sessionID, questions}`: one QuestionInfo per field, in order."""
-    return {"id": id, "sessionID": session, "questions": [_info(question, each) for each in question.fields]}
+    """A question as a QuestionRequest `{id, sessionID, questions}`: one QuestionInfo per field, in
+    order.
+    """
+    return {
+        "id": id,
+        "sessionID": session,
+        "questions": [_info(question, each) for each in question.fields],
+    }
 
 
 def decode_answers(question: Question, body: Json) -> dict[str, Json]:
@@ -45,11 +55,21 @@ def decode_answers(question: Question, body: Json) -> dict[str, Json]:
     Raises RemoteProtocolError, which says in words what is wrong with the answers.
     """
     answers = body.get("answers") if isinstance(body, Mapping) else None
-    if not isinstance(answers, list) or not all(isinstance(each, list) and all(isinstance(label, str) for label in each) for each in answers):
-        raise RemoteProtocolError('the body must be {"answers": [[label, ...], ...]}: a list of labels for each question')
+    if not isinstance(answers, list) or not all(
+        isinstance(each, list) and all(isinstance(label, str) for label in each) for each in answers
+    ):
+        raise RemoteProtocolError(
+            'the body must be {"answers": [[label, ...], ...]}: a list of labels for each question'
+        )
     if len(answers) != len(question.fields):
-        raise RemoteProtocolError(f"there must be {len(question.fields)} lists of answers, one for each question, not {len(answers)}")
-    decoded = ((each.name, _decode(question, each, labels)) for each, labels in zip(question.fields, answers, strict=True))
+        raise RemoteProtocolError(
+            f"there must be {len(question.fields)} lists of answers, one for each question, not"
+            f" {len(answers)}"
+        )
+    decoded = (
+        (each.name, _decode(question, each, labels))
+        for each, labels in zip(question.fields, answers, strict=True)
+    )
     return {name: value for name, value in decoded if value is not MISSING}
 
 
@@ -62,8 +82,12 @@ def _decode(question: Question, asked: Field, labels: Sequence[str]) -> Json:
     name = _title(asked)
     known = {offer.label: offer.value for offer in _offers(question, asked)}
     if strange := [label for label in labels if label not in known and not _typed(asked)]:
-        shown = ", ".join(repr(label) for label in list(known)[:SHOWN]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
-        raise RemoteProtocolError(f"{name}: {sanitize.label(strange[0], 80)!r} is none of the options, which are {shown}")
+        shown = ", ".join(repr(label) for label in list(known)[:SHOWN]) + (
+            f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        )
+        raise RemoteProtocolError(
+            f"{name}: {sanitize.label(strange[0], 80)!r} is none of the options, which are {shown}"
+        )
     values = [known.get(label, label) for label in labels]
     if asked.type is FieldType.CHOICES:
         if MISSING not in values:
@@ -81,19 +105,28 @@ def _encode(question: Question, asked: Field, content: Mapping[str, Json]) -> li
     values = value if asked.type is FieldType.CHOICES and isinstance(value, list) else [value]
     offers = _offers(question, asked)
     labels = [[offer.label for offer in offers if _stands_for(offer, each)] for each in values]
-    return [found[0] if found else _spelled(asked, each) for found, each in zip(labels, values, strict=True)]
+    return [
+        found[0] if found else _spelled(asked, each)
+        for found, each in zip(labels, values, strict=True)
+    ]
 
 
 def _stands_for(offer: _Offer, value: Json) -> bool:
-    return offer.value is value if MISSING in (offer.value, value) else json_equal(offer.value, value)
+    return (
+        offer.value is value if MISSING in (offer.value, value) else json_equal(offer.value, value)
+    )
 
 
 def _spelled(asked: Field, value: Json) -> str:
     """A value as it is typed."""
-    return value if isinstance(value, str) and asked.type is FieldType.TEXT else json.dumps(value, ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str) and asked.type is FieldType.TEXT
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------
 
 
 def _info(question: Question, asked: Field) -> dict[str, Json]:
@@ -102,7 +135,10 @@ def _info(question: Question, asked: Field) -> dict[str, Json]:
     return {
         "question": _words(question, asked),
         "header": header if len(header) <= HEADER_LIMIT else f"{header[: HEADER_LIMIT - 1]}…",
-        "options": [{"label": offer.label, "description": offer.description} for offer in _offers(question, asked)],
+        "options": [
+            {"label": offer.label, "description": offer.description}
+            for offer in _offers(question, asked)
+        ],
         "multiple": asked.type is FieldType.CHOICES,
         "custom": _typed(asked),
     }
@@ -112,12 +148,18 @@ def _words(question: Question, asked: Field) -> str:
     """Who asks, what, and what there is to know about one field of it."""
     parts = [f"{question.origin} asks: {question.message}"]
     if len(question.fields) > 1:
-        parts.append(f"{_title(asked)}: {asked.description}" if asked.description else _title(asked))
+        parts.append(
+            f"{_title(asked)}: {asked.description}" if asked.description else _title(asked)
+        )
     elif asked.description:
         parts.append(asked.description)
     if question.destructive:
         parts.append("The app says that this cannot be undone.")
-    parts += [hint for hint in (_hint(asked), f"abp-bridge: {question.note}" if question.note else "") if hint]
+    parts += [
+        hint
+        for hint in (_hint(asked), f"abp-bridge: {question.note}" if question.note else "")
+        if hint
+    ]
     return "\n\n".join(parts)
 
 
@@ -128,16 +170,27 @@ def _hint(asked: Field) -> str:
         bounds += [] if most is None else [f"at most {most}"]
         return f"Choose {' and '.join(bounds)}." if bounds else "Choose any number."
     if asked.type is FieldType.JSON:
-        schema = sanitize.label(json.dumps(asked.schema, ensure_ascii=False, default=str), SCHEMA_LIMIT)
+        schema = sanitize.label(
+            json.dumps(asked.schema, ensure_ascii=False, default=str), SCHEMA_LIMIT
+        )
         return f"The answer is JSON that fits {schema}"
-    return {FieldType.INTEGER: "The answer is a whole number.", FieldType.NUMBER: "The answer is a number."}.get(asked.type, "")
+    return {
+        FieldType.INTEGER: "The answer is a whole number.",
+        FieldType.NUMBER: "The answer is a number.",
+    }.get(asked.type, "")
 
 
 def _offers(question: Question, asked: Field) -> list[_Offer]:
-    """The options of one field, their labels unique: what can be chosen, the app's default where it is typed, and leaving it empty."""
+    """The options of one field, their labels unique: what can be chosen, the app's default where it
+    is typed, and leaving it empty.
+    """
     offers: list[_Offer] = []
     for choice in _choices(question, asked):
-        about = " ".join(filter(None, (choice.description, SUGGESTED if _is_default(asked, choice.value) else "")))
+        about = " ".join(
+            filter(
+                None, (choice.description, SUGGESTED if _is_default(asked, choice.value) else "")
+            )
+        )
         offers.append(_Offer(_unused(offers, choice), choice.value, about))
     if not asked.required:
         offers.append(_Offer(_unused(offers, Choice(None, "no answer", LEAVE_EMPTY)), MISSING))
@@ -150,7 +203,11 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
     if asked.choices or asked.default is MISSING or not _typed(asked):
         return asked.choices
     words = _spelled(asked, asked.default)
-    return [Choice(words, "suggested", words, SUGGESTED)] if words and words == sanitize.label(words, SUGGESTED_LIMIT) else []
+    return (
+        [Choice(words, "suggested", words, SUGGESTED)]
+        if words and words == sanitize.label(words, SUGGESTED_LIMIT)
+        else []
+    )
 
 
 def _yes_or_no(question: Question) -> Sequence[Choice]:
@@ -160,7 +217,9 @@ def _yes_or_no(question: Question) -> Sequence[Choice]:
         return replace(yes, label="Allow"), replace(no, label="Do not allow")
     if question.kind is Kind.CONFIRM and question.destructive:
         word = act(question.message)
-        return replace(no, label="No, do not" if word else "No"), replace(yes, label=word or "Yes, do it")
+        return replace(no, label="No, do not" if word else "No"), replace(
+            yes, label=word or "Yes, do it"
+        )
     return yes, no
 
 
@@ -168,14 +227,22 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
     """The label of `choice`, told apart from those before it."""
     used = {offer.label for offer in offers}
     wanted = choice.label or "(nothing)"
-    candidates = [wanted, f"{wanted} ({sanitize.label(choice.key, 40)})", *(f"{wanted} ({number})" for number in range(2, len(used) + 3))]
+    candidates = [
+        wanted,
+        f"{wanted} ({sanitize.label(choice.key, 40)})",
+        *(f"{wanted} ({number})" for number in range(2, len(used) + 3)),
+    ]
     return next(label for label in candidates if label not in used)
 
 
 def _is_default(asked: Field, value: Json) -> bool:
     if asked.default is MISSING or _typed(asked):
         return False
-    wanted = asked.default if asked.type is FieldType.CHOICES and isinstance(asked.default, list) else [asked.default]
+    wanted = (
+        asked.default
+        if asked.type is FieldType.CHOICES and isinstance(asked.default, list)
+        else [asked.default]
+    )
     return any(json_equal(value, each) for each in wanted)
 
 

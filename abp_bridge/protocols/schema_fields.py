@@ -1,4 +1,6 @@
-"""One property of a JSON schema -> one `Field`: the part that the protocols whose questions are schemas have in common."""
+"""One property of a JSON schema -> one `Field`: the part that the protocols whose questions are
+schemas have in common.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,29 @@ MAX_FIELDS = 200
 
 
 def decode_fields(properties: Mapping[str, Json], required: Json) -> tuple[Field, ...]:
-    """An object schema's `properties` and `required`, in order. Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`."""
+    """An object schema's `properties` and `required`, in order.
+
+    Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`.
+    """
     if len(properties) > MAX_FIELDS:
-        raise RemoteProtocolError(f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}")
-    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return tuple(decode_field(name, part, required=name in needed) for name, part in properties.items())
+        raise RemoteProtocolError(
+            f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}"
+        )
+    needed = (
+        {name for name in required if isinstance(name, str)}
+        if isinstance(required, list)
+        else set()
+    )
+    return tuple(
+        decode_field(name, part, required=name in needed) for name, part in properties.items()
+    )
 
 
 def decode_field(name: str, part: Json, *, required: bool) -> Field:
-    """`part` is the property's schema; anything else is a field for text. Raises RemoteProtocolError for more options than `MAX_CHOICES`."""
+    """`part` is the property's schema; anything else is a field for text.
+
+    Raises RemoteProtocolError for more options than `MAX_CHOICES`.
+    """
     schema: Schema = part if isinstance(part, Mapping) else {}
     kind, choices = _type(schema)
     return Field(
@@ -32,7 +48,11 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
         type=kind,
         schema=schema,
         title=sanitize.label(schema["title"]) if _is_text(schema.get("title")) else "",
-        description=sanitize.message(schema["description"], 1_000) if _is_text(schema.get("description")) else "",
+        description=(
+            sanitize.message(schema["description"], 1_000)
+            if _is_text(schema.get("description"))
+            else ""
+        ),
         required=required,
         default=fitting(schema.get("default", MISSING), schema),
         choices=choices,
@@ -40,7 +60,9 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
 
 
 def fitting(default: Json, schema: Schema) -> Json:
-    """An app's default if it is an answer to its question; offered to a person, any other would only be asked for again."""
+    """An app's default if it is an answer to its question; offered to a person, any other would
+    only be asked for again.
+    """
     return default if default is not MISSING and is_valid(default, schema) else MISSING
 
 
@@ -62,7 +84,9 @@ def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
     items = schema.get("items")
     if kind == "array" and isinstance(items, Mapping) and (choices := _listed(items)) is not None:
         return FieldType.CHOICES, choices
-    if kind == "" and any(word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")):
+    if kind == "" and any(
+        word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")
+    ):
         return FieldType.JSON, ()
     return _TYPES.get(kind, FieldType.JSON), ()
 
@@ -70,7 +94,11 @@ def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
 def kind_of(schema: Schema) -> str:
     """The first type a schema names besides `null`; empty when it names none."""
     kinds = schema.get("type")
-    names = [name for name in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(name, str) and name != "null"]
+    names = [
+        name
+        for name in (kinds if isinstance(kinds, list) else [kinds])
+        if isinstance(name, str) and name != "null"
+    ]
     return names[0] if names else ""
 
 
@@ -79,21 +107,35 @@ def _listed(schema: Schema) -> tuple[Choice, ...] | None:
     if isinstance(values, list) and values:
         names = schema.get("enumNames")
         labels = names if isinstance(names, list) and len(names) == len(values) else values
-        return decode_choices([(value, label, "") for value, label in zip(values, labels, strict=True)])
+        return decode_choices(
+            [(value, label, "") for value, label in zip(values, labels, strict=True)]
+        )
     for word in ("oneOf", "anyOf"):
         parts = schema.get(word)
-        if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "const" in part for part in parts):
-            return decode_choices([(part["const"], part.get("title", part["const"]), part.get("description", "")) for part in parts])
+        if (
+            isinstance(parts, list)
+            and parts
+            and all(isinstance(part, Mapping) and "const" in part for part in parts)
+        ):
+            return decode_choices(
+                [
+                    (part["const"], part.get("title", part["const"]), part.get("description", ""))
+                    for part in parts
+                ]
+            )
     return None
 
 
 def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, ...]:
-    """Options as (value, label, description) -> every option once, with a key and a label that no other has.
+    """Options as (value, label, description) -> every option once, with a key and a label that no
+    other has.
 
     A person must be able to tell them apart, and so must we.
     """
     if len(listed) > MAX_CHOICES:
-        raise RemoteProtocolError(f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}")
+        raise RemoteProtocolError(
+            f"a question may offer at most {MAX_CHOICES} options, not {len(listed)}"
+        )
     texts = {value for value, _, _ in listed if isinstance(value, str)}
     found: dict[str, Choice] = {}
     for value, raw_label, description in listed:
@@ -101,7 +143,12 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
         shown = sanitize.label(_words(raw_label)) or sanitize.label(key) or "(empty)"
         known = found.get(key)
         if known is None:
-            found[key] = Choice(value, key, shown, sanitize.message(description, 1_000) if _is_text(description) else "")
+            found[key] = Choice(
+                value,
+                key,
+                shown,
+                sanitize.message(description, 1_000) if _is_text(description) else "",
+            )
         elif shown not in known.label.split(_BOTH):
             found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown))
     return _told_apart(found)
@@ -111,7 +158,10 @@ _BOTH = " / "  # two labels of one option
 
 
 def _key(value: Json, texts: Collection[str], found: Mapping[str, Choice]) -> str:
-    """A value that is no text, as text that is no option's. A text is its own key: so a key and a value are never taken for each other."""
+    """A value that is no text, as text that is no option's.
+
+    A text is its own key: so a key and a value are never taken for each other.
+    """
     spelt = json.dumps(value, sort_keys=True, ensure_ascii=False)
     key = f"{type_of(value)} {spelt}" if spelt in texts else spelt
     while key in texts or (key in found and not json_equal(found[key].value, value)):

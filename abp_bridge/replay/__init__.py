@@ -1,1 +1,3 @@
-"""Conformance: fixtures made of traces, and played against any bridge. The product never needs it."""
+"""Conformance: fixtures made of traces, and played against any bridge. The product never
+needs it.
+"""

@@ -1,7 +1,9 @@
-"""The MCP server that a bridge gives its agent: which one it is, and an agent's launch of it. A replay stands for the agent, so it launches it too.
+"""The MCP server that a bridge gives its agent: which one it is, and an agent's launch of it.
 
-What a bridge names is the bridge's own program, of which the person who plays against it has to think as of the bridge. What a fixture names is never
-launched.
+A replay stands for the agent, so it launches it too.
+
+What a bridge names is the bridge's own program, of which the person who plays against it has to
+think as of the bridge. What a fixture names is never launched.
 """
 
 from __future__ import annotations
@@ -32,20 +34,46 @@ class Servers:
         params = message.get("params") if isinstance(message, Mapping) else None
         servers = params.get("mcpServers") if isinstance(params, Mapping) else None
         for server in servers if isinstance(servers, list) else ():
-            if isinstance(server, Mapping) and isinstance(server.get("command"), str) and server["command"] not in self._said:
+            if (
+                isinstance(server, Mapping)
+                and isinstance(server.get("command"), str)
+                and server["command"] not in self._said
+            ):
                 self._last = server
 
     def command(self, line: int) -> tuple[list[str], dict[str, str]]:
-        """What the agent launches, and its environment. Raises ReplayMismatchError when the bridge gave it nothing to launch."""
+        """What the agent launches, and its environment.
+
+        Raises ReplayMismatchError when the bridge gave it nothing to launch.
+        """
         server = self._last
         if server is None:
-            raise ReplayMismatchError("the agent is to use its tools here, and the bridge has given it no server for them", line)
+            raise ReplayMismatchError(
+                "the agent is to use its tools here, and the bridge has given it no server for"
+                " them",
+                line,
+            )
         args, env = server.get("args", []), server.get("env", [])
-        readable = isinstance(args, list) and isinstance(env, list) and all(isinstance(each, Mapping) for each in env)
-        words = [*args, *(each.get(name) for each in env for name in ("name", "value"))] if readable else [None]
+        readable = (
+            isinstance(args, list)
+            and isinstance(env, list)
+            and all(isinstance(each, Mapping) for each in env)
+        )
+        words = (
+            [*args, *(each.get(name) for each in env for name in ("name", "value"))]
+            if readable
+            else [None]
+        )
         if not all(isinstance(word, str) and "\0" not in word for word in words):
-            raise ReplayMismatchError("the server that the bridge gives its agent cannot be launched: its args and env must be texts", line)
-        return [server["command"], *args], {"PATH": os.environ.get("PATH", os.defpath), **{each["name"]: each["value"] for each in env}}
+            raise ReplayMismatchError(
+                "the server that the bridge gives its agent cannot be launched: its args and env"
+                " must be texts",
+                line,
+            )
+        return [server["command"], *args], {
+            "PATH": os.environ.get("PATH", os.defpath),
+            **{each["name"]: each["value"] for each in env},
+        }
 
 
 class LaunchedServer:

@@ -1,7 +1,9 @@
-"""Whether a text is what a line of a fixture has for it, and what stands in it where the line has names. Pure.
+"""Whether a text is what a line of a fixture has for it, and what stands in it where the line has
+names. Pure.
 
-Nothing is tried and taken back. Where in the text one may be after each piece of the pattern is known as a set of places, the bits of one number. So
-the time grows with the text and with the words in the pattern, whatever they are: no fixture and no bridge can hang a replay.
+Nothing is tried and taken back. Where in the text one may be after each piece of the pattern is
+known as a set of places, the bits of one number. So the time grows with the text and with the words
+in the pattern, whatever they are: no fixture and no bridge can hang a replay.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ _NOT_OF_A_NAME = '"\\'  # nor is white space
 
 
 def fit(pattern: Sequence[str], text: str, known: Known) -> dict[str, str] | None:
-    """What `text` has for the names that are not known; None when it does not fit. `pattern` is as `words.parts` has it.
+    """What `text` has for the names that are not known; None when it does not fit.
 
-    `[any]` and names are as short as they can be, from the left. A name that stands twice is what it is where it stands first.
+    `pattern` is as `words.parts` has it.
+
+    `[any]` and names are as short as they can be, from the left. A name that stands twice is what
+    it is where it stands first.
     """
     reader = _Reader(text, known)
     here: Places = 1
@@ -50,7 +55,11 @@ class _Reader:
         self._found: dict[str, Places] = {}  # by letters, where they begin
 
     def unknown(self, word: str) -> bool:
-        return word not in (ANY, NUMBER, *PLACES) and not word.startswith((CUT, EITHER)) and word not in self._known
+        return (
+            word not in (ANY, NUMBER, *PLACES)
+            and not word.startswith((CUT, EITHER))
+            and word not in self._known
+        )
 
     def ends(self, here: Places, pattern: Sequence[str]) -> bool:
         """Whether the whole text is read when all of `pattern` is, from one of these places."""
@@ -73,16 +82,25 @@ class _Reader:
             for each in piece[len(EITHER) : -1].split("|"):
                 found |= self._letters(here, each)
             return found
-        return self._letters(here, str(self._known[piece])) if piece in self._known else self.name(here)
+        return (
+            self._letters(here, str(self._known[piece]))
+            if piece in self._known
+            else self.name(here)
+        )
 
     def name(self, here: Places) -> Places:
-        return self._more(here, self._of("name", lambda letter: not letter.isspace() and letter not in _NOT_OF_A_NAME))
+        return self._more(
+            here,
+            self._of("name", lambda letter: not letter.isspace() and letter not in _NOT_OF_A_NAME),
+        )
 
     def _letters(self, here: Places, letters: str) -> Places:
         if not letters or not here:
             return here
         if not here & (here - 1):
-            return here << len(letters) if self._text.startswith(letters, here.bit_length() - 1) else 0
+            return (
+                here << len(letters) if self._text.startswith(letters, here.bit_length() - 1) else 0
+            )
         if letters not in self._found:
             found, place = bytearray(b"0" * (len(self._text) + 1)), self._text.find(letters)
             while place >= 0:
@@ -105,7 +123,9 @@ class _Reader:
         return (here & self._any_of(letters)) << 1
 
     def _more(self, here: Places, among: Places) -> Places:
-        """After one or more of the characters at `among`: adding carries a place through a run of them."""
+        """After one or more of the characters at `among`: adding carries a place through a run of
+        them.
+        """
         first = (here & among) << 1
         return (((first & among) + among) ^ among) | first
 
@@ -114,7 +134,9 @@ class _Reader:
 
     def _of(self, name: str, is_one: Callable[[str], bool]) -> Places:
         if name not in self._where:
-            self._where[name] = int("".join("1" if is_one(letter) else "0" for letter in reversed(self._text)) or "0", 2)
+            self._where[name] = int(
+                "".join("1" if is_one(letter) else "0" for letter in reversed(self._text)) or "0", 2
+            )
         return self._where[name]
 
 

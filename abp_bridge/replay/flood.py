@@ -1,4 +1,7 @@
-"""How much a bridge may say while a fixture is played. One that says more than any fixture can hold fails, and fills no memory."""
+"""How much a bridge may say while a fixture is played.
+
+One that says more than any fixture can hold fails, and fills no memory.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,13 @@ class Meter:
         self._bytes += size
         self._lines += lines
         if self._bytes > BYTES:
-            raise ReplayMismatchError(f"the bridge says too much: more than {BYTES // 2**20} MiB in one fixture")
+            raise ReplayMismatchError(
+                f"the bridge says too much: more than {BYTES // 2**20} MiB in one fixture"
+            )
         if self._lines > LINES:
-            raise ReplayMismatchError(f"the bridge says too much: more than {LINES} lines in one fixture")
+            raise ReplayMismatchError(
+                f"the bridge says too much: more than {LINES} lines in one fixture"
+            )
 
 
 class Lines:

@@ -1,4 +1,6 @@
-"""What a bridge says while a fixture is played, to whomever: read line by line, metered, and put in one queue in the order in which it comes."""
+"""What a bridge says while a fixture is played, to whomever: read line by line, metered, and put in
+one queue in the order in which it comes.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,27 @@ DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
 
 
 class Inbox:
-    """One replay's. What comes out is (party, kind, value), where the kind is one of a fixture's lines, or
+    """One replay's.
 
-    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the value is the ReplayMismatchError that says how).
+    What comes out is (party, kind, value), where the kind is one of a fixture's lines, or
+
+    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the
+    value is the ReplayMismatchError that says how).
     """
 
-    def __init__(self, places: Mapping[str, str], heard: Mapping[str, Callable[[Json], None]]) -> None:
-        """`places` are paths of this machine, and what is said for them. `heard` has who is told of each message to a party as it comes."""
+    def __init__(
+        self, places: Mapping[str, str], heard: Mapping[str, Callable[[Json], None]]
+    ) -> None:
+        """`places` are paths of this machine, and what is said for them.
+
+        `heard` has who is told of each message to a party as it comes.
+        """
         self._places = places
         self._heard = heard
         self._meter = Meter()
-        self._put, self._taken = anyio.create_memory_object_stream[tuple[str, str, Json]](float("inf"))  # what goes in is metered
+        self._put, self._taken = anyio.create_memory_object_stream[tuple[str, str, Json]](
+            float("inf")
+        )  # what goes in is metered
         self._changed = False  # whether the terminal shows something that has not been looked at
 
     async def next(self) -> tuple[str, str, Json]:
@@ -50,7 +62,10 @@ class Inbox:
             self.say(party, "closed", True)
 
     async def lines(self, receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
-        """The lines of a stream that ends with nothing, or with an error. Raises ReplayMismatchError for a flood."""
+        """The lines of a stream that ends with nothing, or with an error.
+
+        Raises ReplayMismatchError for a flood.
+        """
         lines = Lines(self._meter)
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while data := await receive():
@@ -79,7 +94,10 @@ class Inbox:
 
     def _message(self, party: str, message: Json) -> None:
         if is_deeper(message, DEEPER):
-            raise ReplayMismatchError(f"the bridge said something to the {party} that is nested more than {DEEPER} levels deep")
+            raise ReplayMismatchError(
+                f"the bridge said something to the {party} that is nested more than {DEEPER} levels"
+                " deep"
+            )
         self.say(party, "message", placed(message, self._places))
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:

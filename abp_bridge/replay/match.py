@@ -1,6 +1,8 @@
-"""How a message differs from what a line of a fixture has for it, and what the line's names stand for in it. Pure.
+"""How a message differs from what a line of a fixture has for it, and what the line's names stand
+for in it. Pure.
 
-Words in brackets stand for what a bridge chooses (`words`): `[any]`, `[number]`, and names such as `[id 1]`, which mean the same wherever they stand.
+Words in brackets stand for what a bridge chooses (`words`): `[any]`, `[number]`, and names such as
+`[id 1]`, which mean the same wherever they stand.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from abp_bridge.replay.fit import fit
 from abp_bridge.replay.placeholders import ANY, ID, NUMBER, Known, alone, is_name, kind, over, parts
 
 Json = Any
-Taken = Callable[[str, Json], str | None]  # (a name, what it would stand for) -> the other name that stands for that already
+Taken = Callable[
+    [str, Json], str | None
+]  # (a name, what it would stand for) -> the other name that stands for that already
 
 MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
@@ -41,7 +45,10 @@ def _nobody(name: str, value: Json) -> None:
 
 @dataclass
 class Match:
-    """A message held against a line: what it taught, and where it differs. Without differences, it is the one."""
+    """A message held against a line: what it taught, and where it differs.
+
+    Without differences, it is the one.
+    """
 
     learned: dict[str, Json] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
@@ -49,16 +56,28 @@ class Match:
     values: dict[tuple[str, Json], str] = field(default_factory=dict)
 
     def learn(self, name: str, value: Json, path: str) -> None:
-        """What a name stands for: an id is a text or a whole number, any other name a text; and names tell things apart."""
+        """What a name stands for: an id is a text or a whole number, any other name a text; and
+        names tell things apart.
+        """
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        if not (isinstance(value, str) and value) and not (kind(name) == ID and (is_number or value == "")):
-            self.differences.append(Difference(path, f"something that the bridge chooses expected, {shown(value)} given"))
+        if not (isinstance(value, str) and value) and not (
+            kind(name) == ID and (is_number or value == "")
+        ):
+            self.differences.append(
+                Difference(
+                    path, f"something that the bridge chooses expected, {shown(value)} given"
+                )
+            )
             return
         same = self.values.setdefault((kind(name), value), name)
         if same == name:
             same = self.taken(name, value) or name
         if same != name:
-            self.differences.append(Difference(path, f"one of its own expected, {shown(value)} given, which is {same} already"))
+            self.differences.append(
+                Difference(
+                    path, f"one of its own expected, {shown(value)} given, which is {same} already"
+                )
+            )
         self.learned[name] = value
 
     def __bool__(self) -> bool:
@@ -66,7 +85,10 @@ class Match:
 
 
 def match(expected: Json, got: Json, known: Known, taken: Taken = _nobody) -> Match:
-    """Hold `got` against `expected`. Names of one kind must differ within `got`, and `taken` says what must not be chosen any more."""
+    """Hold `got` against `expected`.
+
+    Names of one kind must differ within `got`, and `taken` says what must not be chosen any more.
+    """
     found = Match(taken=taken)
     _compare(expected, got, "", over(found.learned, known), found)
     return found
@@ -75,7 +97,11 @@ def match(expected: Json, got: Json, known: Known, taken: Taken = _nobody) -> Ma
 def shown(value: Json, longest: int = LONGEST) -> str:
     """A value in one line; what is left out is counted."""
     words = json.dumps(value, ensure_ascii=False, default=str)
-    return words if len(words) <= longest else f"{words[:longest]} … [{len(words) - longest} more characters]"
+    return (
+        words
+        if len(words) <= longest
+        else f"{words[:longest]} … [{len(words) - longest} more characters]"
+    )
 
 
 # --- comparing ---
@@ -105,18 +131,28 @@ def _same(expected: Json, got: Json) -> bool:
 
 def _compare_text(expected: str, got: Json, path: str, known: Known, found: Match) -> None:
     word = alone(expected)
-    if word == ANY or (word == NUMBER and isinstance(got, (int, float)) and not isinstance(got, bool)):
+    if word == ANY or (
+        word == NUMBER and isinstance(got, (int, float)) and not isinstance(got, bool)
+    ):
         return
     if is_name(word):
         if word not in known:
             found.learn(word, got, path)
         elif not _same(known[word], got):
-            found.differences.append(Difference(path, f"{shown(known[word])} (as before, for {expected}) expected, {shown(got)} given"))
+            found.differences.append(
+                Difference(
+                    path,
+                    f"{shown(known[word])} (as before, for {expected}) expected, {shown(got)}"
+                    " given",
+                )
+            )
         return
     taught = fit(parts(expected), got, known) if isinstance(got, str) else None
     if taught is None:
         long = isinstance(got, str) and len(expected) > LONGEST
-        found.differences.append(Difference(path, _at(expected, got) if long else _expected(expected, got)))
+        found.differences.append(
+            Difference(path, _at(expected, got) if long else _expected(expected, got))
+        )
         return
     for name, value in taught.items():
         found.learn(name, value, path)
@@ -124,12 +160,24 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
 
 def _at(expected: str, got: str) -> str:
     """Long texts are shown from where they part."""
-    same = next((place for place, (one, other) in enumerate(zip(expected, got, strict=False)) if one != other), min(len(expected), len(got)))
+    same = next(
+        (
+            place
+            for place, (one, other) in enumerate(zip(expected, got, strict=False))
+            if one != other
+        ),
+        min(len(expected), len(got)),
+    )
     start = max(0, same - 20)
-    return f"from character {start + 1} on {shown(expected[start:])} expected, {shown(got[start:])} given"
+    return (
+        f"from character {start + 1} on {shown(expected[start:])} expected, {shown(got[start:])}"
+        " given"
+    )
 
 
-def _compare_objects(expected: Mapping[str, Json], got: Mapping[str, Json], path: str, known: Known, found: Match) -> None:
+def _compare_objects(
+    expected: Mapping[str, Json], got: Mapping[str, Json], path: str, known: Known, found: Match
+) -> None:
     more = expected.get(MORE) == ANY
     wanted = {name: value for name, value in expected.items() if not more or name != MORE}
     plain = {letters[0] for letters in map(parts, wanted) if len(letters) == 1}
@@ -143,10 +191,15 @@ def _compare_objects(expected: Mapping[str, Json], got: Mapping[str, Json], path
         else:
             found.differences.append(Difference(place, f"{shown(value)} expected, nothing given"))
     if not more:
-        found.differences += [Difference(_join(path, name), f"nothing expected, {shown(value)} given") for name, value in left.items()]
+        found.differences += [
+            Difference(_join(path, name), f"nothing expected, {shown(value)} given")
+            for name, value in left.items()
+        ]
 
 
-def _named(name: str, value: Json, left: Mapping[str, Json], known: Known, found: Match) -> str | None:
+def _named(
+    name: str, value: Json, left: Mapping[str, Json], known: Known, found: Match
+) -> str | None:
     """Which member of those that are left stands under a name that the bridge chose."""
     for each in left:
         trial = Match(dict(found.learned), taken=found.taken, values=dict(found.values))
@@ -161,7 +214,9 @@ def _named(name: str, value: Json, left: Mapping[str, Json], known: Known, found
     return None
 
 
-def _compare_lists(expected: Sequence[Json], got: Sequence[Json], path: str, known: Known, found: Match) -> None:
+def _compare_lists(
+    expected: Sequence[Json], got: Sequence[Json], path: str, known: Known, found: Match
+) -> None:
     if len(expected) == len(got):
         for place, (one, other) in enumerate(zip(expected, got, strict=True)):
             _compare(one, other, f"{path}[{place}]", known, found)

@@ -1,6 +1,8 @@
-"""The person of a fixture at the bridge's own page: opens a link as a browser does, fills in the form that is there, and sends it.
+"""The person of a fixture at the bridge's own page: opens a link as a browser does, fills in the
+form that is there, and sends it.
 
-A form is read as it is: its controls in their order, its buttons by what they send or say. What is only asked whether it is right is said to be.
+A form is read as it is: its controls in their order, its buttons by what they send or say. What is
+only asked whether it is right is said to be.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ STEPS = 3  # pages after the first that may want to be sent again: a summary
 
 
 def fill_in(link: str, values: Sequence[Json], press: str, reads: Sequence[str] = ()) -> None:
-    """Open `link`, fill in the controls there with `values`, one for each in order, and press a button. Raises ValueError or OSError.
+    """Open `link`, fill in the controls there with `values`, one for each in order, and press a
+    button. Raises ValueError or OSError.
 
-    None leaves a control empty; those that have no value are sent as they stand. All of `reads` must stand on the page.
+    None leaves a control empty; those that have no value are sent as they stand. All of `reads`
+    must stand on the page.
     """
     visit = _Visit()
     visit.open(link)
@@ -62,7 +66,11 @@ class _Visit:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname not in HERE:
             raise ValueError(f"{url} is no page of this machine's")
-        headers = {} if body is None else {"Content-Type": kind, "Origin": f"{parts.scheme}://{parts.netloc}"}
+        headers = (
+            {}
+            if body is None
+            else {"Content-Type": kind, "Origin": f"{parts.scheme}://{parts.netloc}"}
+        )
         try:
             with self._opener.open(Request(url, body, headers), timeout=PAGE) as response:  # noqa: S310
                 self._url = response.url
@@ -98,7 +106,9 @@ class _Control:
 
     name: str
     options: list[list[str]] = field(default_factory=list)
-    standing: list[list[str]] = field(default_factory=list)  # what it is sent with if nobody touches it, each a text in a list
+    standing: list[list[str]] = field(
+        default_factory=list
+    )  # what it is sent with if nobody touches it, each a text in a list
 
     def untouched(self) -> list[_Part]:
         return [_Part(self.name, text) for (text,) in self.standing]
@@ -109,15 +119,26 @@ class _Control:
         if isinstance(given, Mapping):
             return [_Part(self.name, file=file.File(*_content(given)))]
         if not self.options:
-            return [_Part(self.name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))]
-        return [_Part(self.name, self._option(str(each))) for each in (given if isinstance(given, list) else [given])]
+            return [
+                _Part(
+                    self.name,
+                    given if isinstance(given, str) else json.dumps(given, ensure_ascii=False),
+                )
+            ]
+        return [
+            _Part(self.name, self._option(str(each)))
+            for each in (given if isinstance(given, list) else [given])
+        ]
 
     def _option(self, wanted: str) -> str:
         for place in (1, 0):  # what a person reads, before what a form sends
             for option in self.options:
                 if option[place].strip() == wanted:
                     return option[0]
-        raise ValueError(f"there is no option {wanted!r} among {', '.join(repr(label.strip()) for _, label in self.options)}")
+        raise ValueError(
+            f"there is no option {wanted!r} among"
+            f" {', '.join(repr(label.strip()) for _, label in self.options)}"
+        )
 
 
 def _content(given: Mapping[str, Json]) -> tuple[bytes, str, str]:
@@ -128,7 +149,9 @@ def _content(given: Mapping[str, Json]) -> tuple[bytes, str, str]:
 
 @dataclass
 class _Sheet:
-    """A form: where it goes, its controls in order, what goes with it unseen, and its buttons as (name, value, words)."""
+    """A form: where it goes, its controls in order, what goes with it unseen, and its buttons as
+    (name, value, words).
+    """
 
     action: str
     multipart: bool
@@ -142,14 +165,28 @@ class _Sheet:
             raise ValueError(f"{len(values)} fields are filled in, and it has {len(self.controls)}")
         button = next((each for each in self.buttons if press in (each[1], each[2].strip())), None)
         if button is None:
-            raise ValueError(f"there is no button {press!r} among {', '.join(repr(each[1] or each[2]) for each in self.buttons)}")
-        given = [part for control, value in zip(self.controls.values(), values, strict=False) for part in control.filled(value)]
-        rest = [part for control in list(self.controls.values())[len(values) :] for part in control.untouched()]
+            raise ValueError(
+                f"there is no button {press!r} among"
+                f" {', '.join(repr(each[1] or each[2]) for each in self.buttons)}"
+            )
+        given = [
+            part
+            for control, value in zip(self.controls.values(), values, strict=False)
+            for part in control.filled(value)
+        ]
+        rest = [
+            part
+            for control in list(self.controls.values())[len(values) :]
+            for part in control.untouched()
+        ]
         return [*self.hidden, *given, *rest, _Part(button[0], button[1])]
 
 
 class _Page(HTMLParser):
-    """The forms of a page, and what it says. What has a name that ends with `-empty` is a switch beside a control, and no control of its own."""
+    """The forms of a page, and what it says.
+
+    What has a name that ends with `-empty` is a switch beside a control, and no control of its own.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -174,16 +211,26 @@ class _Page(HTMLParser):
         found = {name: value or "" for name, value in attrs}
         if tag == "form":
             self._in_form = True
-            self.sheets.append(_Sheet(found.get("action", ""), "multipart" in found.get("enctype", "")))
-        elif self._in_form and tag in ("input", "textarea", "select", "button") and found.get("name"):
+            self.sheets.append(
+                _Sheet(found.get("action", ""), "multipart" in found.get("enctype", ""))
+            )
+        elif (
+            self._in_form and tag in ("input", "textarea", "select", "button") and found.get("name")
+        ):
             self._control(tag, found)
         elif self._in_form and tag == "option" and self.sheets[-1].controls:
-            self._takes(next(reversed(self.sheets[-1].controls.values())).options, found.get("value", ""))
+            self._takes(
+                next(reversed(self.sheets[-1].controls.values())).options, found.get("value", "")
+            )
         elif tag == "span" and "class" in dict(attrs):
             self._taking = None  # what is said of an option is not its name
 
     def _control(self, tag: str, found: Mapping[str, str]) -> None:
-        sheet, name, kind = self.sheets[-1], found["name"], found.get("type", "text") if tag == "input" else tag
+        sheet, name, kind = (
+            self.sheets[-1],
+            found["name"],
+            found.get("type", "text") if tag == "input" else tag,
+        )
         if kind == "hidden":
             sheet.hidden.append(_Part(name, found.get("value", "")))
         elif kind == "button":
@@ -219,13 +266,21 @@ class _Page(HTMLParser):
 
 
 def _plain(parts: _Parts) -> tuple[bytes, str]:
-    return urlencode([(part.name, part.value) for part in parts]).encode(), "application/x-www-form-urlencoded"
+    return (
+        urlencode([(part.name, part.value) for part in parts]).encode(),
+        "application/x-www-form-urlencoded",
+    )
 
 
 def _multipart(parts: _Parts) -> tuple[bytes, str]:
     boundary, body = secrets.token_hex(16), bytearray()
     for part in parts:
-        more = "" if part.file is None else f'; filename="{part.file.name}"\r\nContent-Type: {part.file.mime_type}'
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{part.name}"{more}\r\n\r\n'.encode()
+        more = (
+            ""
+            if part.file is None
+            else f'; filename="{part.file.name}"\r\nContent-Type: {part.file.mime_type}'
+        )
+        head = f'Content-Disposition: form-data; name="{part.name}"{more}'
+        body += f"--{boundary}\r\n{head}\r\n\r\n".encode()
         body += (part.value.encode() if part.file is None else part.file.content) + b"\r\n"
     return bytes(body) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"

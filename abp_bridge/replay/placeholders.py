@@ -1,8 +1,9 @@
-"""Words in brackets, such as `[any]` and `[id 1]`: what in a fixture's text stands for something that a bridge chooses, and how text is written
-that only looks like one. Pure.
+"""Words in brackets, such as `[any]` and `[id 1]`: what in a fixture's text stands for something
+that a bridge chooses, and how text is written that only looks like one. Pure.
 
-Directly before such a word, each bracket of the text's own is written twice: `[[any]` is the text "[any]", and `[[[any]` is a bracket, and then any
-letters. Brackets before anything else are what they are.
+Directly before such a word, each bracket of the text's own is written twice: `[[any]` is the text
+"[any]", and `[[[any]` is a bracket, and then any letters. Brackets before anything else are what
+they are.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ PLACES = ("[folder]", "[tmp]")  # what is said has these words already when it i
 CUT, EITHER = "[cut ", "[either "
 ID, OPTION = "[id", "[option"  # kinds of names
 
-_NAMES = "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
-_INSIDE = rf"any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?"
+_NAMES = (
+    "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
+)
+_INSIDE = (
+    rf"any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?"
+)
 _WORD = re.compile(rf"(?<!\[)(\[+)({_INSIDE})\]")
 _ONE = re.compile(rf"(\[(?:{_INSIDE})\])")
 
@@ -60,11 +65,20 @@ def escape(text: str) -> str:
 
 
 def reworded(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
-    """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there, and those of its own that are `meant`."""
-    mark = next((each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text), "\U000f0000")
-    masked = _WORD.sub(lambda found: found[0] if meant(f"[{found[2]}]") else f"{found[1][:-1]}{mark}{found[2]}]", text)
+    """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there,
+    and those of its own that are `meant`.
+    """
+    mark = next(
+        (each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text), "\U000f0000"
+    )
+    masked = _WORD.sub(
+        lambda found: found[0] if meant(f"[{found[2]}]") else f"{found[1][:-1]}{mark}{found[2]}]",
+        text,
+    )
     pieces = _ONE.split(change(masked))
-    return spell([piece if place % 2 else piece.replace(mark, "[") for place, piece in enumerate(pieces)])
+    return spell(
+        [piece if place % 2 else piece.replace(mark, "[") for place, piece in enumerate(pieces)]
+    )
 
 
 def alone(text: str) -> str:

@@ -1,7 +1,9 @@
-"""What a fixture may have a bridge started with, so that a stranger's can be played: its stand-ins as apps and agent, files in its own folder, and
-settings that name no program, no place and no address of this machine. Pure.
+"""What a fixture may have a bridge started with, so that a stranger's can be played: its stand-ins
+as apps and agent, files in its own folder, and settings that name no program, no place and no
+address of this machine. Pure.
 
-What is not in these tables is refused: a new option or setting is added here when it is known to do no harm.
+What is not in these tables is refused: a new option or setting is added here when it is known to do
+no harm.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ _PAGE = _rule("off|link|", "it must be off or link: a replay opens no browser")
 _PLAIN = _rule(r"[A-Za-z0-9_.,: +-]*", "it must be plain: letters, digits and - + . , : _")
 _WORD = _rule(r"[^{}\0]*", "it must be text without { and }")
 _LOCALE = _rule(r"[A-Za-z0-9_][A-Za-z0-9_.,@+-]*|", "it must be a plain name")
-_ZONE = _rule(r"[A-Za-z0-9_+-][A-Za-z0-9_+,-]*(?:/[A-Za-z0-9_+-]+)*|", "it must be the name of a time zone")
+_ZONE = _rule(
+    r"[A-Za-z0-9_+-][A-Za-z0-9_+,-]*(?:/[A-Za-z0-9_+-]+)*|", "it must be the name of a time zone"
+)
 
 # option -> what may follow it; None where nothing does
 OPTIONS = {
@@ -103,13 +107,19 @@ def refusal(fixture: Recording) -> tuple[str, int] | None:
 
 
 def connects_elsewhere(message: Json) -> bool:
-    """Whether this has a bridge open a page at some address: a tool call, or a prompt, wherever it stands in the message."""
+    """Whether this has a bridge open a page at some address: a tool call, or a prompt, wherever it
+    stands in the message.
+    """
     if isinstance(message, list):
         return any(map(connects_elsewhere, message))
     if not isinstance(message, Mapping):
         return False
     arguments = message.get("arguments")
-    target = arguments.get("target") if message.get("name") == CONNECT and isinstance(arguments, Mapping) else None
+    target = (
+        arguments.get("target")
+        if message.get("name") == CONNECT and isinstance(arguments, Mapping)
+        else None
+    )
     if isinstance(target, str) and _ADDRESS.match(target):
         return True
     if _ADDRESS.match(prompt_text(message.get("prompt")).strip().removeprefix("/connect").strip()):
@@ -121,7 +131,10 @@ def parties(fixture: Recording) -> set[str]:
     """Whom there must be a stand-in for."""
     named = {name for word in fixture.head.run for name in STANDS.findall(word)}
     spoken = {entry.party for entry in fixture.entries}
-    return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}", name)} - {HOST, PERSON}
+    return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}", name)} - {
+        HOST,
+        PERSON,
+    }
 
 
 def _refusals(fixture: Recording) -> Iterator[str]:
@@ -138,10 +151,14 @@ def _refusals(fixture: Recording) -> Iterator[str]:
 
 
 def _in_run(run: Sequence[str]) -> Iterator[str]:
-    own, agent = (run[: run.index("--")], run[run.index("--") + 1 :]) if "--" in run else (run, None)
+    own, agent = (
+        (run[: run.index("--")], run[run.index("--") + 1 :]) if "--" in run else (run, None)
+    )
     if not own or own[0] not in COMMANDS:
         yield f"run in the head must begin with {' or '.join(COMMANDS)}"
-    elif (own[0] == "acp") != (agent is not None) or (agent is not None and list(agent[:1]) != [f"{{{AGENT}}}"]):
+    elif (own[0] == "acp") != (agent is not None) or (
+        agent is not None and list(agent[:1]) != [f"{{{AGENT}}}"]
+    ):
         yield 'run in the head: an agent must be a stand-in, "acp", ..., "--", "{agent}"'
     left = list(own[1:])
     while left:

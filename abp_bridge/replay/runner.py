@@ -1,6 +1,8 @@
-"""Plays fixtures against a bridge, over real pipes: starts it with stand-ins for its apps, says what the fixture says, and compares what comes.
+"""Plays fixtures against a bridge, over real pipes: starts it with stand-ins for its apps, says
+what the fixture says, and compares what comes.
 
-What fits is decided in `script`; here are the processes, the sockets and the clock. Every wait is bounded.
+What fits is decided in `script`; here are the processes, the sockets and the clock. Every wait is
+bounded.
 """
 
 from __future__ import annotations
@@ -33,7 +35,12 @@ from abp_bridge.trace.redact import placed
 
 Json = Any
 
-OURS = (sys.executable, "-P", "-m", "abp_bridge")  # never what lies in the folder that a fixture has laid out
+OURS = (
+    sys.executable,
+    "-P",
+    "-m",
+    "abp_bridge",
+)  # never what lies in the folder that a fixture has laid out
 PATIENCE = 10.0  # seconds for the next line of a bridge
 WHOLE = 60.0  # seconds for a fixture
 START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
@@ -44,8 +51,12 @@ _ENDINGS = (0, 137, 143)  # behind a proxy it is the agent's: it ended by itself
 PAGE = 15.0  # seconds for what a person does on a page
 
 
-async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE) -> None:
-    """Play one fixture. Raises ReplayMismatchError where `bridge` does something else, or nothing."""
+async def play(
+    fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE
+) -> None:
+    """Play one fixture. Raises ReplayMismatchError where `bridge` does something else, or
+    nothing.
+    """
     if (refused := refusal(fixture)) is not None:
         raise ReplayMismatchError(*refused)
     with ExitStack() as ends:
@@ -57,18 +68,27 @@ async def play(fixture: Recording, bridge: Sequence[str] = OURS, *, patience: fl
         with as_mismatch("there is no free port"):
             if any(PORT in word for word in words):
                 program = Program(fixture.head.env)
-        setting = Workspace(fixture, "" if terminal is None else terminal.name, "" if program is None else str(program.port))
+        setting = Workspace(
+            fixture,
+            "" if terminal is None else terminal.name,
+            "" if program is None else str(program.port),
+        )
         ends.callback(setting.close)
         try:
             with _unwrapped(), anyio.fail_after(WHOLE):
-                await Runner(fixture, setting, terminal, program, fixture.head.patience or patience).play(bridge)
+                await Runner(
+                    fixture, setting, terminal, program, fixture.head.patience or patience
+                ).play(bridge)
         except TimeoutError:
             raise ReplayMismatchError(f"it took longer than {WHOLE:g} s") from None
 
 
 @contextmanager
 def _unwrapped() -> Iterator[None]:
-    """A task group wraps what happens in it. What the system refuses beside the conversation ends it too."""
+    """A task group wraps what happens in it.
+
+    What the system refuses beside the conversation ends it too.
+    """
     try:
         yield
     except BaseExceptionGroup as group:
@@ -79,13 +99,24 @@ def _unwrapped() -> Iterator[None]:
         first: BaseException | None = differs or refused
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        raise first if isinstance(first, ReplayMismatchError) else ReplayMismatchError(f"the fixture cannot be played on: {first}") from None
+        raise (
+            first
+            if isinstance(first, ReplayMismatchError)
+            else ReplayMismatchError(f"the fixture cannot be played on: {first}")
+        ) from None
 
 
 class Runner:
     """One fixture being played."""
 
-    def __init__(self, fixture: Recording, setting: Workspace, terminal: Terminal | None, program: Program | None, patience: float) -> None:
+    def __init__(
+        self,
+        fixture: Recording,
+        setting: Workspace,
+        terminal: Terminal | None,
+        program: Program | None,
+        patience: float,
+    ) -> None:
         self._setting = setting
         self._terminal = terminal
         self._program = program
@@ -105,13 +136,21 @@ class Runner:
     async def play(self, bridge: Sequence[str]) -> None:
         """See `play`."""
         problem: ReplayMismatchError | None = None
-        with as_mismatch(f"the stand-ins' socket cannot be made at {self._setting.socket}", ". A shorter TMPDIR may help"):
+        with as_mismatch(
+            f"the stand-ins' socket cannot be made at {self._setting.socket}",
+            ". A shorter TMPDIR may help",
+        ):
             listener = await anyio.create_unix_listener(self._setting.socket)
         async with listener, anyio.create_task_group() as self._tasks:
             async with AsyncExitStack() as ends:
                 with as_mismatch("the bridge cannot be started", ". Check --bridge"):
-                    command, environment = self._setting.command(bridge), self._setting.environment()
-                    self._child = await ends.enter_async_context(spawn(command, env=environment, cwd=self._setting.folder))
+                    command, environment = (
+                        self._setting.command(bridge),
+                        self._setting.environment(),
+                    )
+                    self._child = await ends.enter_async_context(
+                        spawn(command, env=environment, cwd=self._setting.folder)
+                    )
                 self._tasks.start_soon(listener.serve, self._welcome)
                 self._tasks.start_soon(self._inbox.read, HOST, self._child.stdout.receive)
                 if self._terminal is not None:
@@ -131,11 +170,16 @@ class Runner:
 
     async def _follow(self) -> None:
         while True:
-            # What the fixture says at once is said at once: what comes together may be asked together.
-            for (_, kind), together in groupby(self._script.next(), key=lambda pair: (pair[0].party, pair[0].kind)):
+            # What the fixture says at once is said at once: what comes together may be asked
+            # together.
+            for (_, kind), together in groupby(
+                self._script.next(), key=lambda pair: (pair[0].party, pair[0].kind)
+            ):
                 said = list(together)
                 if kind == "message" and len(said) > 1:
-                    await self._send(replace(said[0][0], kind="lines"), [value for _, value in said])
+                    await self._send(
+                        replace(said[0][0], kind="lines"), [value for _, value in said]
+                    )
                     continue
                 for entry, value in said:
                     await self._send(entry, value)
@@ -144,7 +188,10 @@ class Runner:
             self._look()
             if self._script.window_done:
                 continue
-            await self._take(self._patience if self._heard else max(self._patience, START), f"nothing came within {self._patience:g} s")
+            await self._take(
+                self._patience if self._heard else max(self._patience, START),
+                f"nothing came within {self._patience:g} s",
+            )
 
     async def _take(self, limit: float, how: str) -> None:
         """The next that the bridge says."""
@@ -165,7 +212,11 @@ class Runner:
             raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
         if kind == "closed" and not self._expects_end(party):
             if party in self._players:
-                raise ReplayMismatchError(f"the bridge ended what it says to the {party}, in the middle of the conversation", self._line_now)
+                raise ReplayMismatchError(
+                    f"the bridge ended what it says to the {party}, in the middle of the"
+                    " conversation",
+                    self._line_now,
+                )
             return
         self._script.heard(party, kind, value)
 
@@ -179,7 +230,10 @@ class Runner:
         return 0 if waiting is None else waiting.line
 
     def _expects_end(self, party: str) -> bool:
-        return any(entry.ours and entry.kind == "closed" and entry.party == party for entry in self._script.entries)
+        return any(
+            entry.ours and entry.kind == "closed" and entry.party == party
+            for entry in self._script.entries
+        )
 
     async def _farewell(self) -> str:
         with anyio.move_on_after(1):
@@ -188,7 +242,10 @@ class Runner:
         return self._child.ending
 
     async def _leave(self) -> None:
-        """The fixture is over: what is said now is too much. Then the host leaves, and the bridge ends."""
+        """The fixture is over: what is said now is too much.
+
+        Then the host leaves, and the bridge ends.
+        """
         with anyio.move_on_after(SETTLE):
             while True:
                 await self._take(END, "")
@@ -198,7 +255,9 @@ class Runner:
         with anyio.move_on_after(END) as waiting:
             await self._part({(HOST, "closed"), (HOST, "ended")})
         if waiting.cancelled_caught:
-            raise ReplayMismatchError(f"the bridge did not end within {END:g} s of its host's leaving")
+            raise ReplayMismatchError(
+                f"the bridge did not end within {END:g} s of its host's leaving"
+            )
         with anyio.move_on_after(LAST):
             await self._part({(party, "closed") for party in self._speaking})
         self._look_back()
@@ -206,7 +265,11 @@ class Runner:
             raise ReplayMismatchError(f"the bridge has ended, and left the {left[0]} running")
         code = self._child.process.returncode
         if code is not None and code not in (_ENDINGS if AGENT in self._setting.parties else (0,)):
-            raise ReplayMismatchError(f"the bridge ended with exit code {code}" if code > 0 else f"the bridge was ended by signal {-code}")
+            raise ReplayMismatchError(
+                f"the bridge ended with exit code {code}"
+                if code > 0
+                else f"the bridge was ended by signal {-code}"
+            )
 
     async def _part(self, awaited: set[tuple[str, str]]) -> None:
         """Hear what is said while they part, until all of these have come."""
@@ -231,9 +294,16 @@ class Runner:
         again = said in shutdown.ONCE and (party, said) in self._goodbyes
         self._goodbyes.add((party, str(said)))
         if again:
-            raise ReplayMismatchError(f"the bridge said {said} to the {party} twice", self._last_line, [shown(value, 400)], got=value)
+            raise ReplayMismatchError(
+                f"the bridge said {said} to the {party} twice",
+                self._last_line,
+                [shown(value, 400)],
+                got=value,
+            )
         if words := shutdown.fault(party, kind, value, self._script.questions):
-            problem = f"the bridge said something that is no goodbye when its host had left: {words}"
+            problem = (
+                f"the bridge said something that is no goodbye when its host had left: {words}"
+            )
             raise ReplayMismatchError(problem, self._last_line, [shown(value, 400)], got=value)
         answer = shutdown.reply(value)
         if answer is not None and party in self._players:
@@ -249,13 +319,20 @@ class Runner:
         if (left := self._script.left_over()) is not None:
             raise left
         if not any(entry.ours for entry in self._script.entries):
-            raise ReplayMismatchError("it shows nothing that a bridge says: there is nothing to hold this one to")
+            raise ReplayMismatchError(
+                "it shows nothing that a bridge says: there is nothing to hold this one to"
+            )
         if self._terminal is not None:
             while self._terminal.read():
                 pass
             if lines := placed(self._terminal.lines, self._setting.places):
                 line = self._script.entries[-1].line
-                raise ReplayMismatchError("the terminal shows something that the fixture does not show", line, [shown(lines, 400)], got=lines)
+                raise ReplayMismatchError(
+                    "the terminal shows something that the fixture does not show",
+                    line,
+                    [shown(lines, 400)],
+                    got=lines,
+                )
 
     async def _send(self, entry: Entry, value: Json) -> None:
         if entry.kind == "fill":
@@ -277,8 +354,13 @@ class Runner:
         if entry.party not in self._players and entry.party.startswith(TOOLS):
             await self._tasks.start(self._launch, entry)
         if (stream := self._players.get(entry.party)) is None:
-            raise ReplayMismatchError(f"the {entry.party} is to speak here, and the bridge has not started it", entry.line)
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError), anyio.move_on_after(self._patience):
+            raise ReplayMismatchError(
+                f"the {entry.party} is to speak here, and the bridge has not started it", entry.line
+            )
+        with (
+            suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError),
+            anyio.move_on_after(self._patience),
+        ):
             if entry.kind == "closed":
                 del self._players[entry.party]
                 await stream.aclose()
@@ -296,22 +378,36 @@ class Runner:
                 await self._inbox.read(entry.party, child.stdout.receive)
 
     def _line(self, entry: Entry, value: Json) -> bytes:
-        """What is said for an entry. Raises ReplayMismatchError for what would reach out of the replay."""
+        """What is said for an entry.
+
+        Raises ReplayMismatchError for what would reach out of the replay.
+        """
         if entry.kind == "lines":
             data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
         else:
-            data = value.encode() + b"\n" if entry.kind == "raw" else json.dumps(value).encode() + b"\n"
+            data = (
+                value.encode() + b"\n"
+                if entry.kind == "raw"
+                else json.dumps(value).encode() + b"\n"
+            )
         for line in data.split(b"\n"):
             with suppress(ValueError):
                 message = parse(line)
                 self._servers.sent(message)
                 if connects_elsewhere(message):
-                    raise ReplayMismatchError("this has an address connected: a replay has stand-ins for apps, and opens no pages", entry.line)
+                    raise ReplayMismatchError(
+                        "this has an address connected: a replay has stand-ins for apps, and opens"
+                        " no pages",
+                        entry.line,
+                    )
         return data
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)
-        with suppress(OSError), anyio.move_on_after(self._patience):  # a bridge that has ended is heard of soon
+        with (
+            suppress(OSError),
+            anyio.move_on_after(self._patience),
+        ):  # a bridge that has ended is heard of soon
             while left:
                 await self._child.stdin.writable()
                 left = left[self._child.stdin.write_nowait(left) :]
@@ -319,21 +415,41 @@ class Runner:
     async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
         try:
             with anyio.fail_after(PAGE):
-                await anyio.to_thread.run_sync(fill_in, value["open"], value["fill"], value["press"], value.get("reads", ()), abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(
+                    fill_in,
+                    value["open"],
+                    value["fill"],
+                    value["press"],
+                    value.get("reads", ()),
+                    abandon_on_cancel=True,
+                )
         except (OSError, ValueError) as problem:
-            raise ReplayMismatchError(f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line) from None
+            raise ReplayMismatchError(
+                f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line
+            ) from None
 
     async def _type(self, entry: Entry, keys: str) -> None:
         if self._terminal is None:
-            raise ReplayMismatchError('there is no terminal to type at: "run" in the head needs "--tty", "{tty}"', entry.line)
+            raise ReplayMismatchError(
+                'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"',
+                entry.line,
+            )
         try:
             await self._terminal.enter(keys, self._patience)
         except (OSError, ValueError) as problem:
-            raise ReplayMismatchError(f"what is typed does not reach the bridge: {problem}", entry.line) from None
+            raise ReplayMismatchError(
+                f"what is typed does not reach the bridge: {problem}", entry.line
+            ) from None
 
     async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
         if self._program is None:
-            self._inbox.failed(ReplayMismatchError('there is no port to ask at: "run" in the head needs "--questions-api", "{port}"', entry.line))
+            self._inbox.failed(
+                ReplayMismatchError(
+                    'there is no port to ask at: "run" in the head needs "--questions-api",'
+                    ' "{port}"',
+                    entry.line,
+                )
+            )
             return
         try:
             await self._program.send(said, self._patience, self._inbox.offered)
@@ -341,7 +457,12 @@ class Runner:
             self._inbox.failed(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
             if not self._over:
-                self._inbox.failed(ReplayMismatchError(f"{said['http']} at the questions API came to nothing: {problem}", entry.line))
+                self._inbox.failed(
+                    ReplayMismatchError(
+                        f"{said['http']} at the questions API came to nothing: {problem}",
+                        entry.line,
+                    )
+                )
 
     # --- what is heard ---
 
@@ -364,7 +485,9 @@ class Runner:
                 if party:
                     self._inbox.line(party, line)
                 elif (named := line.decode(errors="replace")) in self._players:
-                    raise ReplayMismatchError(f"the bridge started the {named} again, while it was still running")
+                    raise ReplayMismatchError(
+                        f"the bridge started the {named} again, while it was still running"
+                    )
                 elif (party := named) in self._setting.parties:
                     self._players[party] = stream
                     self._speaking.add(party)

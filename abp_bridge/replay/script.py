@@ -1,7 +1,8 @@
-"""A fixture as it is being played: what is to be sent next, what is still expected, and what a bridge says that does not fit. Pure.
+"""A fixture as it is being played: what is to be sent next, what is still expected, and what a
+bridge says that does not fit. Pure.
 
-What a bridge says between two lines of ours may come in any order, but for what a protocol orders: a response after the progress of its request, one
-update after the other.
+What a bridge says between two lines of ours may come in any order, but for what a protocol orders:
+a response after the progress of its request, one update after the other.
 """
 
 from __future__ import annotations
@@ -14,19 +15,44 @@ from typing import Any
 from abp_bridge.replay.match import MOST, Match, match, shown
 from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
 from abp_bridge.replay.shutdown import OpenQuestions, is_answer
-from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, is_request, is_response, unreadable
+from abp_bridge.trace.format import (
+    AGENT,
+    HOST,
+    PERSON,
+    TOOLS,
+    Entry,
+    is_request,
+    is_response,
+    unreadable,
+)
 
 Json = Any
 
 ORDERED = ("notifications/progress", "session/update")
 MOST_HELD = 1_000  # messages that come before the fixture comes to them
-FREE = ("available_commands_update", "notice", "current_mode_update", "usage_update", "session_info_update")  # updates about nothing that goes on
+FREE = (
+    "available_commands_update",
+    "notice",
+    "current_mode_update",
+    "usage_update",
+    "session_info_update",
+)  # updates about nothing that goes on
 
 
 class ReplayMismatchError(Exception):
-    """The bridge does not do what the fixture shows. `line` is the fixture's; `details` are differences, a line each."""
+    """The bridge does not do what the fixture shows.
 
-    def __init__(self, words: str, line: int = 0, details: Iterable[str] = (), expected: Json = None, got: Json = None) -> None:
+    `line` is the fixture's; `details` are differences, a line each.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        line: int = 0,
+        details: Iterable[str] = (),
+        expected: Json = None,
+        got: Json = None,
+    ) -> None:
         super().__init__(words)
         self.line = line
         self.details = tuple(details)
@@ -52,9 +78,16 @@ class Script:
     _at: int = 0
     _done: set[int] = field(default_factory=set)
     _held: list[_Said] = field(default_factory=list)
-    _looked: tuple[int, int] = (-1, -1)  # where the window began, and how much was known, when what is held was last looked through
-    _answered: dict[tuple[str, str, Json], int] = field(default_factory=dict)  # (party, type, id) of a request of ours -> the line that answered it
-    _chosen: dict[tuple[str, str, Json], str] = field(default_factory=dict)  # (kind, party, value) -> the name that stands for it
+    _looked: tuple[int, int] = (
+        -1,
+        -1,
+    )  # where the window began, and how much was known, when what is held was last looked through
+    _answered: dict[tuple[str, str, Json], int] = field(
+        default_factory=dict
+    )  # (party, type, id) of a request of ours -> the line that answered it
+    _chosen: dict[tuple[str, str, Json], str] = field(
+        default_factory=dict
+    )  # (kind, party, value) -> the name that stands for it
     _loose: dict[int, int] = field(default_factory=dict)
     questions: OpenQuestions = field(default_factory=OpenQuestions)
 
@@ -63,7 +96,10 @@ class Script:
         return self._at >= len(self.entries)
 
     def next(self) -> list[tuple[Entry, Json]]:
-        """What can be sent now, with what it is with the bridge's own names in it. Raises ReplayMismatchError."""
+        """What can be sent now, with what it is with the bridge's own names in it.
+
+        Raises ReplayMismatchError.
+        """
         sending: list[tuple[Entry, Json]] = []
         while not self.over:
             entry = self.entries[self._at]
@@ -83,7 +119,11 @@ class Script:
         except UnknownPlaceholderError as problem:
             raise ReplayMismatchError(str(problem), entry.line) from None
         if (why := unreadable(entry.kind, value)) is not None:
-            raise ReplayMismatchError(f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}", entry.line, [shown(value, 400)])
+            raise ReplayMismatchError(
+                f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}",
+                entry.line,
+                [shown(value, 400)],
+            )
         if entry.kind == "message":
             self.questions.asked(entry.party, value)
         elif entry.kind == "closed":
@@ -91,7 +131,10 @@ class Script:
         return value
 
     def heard(self, party: str, kind: str, value: Json) -> None:
-        """The bridge said `value` to `party`. Raises ReplayMismatchError as soon as it cannot fit any more."""
+        """The bridge said `value` to `party`.
+
+        Raises ReplayMismatchError as soon as it cannot fit any more.
+        """
         said = _Said(party, kind, value)
         if self._fits(said):
             return
@@ -99,18 +142,26 @@ class Script:
         if len(self._held) == MOST_HELD:
             line = 0 if self.waiting is None else self.waiting.line
             raise ReplayMismatchError(
-                f"the bridge said {MOST_HELD} things and more before the fixture came to them", line, [f"the last was {_name(said)}"]
+                f"the bridge said {MOST_HELD} things and more before the fixture came to them",
+                line,
+                [f"the last was {_name(said)}"],
             )
         self._held.append(said)
 
     @property
     def waiting(self) -> Entry | None:
         """The first line of the bridge's that has not come."""
-        return next((self.entries[place] for place in self._window() if place not in self._done), None)
+        return next(
+            (self.entries[place] for place in self._window() if place not in self._done), None
+        )
 
     def expected(self, kind: str) -> list[Entry]:
         """The lines of a kind that are awaited now."""
-        return [self.entries[place] for place in self._window() if place not in self._done and self.entries[place].kind == kind]
+        return [
+            self.entries[place]
+            for place in self._window()
+            if place not in self._done and self.entries[place].kind == kind
+        ]
 
     @property
     def window_done(self) -> bool:
@@ -118,15 +169,27 @@ class Script:
         return all(place in self._done for place in self._window())
 
     def overdue(self, how: str) -> ReplayMismatchError:
-        """Nothing more came: what was waited for, and what came instead. `how` says why there will be no more."""
+        """Nothing more came: what was waited for, and what came instead.
+
+        `how` says why there will be no more.
+        """
         entry = self.waiting
         if entry is None:
             return self.left_over() or ReplayMismatchError(how)
-        close = [said for said in self._held if (said.party, said.kind) == (entry.party, entry.kind) and _about(said.value) == _about(entry.value)]
+        close = [
+            said
+            for said in self._held
+            if (said.party, said.kind) == (entry.party, entry.kind)
+            and _about(said.value) == _about(entry.value)
+        ]
         if close:
             return self._differs(entry, close[0].value, self._held_against(entry, close[0]))
-        instead = [f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]]
-        return ReplayMismatchError(f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value)
+        instead = [
+            f"{_name(said)} came instead: {shown(said.value, 400)}" for said in self._held[:MOST]
+        ]
+        return ReplayMismatchError(
+            f"{how}: {_name(entry)} was expected", entry.line, instead, expected=entry.value
+        )
 
     def left_over(self) -> ReplayMismatchError | None:
         """What the bridge said that the fixture does not show."""
@@ -134,7 +197,10 @@ class Script:
             return None
         said = self._held[0]
         return ReplayMismatchError(
-            f"the bridge said something that is not in the fixture: {_name(said)}", 0, [shown(said.value, 400)], got=said.value
+            f"the bridge said something that is not in the fixture: {_name(said)}",
+            0,
+            [shown(said.value, 400)],
+            got=said.value,
         )
 
     # --- fitting ---
@@ -176,11 +242,20 @@ class Script:
         return self._loose[place]
 
     def _held_against(self, entry: Entry, said: _Said) -> Match:
-        return match(entry.value, said.value, self.known, lambda name, value: self._chosen.get(_choice(name, said.party, value)))
+        return match(
+            entry.value,
+            said.value,
+            self.known,
+            lambda name, value: self._chosen.get(_choice(name, said.party, value)),
+        )
 
     def _note(self, said: _Said, learned: Mapping[str, Json], line: int) -> None:
         self.known.update(learned)
-        self._chosen.update((_choice(name, said.party, value), name) for name, value in learned.items() if kind(name) != OPTION)
+        self._chosen.update(
+            (_choice(name, said.party, value), name)
+            for name, value in learned.items()
+            if kind(name) != OPTION
+        )
         if said.kind == "closed":
             self._forget(said.party)
         self.questions.answered(said.party, said.value)
@@ -188,9 +263,15 @@ class Script:
             self._answered[(said.party, *_id(said.value))] = line
 
     def _forget(self, party: str) -> None:
-        """It has ended: the next that is called so is spoken to from the beginning, and ids may be what they were."""
-        self._chosen = {choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)}
-        self._answered = {answered: line for answered, line in self._answered.items() if answered[0] != party}
+        """It has ended: the next that is called so is spoken to from the beginning, and ids may be
+        what they were.
+        """
+        self._chosen = {
+            choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)
+        }
+        self._answered = {
+            answered: line for answered, line in self._answered.items() if answered[0] != party
+        }
         self.questions.forget(party)
 
     def _keep_order(self, place: int, said: _Said) -> None:
@@ -198,26 +279,46 @@ class Script:
             entry = self.entries[before]
             if before >= place:
                 return
-            if before not in self._done and entry.party == said.party and not _commute(entry.value, said.value):
-                raise ReplayMismatchError(f"{_name(said)} came before {_name(entry)}", entry.line, expected=entry.value, got=said.value)
+            if (
+                before not in self._done
+                and entry.party == said.party
+                and not _commute(entry.value, said.value)
+            ):
+                raise ReplayMismatchError(
+                    f"{_name(said)} came before {_name(entry)}",
+                    entry.line,
+                    expected=entry.value,
+                    got=said.value,
+                )
 
     def _explain(self, said: _Said) -> None:
         """Raise ReplayMismatchError if `said` can fit nothing that is still to come."""
-        if is_response(said.value) and (answered := self._answered.get((said.party, *_id(said.value)))) is not None:
+        if (
+            is_response(said.value)
+            and (answered := self._answered.get((said.party, *_id(said.value)))) is not None
+        ):
             words = (
-                f"the bridge answered twice: a second response to the {said.party}'s request {said.value.get('id')!r}, which line {answered} answers"
+                f"the bridge answered twice: a second response to the {said.party}'s request"
+                f" {said.value.get('id')!r}, which line {answered} answers"
             )
             raise ReplayMismatchError(words, answered, [shown(said.value, 400)], got=said.value)
         if self._may_come_later(said):
             return
         if (later := self._later(said)) is not None:
-            words = f"{_name(said)} came too early: it is line {later.line}, and before that somebody else has to speak"
-            raise ReplayMismatchError(words, self._line, [shown(said.value, 400)], expected=later.value, got=said.value)
+            words = (
+                f"{_name(said)} came too early: it is line {later.line}, and before that somebody"
+                " else has to speak"
+            )
+            raise ReplayMismatchError(
+                words, self._line, [shown(said.value, 400)], expected=later.value, got=said.value
+            )
         about = _about(said.value)
         alike = [
             self.entries[place]
             for place in self._window()
-            if place not in self._done and self.entries[place].party == said.party and _about(self.entries[place].value) == about
+            if place not in self._done
+            and self.entries[place].party == said.party
+            and _about(self.entries[place].value) == about
         ]
         if alike:
             tried = [(self._held_against(entry, said), entry) for entry in alike]
@@ -226,51 +327,85 @@ class Script:
         words = f"the bridge said something that the fixture does not show: {_name(said)}"
         waiting = self.waiting
         more = [] if waiting is None else [f"expected was {_name(waiting)}"]
-        raise ReplayMismatchError(words, self._line, [shown(said.value, 400), *more], got=said.value)
+        raise ReplayMismatchError(
+            words, self._line, [shown(said.value, 400), *more], got=said.value
+        )
 
     @property
     def _line(self) -> int:
         """The line at which the conversation is."""
-        return self.entries[min(self._at, len(self.entries) - 1)].line if self.waiting is None else self.waiting.line
+        return (
+            self.entries[min(self._at, len(self.entries) - 1)].line
+            if self.waiting is None
+            else self.waiting.line
+        )
 
     def _may_come_later(self, said: _Said) -> bool:
         """Whether a later line is about the same: then it is only early."""
         later = self._later(said)
-        return later is not None and not (is_answer(said.value) and self._decided_before(later, said))
+        return later is not None and not (
+            is_answer(said.value) and self._decided_before(later, said)
+        )
 
     def _later(self, said: _Said) -> Entry | None:
         """The first line after what is awaited now that it fits."""
         start = max(self._window(), default=self._at - 1) + 1
         about = _about(said.value)
         for entry in self.entries[start:]:
-            same = entry.ours and (entry.party, entry.kind) == (said.party, said.kind) and _about(entry.value) == about
+            same = (
+                entry.ours
+                and (entry.party, entry.kind) == (said.party, said.kind)
+                and _about(entry.value) == about
+            )
             if same and _early(entry.value, said.value):
                 return entry
         return None
 
     def _decided_before(self, later: Entry, said: _Said) -> bool:
-        """Whether what this answers, or somebody who may have a say in it, comes before its line and has not yet spoken: then it was made up."""
+        """Whether what this answers, or somebody who may have a say in it, comes before its line
+        and has not yet spoken: then it was made up.
+        """
         for entry in self.entries[self._at :]:
             if entry is later:
                 break
-            asked = entry.party == said.party and is_request(entry.value) and not entry.ours and _id(entry.value) == _id(said.value)
-            if asked or (not entry.ours and (entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS))):
+            asked = (
+                entry.party == said.party
+                and is_request(entry.value)
+                and not entry.ours
+                and _id(entry.value) == _id(said.value)
+            )
+            if asked or (
+                not entry.ours
+                and (entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS))
+            ):
                 return True
         return False
 
     def _differs(self, entry: Entry, got: Json, found: Match) -> ReplayMismatchError:
         more = len(found.differences) - MOST
-        details = [str(each) for each in found.differences[:MOST]] + ([f"and {more} differences more"] if more > 0 else [])
-        return ReplayMismatchError(f"{_name(entry)} is not as it should be", entry.line, details, expected=entry.value, got=got)
+        details = [str(each) for each in found.differences[:MOST]] + (
+            [f"and {more} differences more"] if more > 0 else []
+        )
+        return ReplayMismatchError(
+            f"{_name(entry)} is not as it should be",
+            entry.line,
+            details,
+            expected=entry.value,
+            got=got,
+        )
 
 
 def _early(expected: Json, got: Json) -> bool:
-    """Only what fits, but for names that are not known yet, is early; anything else is wrong where it comes."""
+    """Only what fits, but for names that are not known yet, is early; anything else is wrong where
+    it comes.
+    """
     return bool(match(expected, got, {}))
 
 
 def _choice(name: str, party: str, value: Json) -> tuple[str, str, Json]:
-    """What a name must not have in common with another: ids of JSON-RPC differ for each party, other names everywhere, options in one message."""
+    """What a name must not have in common with another: ids of JSON-RPC differ for each party,
+    other names everywhere, options in one message.
+    """
     word = kind(name)
     return word, party if word == ID else "", value
 
@@ -286,7 +421,9 @@ def _about(message: Json) -> tuple[str, Json]:
         return "", None
     if is_response(message):
         return "response", _id(message)
-    return "request" if is_request(message) else "notification", message.get("method", message.get("type"))
+    return "request" if is_request(message) else "notification", message.get(
+        "method", message.get("type")
+    )
 
 
 def _commute(one: Json, other: Json) -> bool:
@@ -313,9 +450,14 @@ def _name(said: Entry | _Said) -> str:
     if said.kind == "screen":
         return "what the terminal shows"
     if said.party == PERSON:
-        return f"the questions API's {value.get('type', 'response') if isinstance(value, Mapping) else 'response'}"
+        return (
+            "the questions API's"
+            f" {value.get('type', 'response') if isinstance(value, Mapping) else 'response'}"
+        )
     if is_response(value):
-        return f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
+        return (
+            f"the {'error' if 'error' in value else 'response'} {to}'s request {value.get('id')!r}"
+        )
     if is_request(value):
         return f"the request {value['method']} {to}"
     method = value.get("method", value.get("type")) if isinstance(value, Mapping) else None

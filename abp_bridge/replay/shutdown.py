@@ -1,4 +1,7 @@
-"""What a bridge may still say to its apps and its agent when its host has left: a table. Nothing else may come then. Pure."""
+"""What a bridge may still say to its apps and its agent when its host has left: a table.
+
+Nothing else may come then. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from abp_bridge.trace.format import AGENT, TOOLS, is_request, is_response
 Json = Any
 Key = tuple[str, str, Json]  # (party, the type of an id, the id)
 
-# What ends a session, a call or a question, and to whom it is said; each may be a request or a notification, and an envelope's type.
+# What ends a session, a call or a question, and to whom it is said; each may be a request or a
+# notification, and an envelope's type.
 GOODBYES = {
     "shutdown": ("app",),
     "capabilities/cancel": ("app",),
@@ -25,7 +29,9 @@ PREFERENCE = "elicitation/preference"  # its default is an answer that needs nob
 
 
 class OpenQuestions:
-    """What the apps and the agent have asked and the bridge has not answered, by what passes between them."""
+    """What the apps and the agent have asked and the bridge has not answered, by what passes
+    between them.
+    """
 
     def __init__(self) -> None:
         self._methods: dict[Key, Json] = {}
@@ -41,7 +47,9 @@ class OpenQuestions:
 
     def answered(self, party: str, message: Json) -> Json:
         """The method of the question that this answers; None if there is none."""
-        return self._methods.pop(key(party, message.get("id")), None) if is_answer(message) else None
+        return (
+            self._methods.pop(key(party, message.get("id")), None) if is_answer(message) else None
+        )
 
 
 def key(party: str, id: Json) -> Key:
@@ -60,7 +68,11 @@ def fault(party: str, kind: str, value: Json, questions: OpenQuestions) -> str:
         method = questions.answered(party, value)
         if method is None:
             return f"a response to the {party}, to a question that is not open: {value.get('id')!r}"
-        return f"an answer to the {party}, when there was nobody to answer: {value.get('id')!r}" if _accepts(value) and method != PREFERENCE else ""
+        return (
+            f"an answer to the {party}, when there was nobody to answer: {value.get('id')!r}"
+            if _accepts(value) and method != PREFERENCE
+            else ""
+        )
     said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
     if not isinstance(said, str):
         return f"something to the {party}"

@@ -1,4 +1,6 @@
-"""A stand-in for an app or an agent: carries its pipes to whoever replays a fixture, and nothing else. Run as a program, without this package."""
+"""A stand-in for an app or an agent: carries its pipes to whoever replays a fixture, and nothing
+else. Run as a program, without this package.
+"""
 
 import contextlib
 import os

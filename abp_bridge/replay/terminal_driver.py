@@ -1,4 +1,5 @@
-"""The person of a fixture at a terminal, and programs of theirs at the questions API: what they are shown is heard, and what they do is done.
+"""The person of a fixture at a terminal, and programs of theirs at the questions API: what they are
+shown is heard, and what they do is done.
 
 What they do at the bridge's own page is `visitor`'s.
 """
@@ -27,7 +28,9 @@ Json = Any
 
 COLUMNS, ROWS = 200, 50  # wide enough that no name of a folder breaks a line
 LARGEST = 2**20
-LONGEST = 4_095  # bytes of a line that the system keeps until Enter is pressed; it drops what is more, and does not say so
+# bytes of a line that the system keeps until Enter is pressed; it drops what is more, and does not
+# say so
+LONGEST = 4_095
 PIECE = 1_024
 REQUEST = 5.0  # seconds
 AGAIN = 0.02  # seconds between two tries to reach what is not served yet
@@ -58,7 +61,10 @@ class Terminal:
             raise BlockingIOError("nobody reads at the terminal")
 
     async def enter(self, keys: str, limit: float) -> None:
-        """Type all of it, as fast as it is taken. Raises OSError or ValueError when it is not taken."""
+        """Type all of it, as fast as it is taken.
+
+        Raises OSError or ValueError when it is not taken.
+        """
         left = memoryview(keys.encode())
         cooked = termios.tcgetattr(self._theirs)[3] & termios.ICANON
         if cooked and any(len(line) > LONGEST for line in bytes(left).split(b"\n")):
@@ -70,7 +76,9 @@ class Terminal:
                     with suppress(BlockingIOError):
                         left = left[os.write(self.fd, left[:PIECE]) :]
         except TimeoutError:
-            raise OSError(f"{len(left)} bytes are left after {limit:g} s: nobody reads at the terminal") from None
+            raise OSError(
+                f"{len(left)} bytes are left after {limit:g} s: nobody reads at the terminal"
+            ) from None
 
     async def watch(self) -> AsyncIterator[int]:
         """Read what is shown, for as long as it is there; how many bytes have come each time."""
@@ -101,7 +109,11 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         """What was shown since something was typed, line by line, without what is empty."""
-        return [line.strip() for line in _ESCAPE.sub("", self._shown).replace("\r", "\n").split("\n") if line.strip()]
+        return [
+            line.strip()
+            for line in _ESCAPE.sub("", self._shown).replace("\r", "\n").split("\n")
+            if line.strip()
+        ]
 
     def shows(self, expected: Sequence[str], known: Mapping[str, Json]) -> bool:
         """Whether as much is there as is expected, down to the last line."""
@@ -114,16 +126,26 @@ class Program:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.port = free_port()
-        self._headers = {"Authorization": f"Bearer {env.get(PASSWORD, '')}", "Content-Type": "application/json"}
+        self._headers = {
+            "Authorization": f"Bearer {env.get(PASSWORD, '')}",
+            "Content-Type": "application/json",
+        }
 
-    async def send(self, said: Mapping[str, Json], limit: float, heard: Callable[[Json, int], None]) -> None:
-        """One request, and what comes back; of a stream, each event as it comes, with its size. Raises OSError, ValueError or HTTPException."""
+    async def send(
+        self, said: Mapping[str, Json], limit: float, heard: Callable[[Json, int], None]
+    ) -> None:
+        """One request, and what comes back; of a stream, each event as it comes, with its size.
+
+        Raises OSError, ValueError or HTTPException.
+        """
         method, _, path = said["http"].partition(" ")
         body = json.dumps(said["body"]).encode() if "body" in said else None
         connection = await self._connected(limit)
         try:
             with anyio.fail_after(REQUEST):
-                response = await anyio.to_thread.run_sync(self._ask, connection, method, path, body, abandon_on_cancel=True)
+                response = await anyio.to_thread.run_sync(
+                    self._ask, connection, method, path, body, abandon_on_cancel=True
+                )
             if (response.headers.get_content_type()) == "text/event-stream":
                 await self._follow(connection, response, heard)
                 return
@@ -132,14 +154,25 @@ class Program:
         finally:
             connection.close()
 
-    def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
+    def _ask(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
+    ) -> http.client.HTTPResponse:
         connection.request(method, path, body, self._headers)
         return connection.getresponse()
 
-    async def _follow(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, heard: Callable[[Json, int], None]) -> None:
-        while line := await anyio.to_thread.run_sync(response.readline, LARGEST, abandon_on_cancel=True):
+    async def _follow(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        heard: Callable[[Json, int], None],
+    ) -> None:
+        while line := await anyio.to_thread.run_sync(
+            response.readline, LARGEST, abandon_on_cancel=True
+        ):
             event = parse(line[6:]) if line.startswith(b"data: ") else None
-            if event is not None and not (isinstance(event, Mapping) and event.get("type") in _QUIET):
+            if event is not None and not (
+                isinstance(event, Mapping) and event.get("type") in _QUIET
+            ):
                 heard(event, len(line))
 
     async def _connected(self, limit: float) -> http.client.HTTPConnection:

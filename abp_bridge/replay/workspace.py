@@ -1,5 +1,6 @@
-"""What a bridge is started in to play a fixture: a folder of its own with the fixture's files, stand-ins where its apps and its agent go, and an
-environment that has no settings but the fixture's.
+"""What a bridge is started in to play a fixture: a folder of its own with the fixture's files,
+stand-ins where its apps and its agent go, and an environment that has no settings but the
+fixture's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def as_mismatch(what: str, more: str = "") -> Iterator[None]:
 
 
 class Workspace:
-    """The folder and the stand-ins of one fixture. `terminal` and `port` are what stands for `{tty}` and `{port}`."""
+    """The folder and the stand-ins of one fixture.
+
+    `terminal` and `port` are what stands for `{tty}` and `{port}`.
+    """
 
     def __init__(self, fixture: Recording, terminal: str, port: str) -> None:
         self._head = fixture.head
@@ -58,14 +62,22 @@ class Workspace:
         return [self._placed(word, shlex.quote) for word in (*bridge, *more)]
 
     def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        kept = {name: value for name, value in environ.items() if not name.startswith("ABP_") or name in _KEPT}
+        kept = {
+            name: value
+            for name, value in environ.items()
+            if not name.startswith("ABP_") or name in _KEPT
+        }
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._placed(value, str) for name, value in self._head.env.items()}
 
     @property
     def places(self) -> dict[str, str]:
         """Paths of this machine, and what is said for them."""
-        return {self.folder: "[folder]", os.path.expanduser("~"): "~", tempfile.gettempdir(): "[tmp]"}
+        return {
+            self.folder: "[folder]",
+            os.path.expanduser("~"): "~",
+            tempfile.gettempdir(): "[tmp]",
+        }
 
     @property
     def known(self) -> dict[str, str]:
@@ -75,7 +87,11 @@ class Workspace:
         """A word with what stands for its words in braces; inside of a command it is quoted."""
         if word in self._stands:
             return self._stands[word]
-        return re.sub(STANDS, lambda found: quoted(self._stands[found[0]]) if found[0] in self._stands else found[0], word)
+        return re.sub(
+            STANDS,
+            lambda found: quoted(self._stands[found[0]]) if found[0] in self._stands else found[0],
+            word,
+        )
 
     def _stand_in(self, party: str) -> str:
         path = Path(self._around, "stand-ins", program(party))

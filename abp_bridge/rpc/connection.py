@@ -1,7 +1,9 @@
-"""Runs one `JsonRpcProtocol` over a pair of byte streams: requests that wait for their response, and an outbox that a flood cannot fill.
+"""Runs one `JsonRpcProtocol` over a pair of byte streams: requests that wait for their response,
+and an outbox that a flood cannot fill.
 
-The outbox holds at most one message per key. Requests and responses have keys of their own and always leave; notifications that speak of the same
-thing (one call's progress, one state field) replace the one that still waits, so a stuck reader costs bounded memory and sees the newest.
+The outbox holds at most one message per key. Requests and responses have keys of their own and
+always leave; notifications that speak of the same thing (one call's progress, one state field)
+replace the one that still waits, so a stuck reader costs bounded memory and sees the newest.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from typing import Any, Protocol
 
 import anyio
 
-from abp_bridge.rpc.protocol import Event, Id, InvalidMessage, JsonRpcProtocol, Notification, Request, Response, UnmatchedResponse
+from abp_bridge.rpc.protocol import (
+    Event,
+    Id,
+    InvalidMessage,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    Response,
+    UnmatchedResponse,
+)
 
 Json = Any
 
@@ -49,9 +60,13 @@ class ConnectionClosedError(Exception):
 
 
 class JsonRpcConnection:
-    """One connection. `on_message` gets requests and notifications in order and must not wait; `on_odd` gets what was dropped, for the record.
+    """One connection.
 
-    `withdraw` says how a request of ours is taken back when nobody waits for it any more: (id, reason) -> (method, params).
+    `on_message` gets requests and notifications in order and must not wait; `on_odd` gets what was
+    dropped, for the record.
+
+    `withdraw` says how a request of ours is taken back when nobody waits for it any more: (id,
+    reason) -> (method, params).
     """
 
     def __init__(
@@ -83,7 +98,10 @@ class JsonRpcConnection:
         self.dropped = 0
 
     async def run(self) -> None:
-        """Carry messages until the other side closes either stream. Every request of ours that still waits then fails with ConnectionClosedError."""
+        """Carry messages until the other side closes either stream.
+
+        Every request of ours that still waits then fails with ConnectionClosedError.
+        """
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, tasks.cancel_scope)
@@ -95,7 +113,9 @@ class JsonRpcConnection:
             self.close()
 
     def close(self) -> None:
-        """End the connection from this side: what can still be written at once is, and both streams are closed. Idempotent."""
+        """End the connection from this side: what can still be written at once is, and both streams
+        are closed. Idempotent.
+        """
         if self._closed:
             return
         self._closed = True
@@ -107,7 +127,11 @@ class JsonRpcConnection:
         self._sink.close()
 
     async def request(self, method: str, params: Json, *, reason: str = "no longer needed") -> Json:
-        """Ask, and wait. Cancelling the wait takes the request back (`withdraw`). Raises RemoteError or ConnectionClosedError."""
+        """Ask, and wait.
+
+        Cancelling the wait takes the request back (`withdraw`). Raises RemoteError or
+        ConnectionClosedError.
+        """
         if self._closed:
             raise ConnectionClosedError(method)
         id, data = self._peer.request(method, params)
@@ -127,7 +151,11 @@ class JsonRpcConnection:
         return waiter.response.result
 
     def notify(self, method: str, params: Json = None, *, key: Hashable = None) -> None:
-        """Tell. Notifications with the same `key` that still wait become the newest of them; without one, each counts. Up to a bound."""
+        """Tell.
+
+        Notifications with the same `key` that still wait become the newest of them; without one,
+        each counts. Up to a bound.
+        """
         kind = self._new_key("notification") if key is None else ("newest", key)
         self._put(kind, self._peer.notify(method, params))
 
@@ -185,7 +213,7 @@ class JsonRpcConnection:
         method, params = self._cancel_request(id, reason)
         self._put(("withdraw", id), self._peer.notify(method, params))
 
-    # --- the outbox: `_tail` is what is left of the message that has begun to leave, `_outbox` holds whole ones ---
+    # --- the outbox: `_tail` is what is left of the message that has begun to leave, `_outbox` hold
 
     def _new_key(self, kind: str) -> tuple[str, Hashable]:
         self._serial += 1
@@ -201,7 +229,10 @@ class JsonRpcConnection:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif key[0] in _BOUNDED and (self._notifications[key[0]] >= MAX_NOTIFICATIONS or self._queued + len(data) > MAX_OUTBOX):
+        elif key[0] in _BOUNDED and (
+            self._notifications[key[0]] >= MAX_NOTIFICATIONS
+            or self._queued + len(data) > MAX_OUTBOX
+        ):
             self.dropped += 1
         else:
             self._outbox[key] = data
@@ -214,10 +245,15 @@ class JsonRpcConnection:
         try:
             return self._sink.write_nowait(data)
         except OSError:
-            return 0  # nobody reads any more: the writing task will meet the same error, and end the connection
+            # nobody reads any more: the writing task will meet the same error, and end the
+            # connection
+            return 0
 
     def _flush(self) -> None:
-        """Write what the sink takes now. Returns with everything written or the sink full. Raises OSError when nobody reads any more."""
+        """Write what the sink takes now.
+
+        Returns with everything written or the sink full. Raises OSError when nobody reads any more.
+        """
         while self._tail or self._outbox:
             if not self._tail:
                 key, data = self._outbox.popitem(last=False)

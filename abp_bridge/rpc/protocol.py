@@ -1,8 +1,9 @@
 """JSON-RPC 2.0 over newline-delimited JSON, without I/O: bytes in, events out; calls in, bytes out.
 
-A `JsonRpcProtocol` is one end of a connection. It owns framing, limits, and the correlation of requests with responses in both directions. Whatever bytes
-arrive become events; garbage becomes a `InvalidMessage` event with the error to send back, and never ends the connection. Ids of the two directions are
-separate spaces and may look the same.
+A `JsonRpcProtocol` is one end of a connection. It owns framing, limits, and the correlation of
+requests with responses in both directions. Whatever bytes arrive become events; garbage becomes a
+`InvalidMessage` event with the error to send back, and never ends the connection. Ids of the two
+directions are separate spaces and may look the same.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ HEAD = 4096  # of a line that is too long, what is looked at
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The other side asks. Answer with `JsonRpcProtocol.respond` or `JsonRpcProtocol.respond_error`, once."""
+    """The other side asks.
+
+    Answer with `JsonRpcProtocol.respond` or `JsonRpcProtocol.respond_error`, once.
+    """
 
     id: Id
     method: str
@@ -57,7 +61,9 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedResponse:
-    """A response to nothing we wait for: late, twice, or never asked. To be recorded and dropped."""
+    """A response to nothing we wait for: late, twice, or never asked. To be recorded and
+    dropped.
+    """
 
     id: Json
 
@@ -76,8 +82,9 @@ Event = Request | Notification | Response | UnmatchedResponse | InvalidMessage
 class JsonRpcProtocol:
     """One end of a JSON-RPC connection.
 
-    `prefix` starts every id of ours, so that they are recognised even where the other side numbers alike. `inward` and `outward` translate whole
-    messages for connections that carry JSON-RPC in other clothes.
+    `prefix` starts every id of ours, so that they are recognised even where the other side numbers
+    alike. `inward` and `outward` translate whole messages for connections that carry JSON-RPC in
+    other clothes.
     """
 
     def __init__(
@@ -107,7 +114,10 @@ class JsonRpcProtocol:
         return len(self._asked)
 
     def receive(self, data: bytes) -> list[Event]:
-        """Bytes from the other side -> what they mean. An incomplete last line waits for the next call."""
+        """Bytes from the other side -> what they mean.
+
+        An incomplete last line waits for the next call.
+        """
         events: list[Event] = []
         self._buffer += data
         start = 0
@@ -128,17 +138,25 @@ class JsonRpcProtocol:
         return events
 
     def request(self, method: str, params: Json) -> tuple[Id, bytes]:
-        """A request of ours -> (its id, its bytes). Its `Response` event comes once, unless `forget` is called."""
+        """A request of ours -> (its id, its bytes).
+
+        Its `Response` event comes once, unless `forget` is called.
+        """
         self._serial += 1
         id = f"{self._prefix}{self._serial}"
         self._asked.add(id)
         return id, self._write({"id": id, "method": method, "params": params})
 
     def notify(self, method: str, params: Json = None) -> bytes:
-        return self._write({"method": method} if params is None else {"method": method, "params": params})
+        return self._write(
+            {"method": method} if params is None else {"method": method, "params": params}
+        )
 
     def respond(self, id: Id, result: Json) -> bytes:
-        """The result of a request of theirs. Raises LocalProtocolError if it was answered already, or never asked."""
+        """The result of a request of theirs.
+
+        Raises LocalProtocolError if it was answered already, or never asked.
+        """
         data = self._write({"id": id, "result": result})
         self._answer(id)
         return data
@@ -155,7 +173,9 @@ class JsonRpcProtocol:
         self._answer(id)
 
     def forget(self, id: Id) -> None:
-        """We no longer wait for the response to `id`; if it comes all the same it is a `UnmatchedResponse`."""
+        """We no longer wait for the response to `id`; if it comes all the same it is a
+        `UnmatchedResponse`.
+        """
         self._asked.discard(id)
 
     def is_open(self, id: Json) -> bool:
@@ -173,12 +193,16 @@ class JsonRpcProtocol:
         except ValueError as problem:
             return self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")
         if isinstance(message, list):
-            return self._reject(INVALID_REQUEST, "Batches are not supported: send one message a line")
+            return self._reject(
+                INVALID_REQUEST, "Batches are not supported: send one message a line"
+            )
         if not isinstance(message, dict):
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
         if self.inward is not None:
             message = self.inward(message)
-        if line.count(b"{") + line.count(b"[") > self._max_depth and is_deeper(message, self._max_depth):
+        if line.count(b"{") + line.count(b"[") > self._max_depth and is_deeper(
+            message, self._max_depth
+        ):
             return self._too_deep(message)
         return self._sort(message)
 
@@ -200,18 +224,25 @@ class JsonRpcProtocol:
                 return self._reject(INVALID_REQUEST, "The method must be a string", message)
             params = message.get("params")
             if params is not None and not isinstance(params, (dict, list)):
-                return self._reject(INVALID_REQUEST, "The params must be an object or an array", message)
+                return self._reject(
+                    INVALID_REQUEST, "The params must be an object or an array", message
+                )
             if "id" not in message:
                 return Notification(method, params)
             id = message["id"]
             if not is_id(id):
                 return self._reject(INVALID_REQUEST, "The id must be a string or a number")
             if id in self._asking:
-                return self._reject(INVALID_REQUEST, f"The id {id!r} is in use by a request that is not answered yet")
+                return self._reject(
+                    INVALID_REQUEST,
+                    f"The id {id!r} is in use by a request that is not answered yet",
+                )
             self._asking.add(id)
             return Request(id, method, params)
         if "result" not in message and "error" not in message:
-            return self._reject(INVALID_REQUEST, "A message needs a method, a result or an error", message)
+            return self._reject(
+                INVALID_REQUEST, "A message needs a method, a result or an error", message
+            )
         id = message.get("id")
         if not is_id(id) or id not in self._asked:
             return UnmatchedResponse(id)
@@ -219,23 +250,43 @@ class JsonRpcProtocol:
         error = message.get("error")
         if error is None and "result" in message:  # some write "error": null beside a result
             return Response(id, message["result"], None)
-        return Response(id, None, error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)})
+        return Response(
+            id,
+            None,
+            error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)},
+        )
 
-    def _reject(self, code: int, reason: str, message: Mapping[str, Json] | None = None) -> InvalidMessage:
-        """An error reply carries the id only where it can mean nothing else: a request's own, not in use."""
-        id = message.get("id") if message is not None and "result" not in message and "error" not in message else None
+    def _reject(
+        self, code: int, reason: str, message: Mapping[str, Json] | None = None
+    ) -> InvalidMessage:
+        """An error reply carries the id only where it can mean nothing else: a request's own, not
+        in use.
+        """
+        id = (
+            message.get("id")
+            if message is not None and "result" not in message and "error" not in message
+            else None
+        )
         if not is_id(id) or id in self._asking:
             id = None
-        return InvalidMessage(reason, self._write({"id": id, "error": {"code": code, "message": reason}}))
+        return InvalidMessage(
+            reason, self._write({"id": id, "error": {"code": code, "message": reason}})
+        )
 
     def _too_long(self, line: bytes) -> InvalidMessage:
-        # Only the usual order of members is looked at: an id found there is surely the message's own.
-        found = re.match(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"', line)
+        # Only the usual order of members is looked at: an id found there is surely the message's
+        # own.
+        found = re.match(
+            rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"',
+            line,
+        )
         message: dict[str, Json] = {}
         if found is not None:
             with contextlib.suppress(ValueError):
                 message["id"] = parse(found[1])
-        return self._reject(INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message)
+        return self._reject(
+            INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message
+        )
 
     def _write(self, message: dict[str, Json]) -> bytes:
         message = {"jsonrpc": "2.0", **message}
@@ -243,9 +294,15 @@ class JsonRpcProtocol:
 
 
 def dump(message: Json) -> bytes:
-    """One message as one line. Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came."""
+    """One message as one line.
+
+    Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came.
+    """
     try:
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        return (
+            json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+            + b"\n"
+        )
     except UnicodeEncodeError:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 

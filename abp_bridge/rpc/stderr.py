@@ -13,7 +13,8 @@ from abp_bridge.rpc.streams import can_poll
 
 
 class Stderr:
-    """This process's stderr for somebody else's words: they pass as fast as it is read, and never hold up who says them.
+    """This process's stderr for somebody else's words: they pass as fast as it is read, and never
+    hold up who says them.
 
     What waits is bounded by `limit` bytes; what is more is counted and said.
     """
@@ -37,12 +38,14 @@ class Stderr:
         """Write what can be written at once."""
         try:
             while self._waiting and (not self._polled or select.select([], [2], [], 0)[1]):
-                # The descriptor may be others' too, so it stays blocking; a pipe that is writable has room for this much.
+                # The descriptor may be others' too, so it stays blocking; a pipe that is writable
+                # has room for this much.
                 del self._waiting[: os.write(2, self._waiting[:PIPE_BUF])]
         except OSError:
             self._waiting.clear()  # nobody will ever read it
         if self._lost and not self._waiting:
-            self._waiting += f"abp-bridge: {self._lost} bytes of the agent's stderr were not read in time\n".encode()
+            lost = f"{self._lost} bytes of the agent's stderr were not read in time"
+            self._waiting += f"abp-bridge: {lost}\n".encode()
             self._lost = 0
 
     async def run(self) -> None:

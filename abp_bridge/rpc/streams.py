@@ -1,7 +1,7 @@
 """File descriptors as byte streams: this process's own stdio, and the pipes of a child.
 
-POSIX only. Nothing here blocks the event loop: pipes, sockets and terminals are read and written without blocking; what cannot be polled (a
-regular file, /dev/null) never makes anybody wait.
+POSIX only. Nothing here blocks the event loop: pipes, sockets and terminals are read and written
+without blocking; what cannot be polled (a regular file, /dev/null) never makes anybody wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import stat
 import anyio
 import anyio.lowlevel
 
-CHUNK = 64 * 1024  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
+CHUNK = (
+    64 * 1024
+)  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
@@ -42,9 +44,14 @@ class StreamReader:
     async def wait_closed(self) -> None:
         """Returns when nobody writes any more, whatever is still to be received."""
         watched = select.poll()
-        watched.register(self._fd, getattr(select, "POLLRDHUP", 0))  # a pipe's hang-up is told unasked, a socket's is not everywhere
+        watched.register(
+            self._fd, getattr(select, "POLLRDHUP", 0)
+        )  # a pipe's hang-up is told unasked, a socket's is not everywhere
         while not watched.poll(0):  # noqa: ASYNC110
-            await anyio.sleep(GLANCE)  # nothing else tells: whoever waits for it to be readable hears of what was written too
+            await anyio.sleep(
+                GLANCE
+                # nothing else tells: waiting for it to be readable hears of what was written too
+            )
 
     def close(self) -> None:
         self._fd = _close(self._fd)
@@ -61,7 +68,10 @@ class StreamWriter:
             os.set_blocking(fd, False)
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what can be written at once; how much that was. Raises BrokenPipeError or ConnectionError when nobody reads any more."""
+        """Write what can be written at once; how much that was.
+
+        Raises BrokenPipeError or ConnectionError when nobody reads any more.
+        """
         try:
             return os.write(self._fd, data)
         except BlockingIOError:
@@ -81,14 +91,17 @@ class StreamWriter:
     def close(self) -> None:
         if self._polled and self._fd >= 0:
             with contextlib.suppress(OSError):
-                os.set_blocking(self._fd, self._blocking)  # the setting belongs to the open file, which others may share
+                os.set_blocking(
+                    self._fd, self._blocking
+                )  # the setting belongs to the open file, which others may share
         self._fd = _close(self._fd)
 
 
 def take_over_stdio() -> tuple[StreamReader, StreamWriter]:
     """Take this process's stdin and stdout for a protocol.
 
-    Afterwards nothing else can write to the wire by accident: descriptor 0 is /dev/null, and 1 is stderr.
+    Afterwards nothing else can write to the wire by accident: descriptor 0 is /dev/null, and 1 is
+    stderr.
     """
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -1,7 +1,8 @@
-"""A child process on pipes: started, spoken to through `StreamReader` and `StreamWriter`, and surely ended.
+"""A child process on pipes: started, spoken to through `StreamReader` and `StreamWriter`, and
+surely ended.
 
-The child leads its own process group, so that what it started ends with it. Where the system offers it (Linux, `setpriv`), the child is also killed
-when this process dies without a chance to clean up.
+The child leads its own process group, so that what it started ends with it. Where the system offers
+it (Linux, `setpriv`), the child is also killed when this process dies without a chance to clean up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ GRACE = 0.3
 class Child:
     """A running child. `last_words` are the last lines of its stderr."""
 
-    def __init__(self, process: Process, source: StreamReader, sink: StreamWriter, overhear: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        source: StreamReader,
+        sink: StreamWriter,
+        overhear: Callable[[bytes], None],
+    ) -> None:
         self.process = process
         self.stdout = source
         self.stdin = sink
@@ -40,34 +47,59 @@ class Child:
     def ending(self) -> str:
         """How it ended and what it said last, for an error message."""
         code = self.process.returncode
-        ended = "still running" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
-        return f"{ended}; its last words: {label(self.last_words[-1], 300)}" if self.last_words else ended
+        ended = (
+            "still running"
+            if code is None
+            else f"exit code {code}"
+            if code >= 0
+            else f"signal {-code}"
+        )
+        return (
+            f"{ended}; its last words: {label(self.last_words[-1], 300)}"
+            if self.last_words
+            else ended
+        )
 
     async def listen(self) -> None:
-        """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut at 1,000 characters."""
+        """Drain its stderr, so that it never blocks on it; only the last lines are kept, each cut
+        at 1,000 characters.
+        """
         assert self.process.stderr is not None
         rest = b""
         async for data in self.process.stderr:
             self._overhear(data)
             *lines, rest = (rest + data).split(b"\n")
             rest = rest[:4_096]  # the beginning of a long line says more than its end
-            self.last_words.extend(line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip())
+            self.last_words.extend(
+                line.decode(errors="replace").strip()[:1_000] for line in lines if line.strip()
+            )
         if rest.strip():
             self.last_words.append(rest.decode(errors="replace").strip()[:1_000])
         self.heard.set()
 
 
-PRIVATE = frozenset({"ABP_QUESTIONS_PASSWORD"})  # with it a program answers in the person's place: no app and no agent is given it
-_OURS = {name: value for name, value in os.environ.items() if name not in PRIVATE}  # as it was: it may be changed for a moment, for another's child
+PRIVATE = frozenset(
+    {"ABP_QUESTIONS_PASSWORD"}
+)  # with it a program answers in the person's place: no app and no agent is given it
+_OURS = {
+    name: value for name, value in os.environ.items() if name not in PRIVATE
+}  # as it was: it may be changed for a moment, for another's child
 
 
 @asynccontextmanager
 async def spawn(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None, overhear: Callable[[bytes], None] = lambda data: None
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    overhear: Callable[[bytes], None] = lambda data: None,
 ) -> AsyncIterator[Child]:
-    """Run `command` for as long as the block lasts. Raises OSError when it cannot be started. `overhear` gets what it says on its stderr.
+    """Run `command` for as long as the block lasts.
 
-    On the way out: its stdin is closed, then its group gets SIGTERM and, after `GRACE` seconds, SIGKILL.
+    Raises OSError when it cannot be started. `overhear` gets what it says on its stderr.
+
+    On the way out: its stdin is closed, then its group gets SIGTERM and, after `GRACE` seconds,
+    SIGKILL.
     """
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(f"there is no program {command[0]!r} on this machine's PATH")
@@ -76,7 +108,12 @@ async def spawn(
     source, sink = StreamReader(our_in), StreamWriter(our_out)
     try:
         process = await anyio.open_process(
-            [*_leash(), *command], stdin=child_in, stdout=child_out, env=_OURS if env is None else env, cwd=cwd, start_new_session=True
+            [*_leash(), *command],
+            stdin=child_in,
+            stdout=child_out,
+            env=_OURS if env is None else env,
+            cwd=cwd,
+            start_new_session=True,
         )
     except BaseException:
         source.close()

@@ -1,4 +1,6 @@
-"""Overhears a connection: whoever listens gets each whole line that passes, in the order in which it passed. Changes nothing and holds nothing up."""
+"""Overhears a connection: whoever listens gets each whole line that passes, in the order in which
+it passed. Changes nothing and holds nothing up.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ def unobserved_stream(source: ByteReader, sink: ByteWriter) -> tuple[ByteReader,
     return source, sink
 
 
-def observe_stream(source: ByteReader, sink: ByteWriter, read: LineListener, written: LineListener) -> tuple[ByteReader, ByteWriter]:
-    """The two streams of a connection, overheard: `read` gets what comes in, `written` what went out."""
+def observe_stream(
+    source: ByteReader, sink: ByteWriter, read: LineListener, written: LineListener
+) -> tuple[ByteReader, ByteWriter]:
+    """The two streams of a connection, overheard: `read` gets what comes in, `written` what went
+    out.
+    """
     return _Source(source, _Lines(read)), _Sink(sink, _Lines(written))
 
 

@@ -1,1 +1,3 @@
-"""The surfaces that a person set up beside the host: a terminal, a page, the questions API, a file of answers."""
+"""The surfaces that a person set up beside the host: a terminal, a page, the questions API, a file
+of answers.
+"""

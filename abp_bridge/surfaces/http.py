@@ -1,5 +1,6 @@
-"""A web server for this machine only, with what holds for all of ours: bounds on connections, slow clients and streams, headers on every response,
-and no words of uvicorn's on stderr. Whom it answers is its owner's `refuse`.
+"""A web server for this machine only, with what holds for all of ours: bounds on connections, slow
+clients and streams, headers on every response, and no words of uvicorn's on stderr. Whom it answers
+is its owner's `refuse`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def listen(port: int = 0) -> socket.socket:
     """A socket at `port`, or at any that is free. Raises OSError."""
     listener = socket.socket()
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of our own is free again as soon as we end
+        listener.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # a port of our own is free again as soon as we end
         listener.bind((ADDRESS, port))
         listener.listen(BACKLOG)
     except OSError:
@@ -60,9 +63,16 @@ def port_of(listener: socket.socket) -> int:
     return port
 
 
-async def serve(app: Site, listener: socket.socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+async def serve(
+    app: Site, listener: socket.socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
     """Serve until cancelled; then every connection is closed."""
-    quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
+    quiet: dict[str, Any] = {
+        "log_config": None,
+        "log_level": "critical",
+        "access_log": False,
+        "server_header": False,
+    }
     config = uvicorn.Config(
         app,
         http=_Protocol,
@@ -83,9 +93,17 @@ async def serve(app: Site, listener: socket.socket, *, task_status: TaskStatus[N
 
 
 class Site:
-    """Routes behind a door: `refuse` sees every request first, whatever its path and method, and every response gets `headers`."""
+    """Routes behind a door: `refuse` sees every request first, whatever its path and method, and
+    every response gets `headers`.
+    """
 
-    def __init__(self, router: Router, refuse: Callable[[Request], Response | None], failed: Response, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        router: Router,
+        refuse: Callable[[Request], Response | None],
+        failed: Response,
+        headers: Mapping[str, str],
+    ) -> None:
         self._router = router
         self._refuse = refuse
         self._failed = failed
@@ -113,16 +131,25 @@ class Site:
 
 
 def cross_site(request: Request, here: str) -> bool:
-    """Whether another site's page makes this request; following a link to here is no such thing. Old browsers do not say."""
+    """Whether another site's page makes this request; following a link to here is no such thing.
+
+    Old browsers do not say.
+    """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
     if origin is not None and origin != f"http://{here}":
         return True
-    followed = request.method in ("GET", "HEAD") and request.headers.get("sec-fetch-mode") == "navigate"
-    return site not in ("same-origin", "none") and not (followed and request.headers.get("sec-fetch-dest") == "document")
+    followed = (
+        request.method in ("GET", "HEAD") and request.headers.get("sec-fetch-mode") == "navigate"
+    )
+    return site not in ("same-origin", "none") and not (
+        followed and request.headers.get("sec-fetch-dest") == "document"
+    )
 
 
 def named(request: Request, port: int) -> str:
-    """The name that this server is called by, if it is one of its own; else empty: the page of somebody who rebinds names gets nothing."""
+    """The name that this server is called by, if it is one of its own; else empty: the page of
+    somebody who rebinds names gets nothing.
+    """
     host = request.headers.get("host", "")
     return host if host in (f"{ADDRESS}:{port}", f"localhost:{port}") else ""
 
@@ -149,7 +176,9 @@ class Streams:
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which no request comes in whole: uvicorn waits for those without a bound."""
+    """Closes a connection on which no request comes in whole: uvicorn waits for those without a
+    bound.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

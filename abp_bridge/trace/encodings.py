@@ -1,7 +1,9 @@
-"""How a text may be written inside of other text: escaped in JSON any number of times, in an address, in HTML, in Base64, in hexadecimal. Pure.
+"""How a text may be written inside of other text: escaped in JSON any number of times, in an
+address, in HTML, in Base64, in hexadecimal. Pure.
 
-Letters and digits stand for themselves, so a text is only looked for where its longest run of them stands: looking takes time in proportion to what
-is searched, and what is not there costs next to nothing.
+Letters and digits stand for themselves, so a text is only looked for where its longest run of them
+stands: looking takes time in proportion to what is searched, and what is not there costs next to
+nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ _AFTER = r"(?![A-Za-z0-9])"
 
 
 def spellings(text: str) -> list[Spelling]:
-    """What to look for, so that all of `text` is found: whole, trimmed, piece by piece and line by line, and in other normal forms."""
-    forms = dict.fromkeys((text, text.strip(), *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))))
+    """What to look for, so that all of `text` is found: whole, trimmed, piece by piece and line by
+    line, and in other normal forms.
+    """
+    forms = dict.fromkeys(
+        (text, text.strip(), *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")))
+    )
     if _DIGITS.fullmatch(text):
         forms[re.sub(r"\D", "", text)] = None
     found: dict[str, bool] = {}
@@ -51,7 +57,10 @@ def _pieces(text: str) -> list[str]:
 
 
 class Spelling:
-    """One piece of text, and where it stands in others. What has to stand `alone` is no part of a longer word."""
+    """One piece of text, and where it stands in others.
+
+    What has to stand `alone` is no part of a longer word.
+    """
 
     def __init__(self, text: str, *, alone: bool = False) -> None:
         self._text = text
@@ -60,7 +69,9 @@ class Spelling:
 
     def stands_in(self, words: str) -> bool:
         """Whether it is worth looking there."""
-        return self.anchor in words or (not self._alone and any(anchor in words for anchor in self._anchors))
+        return self.anchor in words or (
+            not self._alone and any(anchor in words for anchor in self._anchors)
+        )
 
     def spans(self, words: str) -> Iterator[tuple[int, int]]:
         """Where it stands, however it is written."""
@@ -79,26 +90,41 @@ class Spelling:
 
     @cached_property
     def _encoded(self) -> list[str]:
-        """Patterns for it in Base64, in the middle of something longer (where it is long enough) and alone, and in hexadecimal."""
+        """Patterns for it in Base64, in the middle of something longer (where it is long enough)
+        and alone, and in hexadecimal.
+        """
         data = self._text.encode("utf-8", "surrogatepass")
         inside = [_any_alphabet(way) for way in self._base64[:-1]]
         alone = rf"(?<![A-Za-z0-9+/_-]){_any_alphabet(self._base64[-1])}(?![A-Za-z0-9+/_-])={{0,2}}"
-        return [*inside, alone, *(rf"(?<![0-9A-Fa-f]){way}(?![0-9A-Fa-f])" for way in (data.hex(), data.hex().upper()))]
+        return [
+            *inside,
+            alone,
+            *(rf"(?<![0-9A-Fa-f]){way}(?![0-9A-Fa-f])" for way in (data.hex(), data.hex().upper())),
+        ]
 
     @cached_property
     def _base64(self) -> list[str]:
         data = self._text.encode("utf-8", "surrogatepass")
-        inside = [way for way in (_base64(data, before) for before in range(3)) if len(way) >= ENCODED]
+        inside = [
+            way for way in (_base64(data, before) for before in range(3)) if len(way) >= ENCODED
+        ]
         return [*inside, base64.b64encode(data).decode().rstrip("=")]
 
     @cached_property
     def _anchors(self) -> list[str]:
         data = self._text.encode("utf-8", "surrogatepass")
-        return [*(max(_RUN.findall(way), key=len, default="") for way in self._base64), data.hex(), data.hex().upper()]
+        return [
+            *(max(_RUN.findall(way), key=len, default="") for way in self._base64),
+            data.hex(),
+            data.hex().upper(),
+        ]
 
 
 def _character(found: str, *, first: bool = False) -> str:
-    """One character, a run of backslashes, or the end of a line. The first of all takes no backslashes along: any number may stand before it."""
+    """One character, a run of backslashes, or the end of a line.
+
+    The first of all takes no backslashes along: any number may stand before it.
+    """
     if _PLAIN.match(found):
         return found
     before = "" if first else r"\\*+"
@@ -107,7 +133,8 @@ def _character(found: str, *, first: bool = False) -> str:
         other = f"{_hex(found[0], before)}|{_percent(found[0])}|{_entity(found[0])}"
         return rf"(?:{start}\\{{{count},{max(LONGEST, count)}}}|(?:{other}){{{count}}})"
     if found in ("\n", "\r\n"):
-        return rf"(?:\r?\n|(?:\\++r)?\\++n|(?:{_percent(chr(13))})?{_percent(chr(10))}|{_entity(chr(10))})"
+        percent = rf"(?:{_percent(chr(13))})?{_percent(chr(10))}"
+        return rf"(?:\r?\n|(?:\\++r)?\\++n|{percent}|{_entity(chr(10))})"
     ways = [_entity(found), _percent(found), _hex(found, before), before + re.escape(found)]
     if found == " ":
         ways += [r"\+", _percent("+"), _hex("+", before)]
@@ -119,7 +146,10 @@ def _character(found: str, *, first: bool = False) -> str:
 def _hex(char: str, before: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
     start = r"\\" if not before else r"\\++"
-    return "".join((start if not place else r"\\++") + f"u(?i:{units[place : place + 2].hex()})" for place in range(0, len(units), 2))
+    return "".join(
+        (start if not place else r"\\++") + f"u(?i:{units[place : place + 2].hex()})"
+        for place in range(0, len(units), 2)
+    )
 
 
 def _percent(char: str) -> str:
@@ -128,7 +158,16 @@ def _percent(char: str) -> str:
 
 def _entity(char: str) -> str:
     number = ord(char)
-    named = "".join(f"|{name}" for name in ([codepoint2name[number]] if number in codepoint2name else ["apos"] if char == "'" else []))
+    named = "".join(
+        f"|{name}"
+        for name in (
+            [codepoint2name[number]]
+            if number in codepoint2name
+            else ["apos"]
+            if char == "'"
+            else []
+        )
+    )
     return rf"&(?:amp;)*(?:#0*+{number}|#[xX]0*+(?i:{number:x}){named});"
 
 

@@ -1,6 +1,8 @@
-"""Records what has no pipe to be overheard: apps in a browser, and the bridge's own page in a person's.
+"""Records what has no pipe to be overheard: apps in a browser, and the bridge's own page in a
+person's.
 
-What passes is written down as the same messages that an app on a pipe would have sent, so that a stand-in on a pipe can play them.
+What passes is written down as the same messages that an app on a pipe would have sent, so that a
+stand-in on a pipe can play them.
 """
 
 from __future__ import annotations
@@ -52,7 +54,12 @@ class RecordedApp:
         try:
             async with self._app.open(_Overheard(listener, self._recorder, self._party)) as opened:
                 app = {"id": opened.id, "name": opened.name}
-                result = {"sessionId": opened.session, "app": app, "protocolVersion": opened.version, "capabilities": _listed(opened.capabilities)}
+                result = {
+                    "sessionId": opened.session,
+                    "app": app,
+                    "protocolVersion": opened.version,
+                    "capabilities": _listed(opened.capabilities),
+                }
                 self._reply(id, result)
                 self._reply(self._ask("capabilities/list", {}), _listed(opened.capabilities))
                 yield opened
@@ -86,7 +93,12 @@ class RecordedApp:
     def _ask(self, method: str, params: Mapping[str, Json]) -> str:
         self._serial += 1
         id = f"abp-{self._serial}"
-        message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+        message: dict[str, Json] = {
+            "jsonrpc": "2.0",
+            "id": id,
+            "method": method,
+            "params": dict(params),
+        }
         if method == "initialize":  # it can be read as an envelope too, as on a pipe
             message |= to_envelope(message, time.time())
         self._recorder.message(BRIDGE, self._party, message)
@@ -111,7 +123,11 @@ class _Overheard:
         self._serial += 1
         id = f"q{self._serial}"
         timeout = {} if question.timeout is None else {"timeout": round(question.timeout * 1000)}
-        params = {**question.request, **timeout, **({} if question.call is None else {"operationId": question.call})}
+        params = {
+            **question.request,
+            **timeout,
+            **({} if question.call is None else {"operationId": question.call}),
+        }
         self._say({"id": id, "method": question.kind.value, "params": params})
         answer = await self._listener.ask(question)
         response = {"jsonrpc": "2.0", "id": id, "result": abp.encode_answer(question, answer)}
@@ -124,9 +140,21 @@ class _Overheard:
 
     def on_progress(self, progress: Progress) -> None:
         left = None if progress.remaining is None else round(progress.remaining * 1000)
-        params = {"operationId": progress.operation, "progress": progress.value, "total": progress.total, "status": progress.status}
+        params = {
+            "operationId": progress.operation,
+            "progress": progress.value,
+            "total": progress.total,
+            "status": progress.status,
+        }
         params |= {"stage": progress.stage, "estimatedRemaining": left}
-        self._say({"method": abp.PROGRESS, "params": {name: value for name, value in params.items() if value not in (None, "")}})
+        self._say(
+            {
+                "method": abp.PROGRESS,
+                "params": {
+                    name: value for name, value in params.items() if value not in (None, "")
+                },
+            }
+        )
         self._listener.on_progress(progress)
 
     def _say(self, message: Mapping[str, Json]) -> None:
@@ -154,7 +182,9 @@ class RecordedPage:
         async with self._page.shown(question) as sheet:
             yield _RecordedSheet(sheet, question, self._recorder)
 
-    async def ask(self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
+    async def ask(
+        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+    ) -> SurfaceResponse:
         """See `Page.ask`."""
         return await ask_by_link(self, question, send_link)
 
@@ -184,12 +214,20 @@ class _RecordedSheet:
         question = self._question
         fill: list[Json] = [reply.content.get(field.name) for field in question.fields]
         if question.secret:
-            self._recorder.secret([value for field, value in zip(question.fields, fill, strict=True) if field.secret])
+            self._recorder.secret(
+                [value for field, value in zip(question.fields, fill, strict=True) if field.secret]
+            )
         press = _PRESSED.get(reply.outcome, "cancel")
         if confirms(question):
             press, fill = ("yes" if fill[0] else "no") if press == "send" else press, []
-        shown = [_labelled(field, value) for field, value in zip(question.fields, fill, strict=False)]
-        said = {"open": self.url, "fill": blank(shown) if question.secret else shown, "press": press}
+        shown = [
+            _labelled(field, value) for field, value in zip(question.fields, fill, strict=False)
+        ]
+        said = {
+            "open": self.url,
+            "fill": blank(shown) if question.secret else shown,
+            "press": press,
+        }
         self._recorder.filled(Entry("fill", said, PERSON, BRIDGE))
         return reply
 
@@ -199,23 +237,38 @@ def _labelled(field: Field, value: Json) -> Json:
     if field.type is FieldType.BOOLEAN and value is not None:
         return "Yes" if read_boolean(value) is True else "No"
     labels = {choice.key: choice.label for choice in field.choices}
-    return [labels.get(each, each) for each in value] if isinstance(value, list) else labels.get(value, value) if isinstance(value, str) else value
+    return (
+        [labels.get(each, each) for each in value]
+        if isinstance(value, list)
+        else labels.get(value, value)
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _listed(capabilities: tuple[Capability, ...]) -> list[Json]:
     return [
-        {"name": each.name, "description": each.description, "inputSchema": dict(each.input_schema), "available": each.available}
+        {
+            "name": each.name,
+            "description": each.description,
+            "inputSchema": dict(each.input_schema),
+            "available": each.available,
+        }
         for each in capabilities
     ]
 
 
 def _spelled(result: CallResult) -> dict[str, Json]:
     """A result as its app gave it."""
-    said: dict[str, Json] = {"success": result.failure is None, "data": result.data, "metadata": dict(result.metadata)}
+    said: dict[str, Json] = {
+        "success": result.failure is None,
+        "data": result.data,
+        "metadata": dict(result.metadata),
+    }
     if result.failure is not None:
         failure = asdict(result.failure)
-        said["error"] = {name: failure[name] for name in ("code", "message", "retryable", "details")} | {
-            "alternatives": list(failure["alternatives"])
-        }
+        said["error"] = {
+            name: failure[name] for name in ("code", "message", "retryable", "details")
+        } | {"alternatives": list(failure["alternatives"])}
         said["cancelled"] = result.cancelled
     return {name: value for name, value in said.items() if value not in (None, {}, [])}

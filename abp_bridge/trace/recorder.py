@@ -1,7 +1,10 @@
-"""Writes a trace: `serve --record FILE`. Hears what passes on the bridge's connections and what happens to its questions, and writes it down.
+"""Writes a trace: `serve --record FILE`.
 
-It never holds up a session and never ends one: a file that cannot be written ends the recording, with a line on stderr. Nothing is written, and no
-file made, before the first message. What must not be written, `redact` says.
+Hears what passes on the bridge's connections and what happens to its questions, and writes it down.
+
+It never holds up a session and never ends one: a file that cannot be written ends the recording,
+with a line on stderr. Nothing is written, and no file made, before the first message. What must not
+be written, `redact` says.
 """
 
 from __future__ import annotations
@@ -21,7 +24,16 @@ from typing import Any
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
-from abp_bridge.core.event import ChoiceEvent, Event, InputRequestEvent, InputResolvedEvent, NoticeEvent, ProgressEvent, RungEvent, StepEvent
+from abp_bridge.core.event import (
+    ChoiceEvent,
+    Event,
+    InputRequestEvent,
+    InputResolvedEvent,
+    NoticeEvent,
+    ProgressEvent,
+    RungEvent,
+    StepEvent,
+)
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.notice import describe
 from abp_bridge.core.sanitize import redact_target
@@ -45,7 +57,14 @@ TOO_MANY = "there were more secrets than can be kept in mind"
 class Recorder:
     """The recording of one process. `command` is what it was started as: `serve`, or `acp`."""
 
-    def __init__(self, path: str, settings: Settings, command: str, *, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        command: str,
+        *,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self._path = path
         self._settings = settings
         self._command = command
@@ -63,10 +82,16 @@ class Recorder:
 
     def tap(self, party: str) -> Tap:
         """A tap for the connection with a party: see `wire.tap`."""
-        return partial(observe_stream, read=partial(self._heard, party, BRIDGE), written=partial(self._heard, BRIDGE, party))
+        return partial(
+            observe_stream,
+            read=partial(self._heard, party, BRIDGE),
+            written=partial(self._heard, BRIDGE, party),
+        )
 
     def tools(self) -> Tap:
-        """A tap for the agent's next connection to the server that it is given: each launch of it is a party of its own."""
+        """A tap for the agent's next connection to the server that it is given: each launch of it
+        is a party of its own.
+        """
         self._launched += 1
         return self.tap(TOOLS if self._launched == 1 else f"{TOOLS} {self._launched}")
 
@@ -80,7 +105,11 @@ class Recorder:
         """See `core.event.Observer`."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
-        self._guarded(lambda: self._write(Entry("event", self._redactor.values(_TOLD[type(event)](event)), ms=self._now())))
+        self._guarded(
+            lambda: self._write(
+                Entry("event", self._redactor.values(_TOLD[type(event)](event)), ms=self._now())
+            )
+        )
 
     def message(self, sender: str, to: str, message: Json) -> None:
         """A message that passed, wherever it was heard."""
@@ -119,11 +148,16 @@ class Recorder:
             self.message(entry.sender, entry.to, message)
 
     def _raw(self, entry: Entry, line: bytes, size: int) -> str:
-        """A line that is no message: first without its secrets, then as far as it is kept. What may answer a question for one is not kept at all."""
+        """A line that is no message: first without its secrets, then as far as it is kept.
+
+        What may answer a question for one is not kept at all.
+        """
         if size > MAX_TEXT or self._answers.answers_secret(entry):
             return f"[cut {size} characters]"
         words = self._redactor.text(line.decode(errors="replace"))
-        return words[:MAX_RAW] + (f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else "")
+        return words[:MAX_RAW] + (
+            f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else ""
+        )
 
     def _guarded(self, write: Callable[[], None]) -> None:
         """Whatever it meets, a recording ends and its session does not."""
@@ -162,11 +196,21 @@ class Recorder:
             host=_protocol(first.value),
             run=(
                 self._command,
-                *(word for target in self._settings.apps for word in ("--app", f"stdio:{{{self.app(target)}}}")),
+                *(
+                    word
+                    for target in self._settings.apps
+                    for word in ("--app", f"stdio:{{{self.app(target)}}}")
+                ),
                 *_AGENT[self._command],
             ),
-            env={name: self._redactor.text(value) for name, value in to_environment(self._settings).items()},
-            apps={self.app(target): self._redactor.text(redact_target(target)) for target in self._settings.apps},
+            env={
+                name: self._redactor.text(value)
+                for name, value in to_environment(self._settings).items()
+            },
+            apps={
+                self.app(target): self._redactor.text(redact_target(target))
+                for target in self._settings.apps
+            },
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -187,7 +231,15 @@ class Recorder:
         assert self._file is not None
         data = line.encode(errors="replace")
         if self._size + len(data) > MAX_FILE:
-            os.write(self._file, dump({"event": "RecordingEnded", "reason": f"it has {MAX_FILE} bytes; what came after is not here"}).encode())
+            os.write(
+                self._file,
+                dump(
+                    {
+                        "event": "RecordingEnded",
+                        "reason": f"it has {MAX_FILE} bytes; what came after is not here",
+                    }
+                ).encode(),
+            )
             self._end(f"it has reached {MAX_FILE} bytes")
             return
         self._size += len(data)
@@ -207,10 +259,14 @@ _AGENT: dict[str, Sequence[str]] = {"serve": (), "acp": ("--", "{agent}")}
 
 
 def _create(path: str) -> int:
-    """A file of ours alone: several bridges that record under one name each get their own (FILE, FILE.2, ...). Raises OSError."""
+    """A file of ours alone: several bridges that record under one name each get their own (FILE,
+    FILE.2, ...). Raises OSError.
+    """
     for number in range(1, MAX_SESSIONS + 1):
         name = path if number == 1 else f"{path}.{number}"
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        file = os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600
+        )
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(f"{name} is no file; a recording needs one")
@@ -233,15 +289,23 @@ def _protocol(first: Json) -> str:
     if isinstance(asked, int):
         return f"acp {asked}"
     meta = params.get("_meta")
-    modern = meta.get("io.modelcontextprotocol/protocolVersion") if isinstance(meta, Mapping) else None
+    modern = (
+        meta.get("io.modelcontextprotocol/protocolVersion") if isinstance(meta, Mapping) else None
+    )
     return f"mcp {asked or modern or ''}".strip()
 
 
 def _hidden(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what is public: settings of ours that hold no secret, and what says nothing of anybody."""
+    """The environment without what is public: settings of ours that hold no secret, and what says
+    nothing of anybody.
+    """
     public = ("LANG", "LANGUAGE", "TERM", "SHELL", "PATH", "PWD", "OLDPWD", "HOME", "_")
     ours = [name for name in environ if name.startswith("ABP_") and "PASSWORD" not in name]
-    return {name: value for name, value in environ.items() if name not in public and name not in ours and not name.startswith(("LC_", "PYTHON"))}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in public and name not in ours and not name.startswith(("LC_", "PYTHON"))
+    }
 
 
 def _places(settings: Settings) -> dict[str, str]:
@@ -254,7 +318,7 @@ def _places(settings: Settings) -> dict[str, str]:
     return places
 
 
-# --- events as they stand in a trace -------------------------------------------------------------------------------------------------------
+# --- events as they stand in a trace --------------------------------------------------------------
 
 
 def _request(event: InputRequestEvent) -> dict[str, Json]:
@@ -274,11 +338,23 @@ def _rung(event: RungEvent) -> dict[str, Json]:
 
 
 def _step(event: StepEvent) -> dict[str, Json]:
-    return {"event": "StepEvent", "question": event.question, "number": event.number, "title": event.title, "options": list(event.options)}
+    return {
+        "event": "StepEvent",
+        "question": event.question,
+        "number": event.number,
+        "title": event.title,
+        "options": list(event.options),
+    }
 
 
 def _choice(event: ChoiceEvent) -> dict[str, Json]:
-    return {"event": "ChoiceEvent", "question": event.question, "number": event.number, "label": event.label, "seconds": round(event.seconds, 3)}
+    return {
+        "event": "ChoiceEvent",
+        "question": event.question,
+        "number": event.number,
+        "label": event.label,
+        "seconds": round(event.seconds, 3),
+    }
 
 
 def _resolved(event: InputResolvedEvent) -> dict[str, Json]:
@@ -296,12 +372,23 @@ def _resolved(event: InputResolvedEvent) -> dict[str, Json]:
 
 
 def _notice(event: NoticeEvent) -> dict[str, Json]:
-    return {"event": "NoticeEvent", "app": event.app, "name": event.notice.name, "says": describe(event.notice)}
+    return {
+        "event": "NoticeEvent",
+        "app": event.app,
+        "name": event.notice.name,
+        "says": describe(event.notice),
+    }
 
 
 def _progress(event: ProgressEvent) -> dict[str, Json]:
     progress = event.progress
-    return {"event": "ProgressEvent", "app": event.app, "value": progress.value, "total": progress.total, "says": progress.message}
+    return {
+        "event": "ProgressEvent",
+        "app": event.app,
+        "value": progress.value,
+        "total": progress.total,
+        "says": progress.message,
+    }
 
 
 _TOLD: dict[type, Callable[[Any], dict[str, Json]]] = {

@@ -1,7 +1,9 @@
-"""What a recording must not hold: secrets, one-time links, sealed states, and what this machine is called. Every line of a trace goes through here.
+"""What a recording must not hold: secrets, one-time links, sealed states, and what this machine is
+called. Every line of a trace goes through here.
 
-A secret is known by the question that it answers (`answers`), or by what says of itself that it is one (`telltale`); from then on it is replaced
-wherever it turns up, however it is spelled (`spelling`). Pure.
+A secret is known by the question that it answers (`answers`), or by what says of itself that it is
+one (`telltale`); from then on it is replaced wherever it turns up, however it is spelled
+(`spelling`). Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +16,19 @@ from typing import Any
 
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.trace.encodings import Spelling, spellings
-from abp_bridge.trace.secret_scan import MAX_TEXT, NESTED, SECRET, blank, blanked, hide, json_in, leaves, looks_secret, names_next, without_told
+from abp_bridge.trace.secret_scan import (
+    MAX_TEXT,
+    NESTED,
+    SECRET,
+    blank,
+    blanked,
+    hide,
+    json_in,
+    leaves,
+    looks_secret,
+    names_next,
+    without_told,
+)
 
 Json = Any
 
@@ -26,7 +40,8 @@ LONGEST_SETTING = 512  # a longer one is a list of many things
 DIGITS = 3  # of a number: with fewer it is anybody's
 
 _ORDINARY_SETTING = re.compile(
-    r"[A-Za-z]+|[\d.,:/ -]+|[a-z]+(?:[_./-][a-z]+)+|https?://(?:localhost|127\.0\.0\.1|\[::1\])\S*|[a-z]{2}_[A-Z]{2}[.\w-]*|/.*"
+    r"[A-Za-z]+|[\d.,:/"
+    r" -]+|[a-z]+(?:[_./-][a-z]+)+|https?://(?:localhost|127\.0\.0\.1|\[::1\])\S*|[a-z]{2}_[A-Z]{2}[.\w-]*|/.*"
 )
 _LINK = re.compile(r"((?:/|%(?:25)*2[Ff])open\\*+(?:/|%(?:25)*2[Ff]))([A-Za-z0-9_-]{16,})")
 _STATE = re.compile(r"(?<!\\)(requestState(\\*+\")\s{0,8}:\s{0,8}\2)([^\"\\]{8,})")
@@ -34,11 +49,80 @@ _VERSION = re.compile(r"\d{4}-\d\d-\d\d\Z")
 # What a message must keep to be one: names of its members, and words that stand alone.
 _KEPT = frozenset(
     (
-        *("jsonrpc", "id", "method", "params", "result", "error", "type", "timestamp", "payload", "event", "data", "code", "message", "reason"),
-        *("accept", "accepted", "decline", "declined", "cancel", "cancelled", "selected", "action", "outcome", "content", "success", "metadata"),
-        *("string", "number", "integer", "boolean", "object", "array", "null", "text", "form", "url", "mode", "schema", "prompt", "options"),
-        *("required", "properties", "enum", "oneOf", "anyOf", "items", "title", "description", "default", "const", "format", "value", "confirmed"),
-        *("optionId", "sessionId", "toolCallId", "requestedSchema", "protocolVersion", "capabilities", "name", "arguments", "kind", "status", "2.0"),
+        *(
+            "jsonrpc",
+            "id",
+            "method",
+            "params",
+            "result",
+            "error",
+            "type",
+            "timestamp",
+            "payload",
+            "event",
+            "data",
+            "code",
+            "message",
+            "reason",
+        ),
+        *(
+            "accept",
+            "accepted",
+            "decline",
+            "declined",
+            "cancel",
+            "cancelled",
+            "selected",
+            "action",
+            "outcome",
+            "content",
+            "success",
+            "metadata",
+        ),
+        *(
+            "string",
+            "number",
+            "integer",
+            "boolean",
+            "object",
+            "array",
+            "null",
+            "text",
+            "form",
+            "url",
+            "mode",
+            "schema",
+            "prompt",
+            "options",
+        ),
+        *(
+            "required",
+            "properties",
+            "enum",
+            "oneOf",
+            "anyOf",
+            "items",
+            "title",
+            "description",
+            "default",
+            "const",
+            "format",
+            "value",
+            "confirmed",
+        ),
+        *(
+            "optionId",
+            "sessionId",
+            "toolCallId",
+            "requestedSchema",
+            "protocolVersion",
+            "capabilities",
+            "name",
+            "arguments",
+            "kind",
+            "status",
+            "2.0",
+        ),
     )
 )
 _METHODS = frozenset(
@@ -48,10 +132,15 @@ _METHODS = frozenset(
         "resources": "list read subscribe unsubscribe templates/list",
         "elicitation": "create complete input preference confirm select resource request response",
         "sampling": "create createMessage",
-        "session": "new load resume prompt update cancel request_permission set_mode close delete list",
+        "session": (
+            "new load resume prompt update cancel request_permission set_mode close delete list"
+        ),
         "capabilities": "list call cancel",
-        "notifications": "initialized cancelled progress message error tools/list_changed resources/list_changed resources/updated state/changed"
-        " operation/started operation/completed capabilities/list_changed elicitation/complete subscriptions/acknowledged",
+        "notifications": (
+            "initialized cancelled progress message error tools/list_changed resources/list_changed"
+            " resources/updated state/changed operation/started operation/completed"
+            " capabilities/list_changed elicitation/complete subscriptions/acknowledged"
+        ),
         "subscriptions": "listen",
         "server": "discover",
         "$": "cancel_request",
@@ -73,7 +162,10 @@ class _Known:
 
 
 class Redactor:
-    """One recording's. `env` is the environment, `places` paths of this machine and what to write for them."""
+    """One recording's.
+
+    `env` is the environment, `places` paths of this machine and what to write for them.
+    """
 
     def __init__(self, *, env: Mapping[str, str], places: Mapping[str, str]) -> None:
         self._secrets: set[str] = set()
@@ -98,7 +190,10 @@ class Redactor:
             self._known += [_Known(spelling, SECRET) for spelling in spellings(text)]
 
     def told(self, value: Json) -> None:
-        """Learn what says of itself in `value` that it is a secret, if it is nobody's word. Where it stands, it is blanked in any case."""
+        """Learn what says of itself in `value` that it is a secret, if it is nobody's word.
+
+        Where it stands, it is blanked in any case.
+        """
         for leaf in _told(value, NESTED):
             if looks_secret(str(leaf)) and len(self._secrets) < MAX_SECRETS:
                 self.learn(leaf)
@@ -117,7 +212,10 @@ class Redactor:
 
     def values(self, line: Mapping[str, Json]) -> dict[str, Json]:
         """A line of the recording's own, whose members keep their names."""
-        return {name: each if name in ("event", "press") else self.clean(each) for name, each in line.items()}
+        return {
+            name: each if name in ("event", "press") else self.clean(each)
+            for name, each in line.items()
+        }
 
     def text(self, words: str) -> str:
         """Text as it may be written down. What is long is left out, and that is said."""
@@ -125,17 +223,30 @@ class Redactor:
 
     def _looked_into(self, value: Json) -> Json:
         everything = "\0".join(_texts(value))
-        self._looked_for = [known for known in (*self._known, *self._settings) if known.spelling.stands_in(everything)]
+        self._looked_for = [
+            known
+            for known in (*self._known, *self._settings)
+            if known.spelling.stands_in(everything)
+        ]
         return self._cleaned(without_told(value), NESTED)
 
     def _cleaned(self, value: Json, depth: int) -> Json:
         if isinstance(value, str):
             return self._text(value, depth)
         if isinstance(value, Mapping):
-            return {self._name(str(name)): self._member(str(name), each, depth) for name, each in value.items()}
+            return {
+                self._name(str(name)): self._member(str(name), each, depth)
+                for name, each in value.items()
+            }
         if isinstance(value, (list, tuple)):
             return [self._cleaned(each, depth) for each in value]
-        return SECRET if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) in self._numbers else value
+        return (
+            SECRET
+            if isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and abs(value) in self._numbers
+            else value
+        )
 
     def _name(self, name: str) -> str:
         return name if name in _KEPT else self._without_known(name, settings=False)
@@ -158,7 +269,10 @@ class Redactor:
             before = words[done:start]
             told = without_told(value)
             cleaned = blank(value) if names_next(before) else self._cleaned(told, depth - 1)
-            kept += [self._plain(before), words[start:end] if cleaned == value else _spelled(cleaned, words[start:end])]
+            kept += [
+                self._plain(before),
+                words[start:end] if cleaned == value else _spelled(cleaned, words[start:end]),
+            ]
             done = end
         return "".join([*kept, self._plain(words[done:])])
 
@@ -181,8 +295,15 @@ class Redactor:
         return self._states.setdefault(state, f"[state {len(self._states) + 1}]")
 
     def _without_known(self, words: str, *, settings: bool = True) -> str:
-        """All that is looked for is found before anything is replaced: one may be a part of another, or overlap it."""
-        found = [(*span, known.instead) for known in self._looked_for if settings or known.instead == SECRET for span in known.spelling.spans(words)]
+        """All that is looked for is found before anything is replaced: one may be a part of
+        another, or overlap it.
+        """
+        found = [
+            (*span, known.instead)
+            for known in self._looked_for
+            if settings or known.instead == SECRET
+            for span in known.spelling.spans(words)
+        ]
         if not found:
             return words
         kept: list[str] = []
@@ -268,10 +389,14 @@ def _placed(value: Json, places: Sequence[tuple[re.Pattern[str], str]]) -> Json:
 
 
 def _settings(env: Mapping[str, str]) -> Iterator[_Known]:
-    """What of the environment must not be read in a trace: a long key wherever it stands, the rest, if it is nobody's word, where it stands alone."""
+    """What of the environment must not be read in a trace: a long key wherever it stands, the rest,
+    if it is nobody's word, where it stands alone.
+    """
     for name, value in env.items():
         if not holds_secret(name):
-            if LONG_SETTING <= len(value) <= LONGEST_SETTING and not _ORDINARY_SETTING.fullmatch(value):
+            if LONG_SETTING <= len(value) <= LONGEST_SETTING and not _ORDINARY_SETTING.fullmatch(
+                value
+            ):
                 yield _Known(Spelling(value, alone=True), f"[env {name}]")
         elif len(value) >= LONG_SETTING:
             yield from (_Known(spelling, f"[env {name}]") for spelling in spellings(value))
@@ -280,7 +405,15 @@ def _settings(env: Mapping[str, str]) -> Iterator[_Known]:
 
 
 def _places(places: Mapping[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Paths, the deepest first, each as a whole name: /home/ann, and not the beginning of /home/anna, nor a part of an address."""
+    """Paths, the deepest first, each as a whole name: /home/ann, and not the beginning of
+    /home/anna, nor a part of an address.
+    """
     whole = {path.rstrip("/"): name for path, name in places.items() if len(path.rstrip("/")) > 1}
     longest_first = sorted(whole, key=len, reverse=True)
-    return [(re.compile(rf"(?<![\w.]){re.escape(path)}(?![\w-]|\.\w)"), whole[path].replace("\\", r"\\")) for path in longest_first]
+    return [
+        (
+            re.compile(rf"(?<![\w.]){re.escape(path)}(?![\w-]|\.\w)"),
+            whole[path].replace("\\", r"\\"),
+        )
+        for path in longest_first
+    ]

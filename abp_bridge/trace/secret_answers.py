@@ -1,7 +1,9 @@
-"""Which answers are secrets: those to questions that ask for one, whoever asked and whoever answers. Blanked before they are written down. Pure.
+"""Which answers are secrets: those to questions that ask for one, whoever asked and whoever
+answers. Blanked before they are written down. Pure.
 
-An answer is known by what it answers: the id of its request, or in MCP 2026-07-28 the name that its question has in a result. Where that is not sure,
-because two questions have one id, or because nothing was asked that it answers, it is a secret.
+An answer is known by what it answers: the id of its request, or in MCP 2026-07-28 the name that its
+question has in a result. Where that is not sure, because two questions have one id, or because
+nothing was asked that it answers, it is a secret.
 """
 
 from __future__ import annotations
@@ -25,7 +27,17 @@ MAX_OPEN = 4_000  # requests that are kept in mind
 _ENVELOPE = ("jsonrpc", "id", "type", "timestamp")
 _ANSWERED = ("result", "payload", "error")
 _OUTCOMES = {"accept", "decline", "cancel", *(each.value for each in Outcome)}
-_MEMBERS = {"value", "confirmed", "selected", "result", "content", "data", "mimeType", "encoding", "filename"}
+_MEMBERS = {
+    "value",
+    "confirmed",
+    "selected",
+    "result",
+    "content",
+    "data",
+    "mimeType",
+    "encoding",
+    "filename",
+}
 
 
 class Answers:
@@ -35,19 +47,25 @@ class Answers:
         self._learn = learn
         self._secret: dict[Key, list[Question]] = {}  # by what will answer them
         self._open: dict[Key, int] = {}  # requests without an answer, and how many have this key
-        self._asked: set[tuple[str, bool]] = set()  # who was ever asked for a secret, and whether by the bridge
+        self._asked: set[tuple[str, bool]] = (
+            set()
+        )  # who was ever asked for a secret, and whether by the bridge
         self._mixed: set[Key] = set()  # keys that two requests had at the same time
         self._order: deque[Key] = deque()
 
     def withheld(self, entry: Entry) -> Json:
-        """The message of `entry` without the secrets that it answers questions with, or that it suggests. Raises RedactorFullError."""
+        """The message of `entry` without the secrets that it answers questions with, or that it
+        suggests. Raises RedactorFullError.
+        """
         if isinstance(entry.value, (list, tuple)):
             return [self._one(each, entry) for each in entry.value]
         return self._one(entry.value, entry)
 
     def answers_secret(self, entry: Entry) -> bool:
         """Whether a line that nobody can read may answer a question for a secret."""
-        return any(key[:2] == (entry.party, not entry.ours) and key in self._open for key in self._secret)
+        return any(
+            key[:2] == (entry.party, not entry.ours) and key in self._open for key in self._secret
+        )
 
     def _one(self, message: Json, entry: Entry) -> Json:
         if not isinstance(message, Mapping):
@@ -65,7 +83,11 @@ class Answers:
     @staticmethod
     def _is_question(message: Mapping[str, Json]) -> bool:
         """Whether it asks, though it lacks an id."""
-        return str(message.get("method")).startswith("elicitation/") and "id" not in message and secret_question(message) is not None
+        return (
+            str(message.get("method")).startswith("elicitation/")
+            and "id" not in message
+            and secret_question(message) is not None
+        )
 
     # --- what is asked ---
 
@@ -95,8 +117,13 @@ class Answers:
             return message
         return self._blanked(questions or [], message, ours=entry.ours)
 
-    def _blanked(self, questions: Sequence[Question], message: Mapping[str, Json], *, ours: bool) -> Json:
-        """A whole response: of its result what is no secret stays, of an error its code. The bridge's own errors quote nobody."""
+    def _blanked(
+        self, questions: Sequence[Question], message: Mapping[str, Json], *, ours: bool
+    ) -> Json:
+        """A whole response: of its result what is no secret stays, of an error its code.
+
+        The bridge's own errors quote nobody.
+        """
         kept: dict[str, Json] = {}
         for name, value in message.items():
             if name in _ENVELOPE or value is None:
@@ -115,14 +142,21 @@ class Answers:
             return self._secretly(error)
         code = error.get("code")
         public = isinstance(code, int) or (isinstance(code, str) and code.isupper())
-        return {name: code if name == "code" and public else self._secretly(each, learn=False) for name, each in error.items()}
+        return {
+            name: code if name == "code" and public else self._secretly(each, learn=False)
+            for name, each in error.items()
+        }
 
     def _result(self, questions: Sequence[Question], result: Json, *, ours: bool = False) -> Json:
         if not isinstance(result, Mapping):
             return self._secretly(result)
         kept: dict[str, Json] = {}
         for name, value in result.items():
-            if value is None or isinstance(value, bool) or (name in ("action", "outcome") and isinstance(value, str) and value in _OUTCOMES):
+            if (
+                value is None
+                or isinstance(value, bool)
+                or (name in ("action", "outcome") and isinstance(value, str) and value in _OUTCOMES)
+            ):
                 kept[name] = value
             elif name == "error":
                 kept[name] = value if ours else self._error(value)
@@ -133,8 +167,15 @@ class Answers:
         return kept
 
     def _content(self, questions: Sequence[Question], content: Json) -> Json:
-        """What was answered. The names of fields stay; the rest is the person's, the names in it too."""
-        found = [content] if not questions else [secret for question in questions for secret in secrets_of(question, content)]
+        """What was answered.
+
+        The names of fields stay; the rest is the person's, the names in it too.
+        """
+        found = (
+            [content]
+            if not questions
+            else [secret for question in questions for secret in secrets_of(question, content)]
+        )
         for secret in found:
             self._learn([secret, *_names(secret)])
         if not isinstance(content, Mapping):
@@ -161,7 +202,10 @@ class Answers:
         if not isinstance(responses, Mapping):
             return message
         assert isinstance(params, Mapping)
-        kept = {name: self._response(entry, _state(params), name, each) for name, each in responses.items()}
+        kept = {
+            name: self._response(entry, _state(params), name, each)
+            for name, each in responses.items()
+        }
         return {**message, "params": {**params, "inputResponses": kept}}
 
     def _response(self, entry: Entry, state: Json, name: str, response: Json) -> Json:
@@ -174,20 +218,31 @@ class Answers:
 
 
 def secret_question(message: Mapping[str, Json]) -> Question | None:
-    """The question that this request asks, if its answer is a secret. Read as the bridge reads it: by format, by name and by wording."""
+    """The question that this request asks, if its answer is a secret.
+
+    Read as the bridge reads it: by format, by name and by wording.
+    """
     method, params = message.get("method"), message.get("params")
     if method == "elicitation/create" and isinstance(params, Mapping):
-        method, params = "elicitation/input", {"prompt": params.get("message"), "schema": params.get("requestedSchema")}
+        method, params = (
+            "elicitation/input",
+            {"prompt": params.get("message"), "schema": params.get("requestedSchema")},
+        )
     try:
         question = decode_question({"method": method, "params": params}, id="", origin="")
     except RemoteProtocolError:
         return None
-    sensitive = isinstance(params, Mapping) and params.get("sensitive") is True  # a file can be, though it is asked for as any other
+    sensitive = (
+        isinstance(params, Mapping) and params.get("sensitive") is True
+    )  # a file can be, though it is asked for as any other
     return question if question.secret or sensitive else None
 
 
 def without_suggested(message: Mapping[str, Json], question: Question | None) -> Mapping[str, Json]:
-    """A question for a secret without the values that it suggests. What there is to choose from stays, or nobody could choose."""
+    """A question for a secret without the values that it suggests.
+
+    What there is to choose from stays, or nobody could choose.
+    """
     if question is None:
         return message
     inside = "payload" if "payload" in message else "params"
@@ -195,13 +250,23 @@ def without_suggested(message: Mapping[str, Json], question: Question | None) ->
 
 
 def secrets_of(question: Question, answer: Json) -> list[Json]:
-    """What in an answer is secret: all but the fields that are none, and what was chosen, which stands in the question."""
+    """What in an answer is secret: all but the fields that are none, and what was chosen, which
+    stands in the question.
+    """
     given = answer
-    if isinstance(answer, Mapping) and set(answer) == {"value"} and (question.wrapped or "value" not in [field.name for field in question.fields]):
+    if (
+        isinstance(answer, Mapping)
+        and set(answer) == {"value"}
+        and (question.wrapped or "value" not in [field.name for field in question.fields])
+    ):
         given = answer["value"]
     if not isinstance(given, Mapping) or question.wrapped:
         return [] if len(question.fields) == 1 and question.fields[0].choices else [given]
-    public = {field.name for field in question.fields if (question.secret and not field.secret) or field.choices}
+    public = {
+        field.name
+        for field in question.fields
+        if (question.secret and not field.secret) or field.choices
+    }
     return [each for name, each in given.items() if name not in public]
 
 
@@ -212,8 +277,14 @@ def _flat(value: Json) -> Json:
 def _names(value: Json) -> list[str]:
     """The names inside of a value: in what a person typed, they are the person's too."""
     if isinstance(value, Mapping):
-        return [name for name in value if name not in _MEMBERS] + [each for inside in value.values() for each in _names(inside)]
-    return [each for inside in value for each in _names(inside)] if isinstance(value, (list, tuple)) else []
+        return [name for name in value if name not in _MEMBERS] + [
+            each for inside in value.values() for each in _names(inside)
+        ]
+    return (
+        [each for inside in value for each in _names(inside)]
+        if isinstance(value, (list, tuple))
+        else []
+    )
 
 
 def _key(id: Json) -> Json:

@@ -1,4 +1,5 @@
-"""What says of itself that it is a secret: by the name it stands under, in JSON and in text, or by its look. Pure.
+"""What says of itself that it is a secret: by the name it stands under, in JSON and in text, or by
+its look. Pure.
 
 Which names say so, `core.secrecy` knows.
 """
@@ -25,31 +26,74 @@ NESTED = 4  # levels of JSON inside of text inside of JSON
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _GIVEN = ("default", "const", "example", "examples")
 _KEYWORDS = {
-    *("type", "title", "description", "format", "pattern", "enum", "enumNames", "oneOf", "anyOf", "allOf", "not", "$ref", "$schema", "$defs"),
-    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems"),
-    *("properties", "required", "additionalProperties", "items", "prefixItems", "writeOnly", "readOnly", "deprecated", "sensitive", "nullable"),
+    *(
+        "type",
+        "title",
+        "description",
+        "format",
+        "pattern",
+        "enum",
+        "enumNames",
+        "oneOf",
+        "anyOf",
+        "allOf",
+        "not",
+        "$ref",
+        "$schema",
+        "$defs",
+    ),
+    *(
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+    ),
+    *(
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "prefixItems",
+        "writeOnly",
+        "readOnly",
+        "deprecated",
+        "sensitive",
+        "nullable",
+    ),
     *("contentEncoding", "contentMediaType", "x-order", *_GIVEN),
 }
 _LISTED = ("mcpServers",)  # each of these says what its programs are given
 _HANDED = ("env", "headers")
 
 
-# --- values ---------------------------------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def is_schema(value: Json) -> bool:
-    """Whether this describes a field, and is no value of one: it has what JSON Schema knows, and nothing else."""
+    """Whether this describes a field, and is no value of one: it has what JSON Schema knows, and
+    nothing else.
+    """
     if not isinstance(value, Mapping) or not set(value) <= _KEYWORDS:
         return False
     inside = value.get("properties", {})
-    if not isinstance(inside, Mapping) or not all(isinstance(each, Mapping) for each in inside.values()):
+    if not isinstance(inside, Mapping) or not all(
+        isinstance(each, Mapping) for each in inside.values()
+    ):
         return False
     kind = value.get("type", "string")
     return all(each in _TYPES for each in (kind if isinstance(kind, list) else [kind]))
 
 
 def is_told_of(holder: Mapping[str, Json], member: str) -> bool:
-    """Whether the name of this `value` stands beside it, and is a telling one: so it is with headers, and with variables of a program."""
+    """Whether the name of this `value` stands beside it, and is a telling one: so it is with
+    headers, and with variables of a program.
+    """
     name = holder.get("name", holder.get("key"))
     return member == "value" and isinstance(name, str) and holds_secret(name)
 
@@ -78,19 +122,35 @@ def _all_handed(value: Json) -> Json:
     """Variables and headers that a program is given: all of them, whatever they are called."""
     if isinstance(value, Mapping):
         return {name: blank(each) for name, each in value.items()}
-    return [{name: blank(each) if name == "value" else each for name, each in item.items()} if isinstance(item, Mapping) else item for item in value]
+    return [
+        (
+            {name: blank(each) if name == "value" else each for name, each in item.items()}
+            if isinstance(item, Mapping)
+            else item
+        )
+        for item in value
+    ]
 
 
 def _arguments(items: list[Json]) -> list[Json]:
     """A command's words: what comes after `--api-key` is one."""
-    told = [isinstance(each, str) and each.startswith("-") and "=" not in each and holds_secret(each) for each in items]
-    return [blank(each) if place and told[place - 1] and isinstance(each, str) else each for place, each in enumerate(items)]
+    told = [
+        isinstance(each, str) and each.startswith("-") and "=" not in each and holds_secret(each)
+        for each in items
+    ]
+    return [
+        blank(each) if place and told[place - 1] and isinstance(each, str) else each
+        for place, each in enumerate(items)
+    ]
 
 
 def without_given(schema: Json) -> Json:
     """A schema of a secret without the values that it suggests."""
     if isinstance(schema, Mapping):
-        return {name: blank(each) if name in _GIVEN else without_given(each) for name, each in schema.items()}
+        return {
+            name: blank(each) if name in _GIVEN else without_given(each)
+            for name, each in schema.items()
+        }
     return [without_given(each) for each in schema] if isinstance(schema, list) else schema
 
 
@@ -130,14 +190,19 @@ _ORDINARY = re.compile(r"[a-z]+(?:[_./-][a-z]+)+|[\d.,:/-]{1,7}|\d{4}-\d\d-\d\d|
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text that stood under a telling name is worth looking for elsewhere: and is not anybody's word."""
+    """Whether a text that stood under a telling name is worth looking for elsewhere: and is not
+    anybody's word.
+    """
     if len(text) < 8 or _ORDINARY.fullmatch(text):
         return False
-    mixed = re.search(r"\d", text) is not None or re.search(r"[a-z].*[A-Z]|[A-Z].*[a-z].*[A-Z]|[^\w\s./-]", text) is not None
+    mixed = (
+        re.search(r"\d", text) is not None
+        or re.search(r"[a-z].*[A-Z]|[A-Z].*[a-z].*[A-Z]|[^\w\s./-]", text) is not None
+    )
     return mixed or len(text) >= 16
 
 
-# --- JSON in text ---------------------------------------------------------------------------------------------------------------------------
+# --- JSON in text ---------------------------------------------------------------------------------
 
 _BEGINS = re.compile(r'\{\s*["}]|\[\s*(?:[\[{"\d-]|true\b|false\b|null\b)')
 
@@ -177,14 +242,22 @@ def names_next(text: str) -> bool:
 _NAMED_NEXT = re.compile(r"([\w .\[\]%-]{1,80})[\"']?\s{0,8}[:=]\s{0,8}\Z")
 
 
-# --- names and values in text -----------------------------------------------------------------------------------------------------------------
+# --- names and values in text ---------------------------------------------------------------------
 
 
 def hide(text: str) -> str:
-    """`text` without what stands under telling names in it, or looks like a secret. It may be JSON that is not whole."""
+    """`text` without what stands under telling names in it, or looks like a secret.
+
+    It may be JSON that is not whole.
+    """
     for pattern, end in _HEADS:
         text = _cut_out(text, pattern, end)
-    text = _TAG.sub(_without_value, _ELEMENT.sub(lambda found: f"{found[1]}{SECRET}" if holds_secret(found[2]) else found[0], text))
+    text = _TAG.sub(
+        _without_value,
+        _ELEMENT.sub(
+            lambda found: f"{found[1]}{SECRET}" if holds_secret(found[2]) else found[0], text
+        ),
+    )
     text = _PARAMETER.sub(_parameter, text)
     for look, instead in _LOOKS:
         text = look.sub(instead, text)
@@ -197,7 +270,11 @@ def _cut_out(text: str, heads: re.Pattern[str], end_of: Callable[[str, re.Match[
     done = 0
     for head in heads.finditer(text):
         at = head.end()
-        if head.start() < done or not holds_secret(unquote_plus(head["name"])) or text.startswith((SECRET, "[env "), at):
+        if (
+            head.start() < done
+            or not holds_secret(unquote_plus(head["name"]))
+            or text.startswith((SECRET, "[env "), at)
+        ):
             continue
         end = end_of(text, head)
         if end > at and text[at:end].strip() not in _NOTHING:
@@ -216,13 +293,19 @@ def _quotes(value: str) -> tuple[int, int]:
     found = _QUOTE.match(value)
     if found is None:
         return 0, 0
-    return len(found[0]), len(found[0]) if len(value) > len(found[0]) and value.endswith(found[0]) else 0
+    return len(found[0]), (
+        len(found[0]) if len(value) > len(found[0]) and value.endswith(found[0]) else 0
+    )
 
 
-_MEMBER = re.compile(r"(?<!\\)(?P<quote>\\*+[\"'])(?P<name>[^\"'\\\n]{1,80})(?P=quote)\s{0,8}[:=]\s{0,8}")
+_MEMBER = re.compile(
+    r"(?<!\\)(?P<quote>\\*+[\"'])(?P<name>[^\"'\\\n]{1,80})(?P=quote)\s{0,8}[:=]\s{0,8}"
+)
 _OPTION = re.compile(r"(?<!\S)--?(?P<name>[A-Za-z][\w-]{1,60})(?:=|[ \t]+(?![-\s]))")
 _ASSIGNED = re.compile(
-    r"(?<![\w.%-])(?P<name>(?:[A-Za-z]\w{0,30}[ ]){0,2}[A-Za-z_%][\w.\[\]%-]{0,80})(?P<mark>[ \t]{0,8}(?:=>?|:(?![:/]))[ \t]{0,8})", re.ASCII
+    r"(?<![\w.%-])(?P<name>(?:[A-Za-z]\w{0,30}[ ]){0,2}[A-Za-z_%][\w.\[\]%-]{0,80})(?P<mark>["
+    r" \t]{0,8}(?:=>?|:(?![:/]))[ \t]{0,8})",
+    re.ASCII,
 )
 _WORD = re.compile(r"\S+")
 _IN_QUERY = re.compile(r"[^&\s\"'#\\]*")
@@ -245,7 +328,9 @@ def _end_of_member(text: str, head: re.Match[str]) -> int:
     if len(quote) == len(opened[0]) == 1:
         closed = re.compile(rf"(?:[^{quote}\\]|\\.)*+{opened[0]}", re.DOTALL).match(text, at + 1)
     else:
-        closed = re.compile(rf".*?(?<!\\){re.escape(opened[0])}", re.DOTALL).match(text, opened.end())
+        closed = re.compile(rf".*?(?<!\\){re.escape(opened[0])}", re.DOTALL).match(
+            text, opened.end()
+        )
     return len(text) if closed is None else closed.end()
 
 
@@ -285,9 +370,17 @@ _ATTRIBUTE = re.compile(r"([\w:-]{1,40})\s{0,4}=\s{0,4}([\"'])(.*?)\2")
 def _without_value(found: re.Match[str]) -> str:
     """A tag whose name, type or key says that its value is a secret."""
     said = _ATTRIBUTE.findall(found[0])
-    if not any(name.lower() in ("name", "type", "key", "id") and holds_secret(value) for name, _, value in said):
+    if not any(
+        name.lower() in ("name", "type", "key", "id") and holds_secret(value)
+        for name, _, value in said
+    ):
         return found[0]
-    return _ATTRIBUTE.sub(lambda each: f"{each[1]}={each[2]}{SECRET}{each[2]}" if each[1].lower() == "value" else each[0], found[0])
+    return _ATTRIBUTE.sub(
+        lambda each: (
+            f"{each[1]}={each[2]}{SECRET}{each[2]}" if each[1].lower() == "value" else each[0]
+        ),
+        found[0],
+    )
 
 
 _PARAMETER = re.compile(r"([?&#;])([^=&\s\"'\\?#;]{1,80})=([^&\s\"'#\\]+)")
@@ -297,16 +390,35 @@ _WEAKER = re.compile(r"(?i)(?:\A|[_-])(?:key|code|sig|signature|auth|session|sid
 def _parameter(found: re.Match[str]) -> str:
     """A parameter of an address. Some names are those of other things too."""
     name = unquote_plus(found[2])
-    told = holds_secret(name) or (_WEAKER.search(name) is not None and (looks_secret(found[3]) or len(found[3]) >= 8))
+    told = holds_secret(name) or (
+        _WEAKER.search(name) is not None and (looks_secret(found[3]) or len(found[3]) >= 8)
+    )
     return f"{found[1]}{found[2]}={SECRET}" if told and not found[3].startswith("[") else found[0]
 
 
 _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,20}://)[^/\s\"'\\]{1,512}@"), rf"\1{SECRET}@"),
+    (
+        re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,20}://)[^/\s\"'\\]{1,512}@"),
+        rf"\1{SECRET}@",
+    ),
     (re.compile(r"(?i)\b(bearer)(\s+|%20|\+)[a-z0-9._~+/=-]{8,}"), rf"\1\2{SECRET}"),
-    (re.compile(r"\b((?i:basic))(\s+|%20|\+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=]{8,}"), rf"\1\2{SECRET}"),
-    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]*"), SECRET),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), SECRET),
+    (
+        re.compile(r"\b((?i:basic))(\s+|%20|\+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=]{8,}"),
+        rf"\1\2{SECRET}",
+    ),
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]*"
+        ),
+        SECRET,
+    ),
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
+        SECRET,
+    ),
     (
         re.compile(
             r"(?<![A-Za-z0-9])(?:[spr]k[-_](?=[a-z_-]*[A-Z0-9])[A-Za-z0-9_-]{16,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"

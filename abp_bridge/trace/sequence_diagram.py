@@ -1,4 +1,5 @@
-"""Draws a recording as a sequence for a person: the host on the left, the bridge in the middle, apps and agents on the right. Pure.
+"""Draws a recording as a sequence for a person: the host on the left, the bridge in the middle,
+apps and agents on the right. Pure.
 
 It fits the width it is given. Of what is long the beginning is shown, and how much more there is.
 """
@@ -11,7 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.sanitize import label
-from abp_bridge.trace.format import BRIDGE, HOST, PERSON, Entry, Head, Recording, is_request, is_response
+from abp_bridge.trace.format import (
+    BRIDGE,
+    HOST,
+    PERSON,
+    Entry,
+    Head,
+    Recording,
+    is_request,
+    is_response,
+)
 
 Json = Any
 
@@ -26,20 +36,32 @@ _WEIGHT = {"inputRequests": -1, "inputResponses": -1, "_meta": 1}
 
 
 def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
-    """The lines of the drawing, none wider than `width` (of which it needs 60 at least). `full` leaves nothing out."""
+    """The lines of the drawing, none wider than `width` (of which it needs 60 at least).
+
+    `full` leaves nothing out.
+    """
     width = max(NARROWEST, width)
     yield from _title(recording.head, width)
-    right = [party for party in dict.fromkeys(each.party for each in recording.entries if each.party) if party not in (HOST, PERSON)]
+    right = [
+        party
+        for party in dict.fromkeys(each.party for each in recording.entries if each.party)
+        if party not in (HOST, PERSON)
+    ]
     half = (width - 3) // 2
-    yield f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{max(0, width - half - len(BRIDGE) - 2)}}".rstrip()
-    asked: dict[tuple[str, bool, str], Mapping[str, Json]] = {}  # what a response answers: (party, whether the bridge asked, id) -> the request
+    space = max(0, width - half - len(BRIDGE) - 2)
+    yield (f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{space}}".rstrip())
+    asked: dict[
+        tuple[str, bool, str], Mapping[str, Json]
+    ] = {}  # what a response answers: (party, whether the bridge asked, id) -> the request
     for entry in recording.entries:
         if is_request(entry.value) and entry.kind == "message":
             asked[(entry.party, entry.ours, str(entry.value["id"]))] = entry.value
         if entry.kind == "event":
             yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
         else:
-            yield from _arrow(entry, asked, half, many=len(right) > 1, most=None if full else DETAIL_LINES)
+            yield from _arrow(
+                entry, asked, half, many=len(right) > 1, most=None if full else DETAIL_LINES
+            )
     if recording.unfinished:
         yield "(the last line of the file is cut off)"
 
@@ -49,13 +71,24 @@ def _title(head: Head, width: int) -> Iterator[str]:
         yield from _wrapped(label(head.shows, 1_000), width, "")
     for cell in head.proves:
         yield from _wrapped(f"proves {label(', '.join(filter(None, cell.values())))}", width, "  ")
-    about = [head.host, " ".join(head.run), *(f"{name}={value}" for name, value in head.env.items())]
+    about = [
+        head.host,
+        " ".join(head.run),
+        *(f"{name}={value}" for name, value in head.env.items()),
+    ]
     about += [f"{party} is {target}" for party, target in head.apps.items()]
     yield from _wrapped(label("; ".join(filter(None, about)), 1_000), width, "  ")
     yield ""
 
 
-def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json]], half: int, *, many: bool, most: int | None) -> Iterator[str]:
+def _arrow(
+    entry: Entry,
+    asked: Mapping[tuple[str, bool, str], Mapping[str, Json]],
+    half: int,
+    *,
+    many: bool,
+    most: int | None,
+) -> Iterator[str]:
     """One message: an arrow with its name, and under it what it says."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
@@ -66,7 +99,11 @@ def _arrow(entry: Entry, asked: Mapping[tuple[str, bool, str], Mapping[str, Json
     drawn = f"{title} {line}▶" if to_the_right else f"◀{line} {title}"
     if most is not None and _is_about_a_question(name):
         most = QUESTION_LINES
-    for words in [drawn, *(f"  {each}" for each in more), *(f"  {each}" for each in _detail(detail, half - 3, most))]:
+    for words in [
+        drawn,
+        *(f"  {each}" for each in more),
+        *(f"  {each}" for each in _detail(detail, half - 3, most)),
+    ]:
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
@@ -80,7 +117,10 @@ _KINDS: Mapping[str, Callable[[Json], Named]] = {
     "fill": lambda value: (f"fills in the page, {value['press']}", _spelled(value["fill"])),
     "screen": lambda value: ("sees", label(" ⏎ ".join(value), 1_000_000)),
     "keys": lambda value: (f"types {_spelled(value)}", ""),
-    "http": lambda value: (label(value["http"], 200), _spelled(value["body"]) if "body" in value else ""),
+    "http": lambda value: (
+        label(value["http"], 200),
+        _spelled(value["body"]) if "body" in value else "",
+    ),
 }
 
 
@@ -91,7 +131,11 @@ def _name(entry: Entry, asked: Asked) -> Named:
     if not isinstance(value, Mapping):
         return "?", _spelled(value)
     if entry.party == PERSON:
-        return (f"event {label(value['type'], 80)}", _spelled(value["properties"])) if "type" in value else ("answered", _spelled(value))
+        return (
+            (f"event {label(value['type'], 80)}", _spelled(value["properties"]))
+            if "type" in value
+            else ("answered", _spelled(value))
+        )
     if is_response(value):
         return _response(value, asked.get((entry.party, not entry.ours, str(value.get("id"))), {}))
     return _said(value)
@@ -105,8 +149,13 @@ def _response(value: Mapping[str, Json], request: Mapping[str, Json]) -> Named:
     if "error" in value:
         return f"error of {words}", _spelled(value["error"])
     asks = result.get("inputRequests") if isinstance(result, Mapping) else None
-    if isinstance(asks, Mapping) and all(isinstance(each, Mapping) and isinstance(each.get("params"), Mapping) for each in asks.values()):
-        return f"result of {words} asks", "; ".join(f"{label(name, 40)}: {_asks(each['params'])}" for name, each in asks.items())
+    if isinstance(asks, Mapping) and all(
+        isinstance(each, Mapping) and isinstance(each.get("params"), Mapping)
+        for each in asks.values()
+    ):
+        return f"result of {words} asks", "; ".join(
+            f"{label(name, 40)}: {_asks(each['params'])}" for name, each in asks.items()
+        )
     return f"result of {words}", _spelled(result)
 
 
@@ -116,7 +165,9 @@ def _said(value: Mapping[str, Json]) -> Named:
     said = value.get("params", value.get("payload"))
     if method == PERMISSION and (buttons := _buttons(value)):
         title = label(value["params"]["toolCall"].get("title"), 1_000)
-        return f"{method} {label(value.get('id'), 40)}", " ".join([title, *(f"[{name}]" for name in buttons.values())])
+        return f"{method} {label(value.get('id'), 40)}", " ".join(
+            [title, *(f"[{name}]" for name in buttons.values())]
+        )
     if method == UPDATE and isinstance(said, Mapping) and isinstance(said.get("update"), Mapping):
         update = dict(said["update"])
         return f"{method}: {label(update.pop('sessionUpdate', '?'), 80)}", _spelled(update)
@@ -133,13 +184,19 @@ def _is_about_a_question(name: str) -> bool:
 
 
 def _asks(params: Mapping[str, Json]) -> str:
-    """A form: what it asks, and each field with all that there is to choose from, as far as it can be read; else as it is."""
+    """A form: what it asks, and each field with all that there is to choose from, as far as it can
+    be read; else as it is.
+    """
     schema = params.get("requestedSchema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping) or not all(isinstance(each, Mapping) for each in properties.values()):
+    if not isinstance(properties, Mapping) or not all(
+        isinstance(each, Mapping) for each in properties.values()
+    ):
         return _spelled(params)
     fields = [
-        f"[{label(part.get('title', name), 200)}: {' | '.join(_choices(part)) or label(part.get('type'), 40)}]" for name, part in properties.items()
+        f"[{label(part.get('title', name), 200)}:"
+        f" {' | '.join(_choices(part)) or label(part.get('type'), 40)}]"
+        for name, part in properties.items()
     ]
     return " ".join([label(params.get("message"), 4_000), *fields])
 
@@ -150,13 +207,25 @@ def _choices(part: Mapping[str, Json]) -> list[str]:
     if isinstance(titled, list) and all(isinstance(each, Mapping) for each in titled):
         return [label(each.get("title", each.get("const")), 200) for each in titled]
     listed = part.get("enumNames", inside.get("enum"))
-    return [label(each, 200) for each in listed] if isinstance(listed, list) else ["Yes", "No"] if part.get("type") == "boolean" else []
+    return (
+        [label(each, 200) for each in listed]
+        if isinstance(listed, list)
+        else ["Yes", "No"]
+        if part.get("type") == "boolean"
+        else []
+    )
 
 
 def _buttons(request: Mapping[str, Json]) -> dict[str, str]:
-    """The buttons of an ACP permission: their labels by option; empty for what is no such request."""
+    """The buttons of an ACP permission: their labels by option; empty for what is no such
+    request.
+    """
     try:
-        return {str(option["optionId"]): label(option["name"], 200) for option in request["params"]["options"] if request["params"]["toolCall"]}
+        return {
+            str(option["optionId"]): label(option["name"], 200)
+            for option in request["params"]["options"]
+            if request["params"]["toolCall"]
+        }
     except (KeyError, TypeError):
         return {}
 
@@ -176,7 +245,9 @@ def _spelled(value: Json) -> str:
 
 def _event(value: Mapping[str, Json]) -> str:
     said = " ".join(
-        f"{name}={each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}" for name, each in value.items() if name != "event"
+        f"{name}={each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}"
+        for name, each in value.items()
+        if name != "event"
     )
     return label(f"{value['event']} {said}", 1_000)
 
@@ -218,4 +289,13 @@ def _cut(words: str, width: int) -> list[str]:
 
 
 def _columns(words: str) -> int:
-    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in words)
+    return sum(
+        (
+            0
+            if unicodedata.combining(letter)
+            else 2
+            if unicodedata.east_asian_width(letter) in "WF"
+            else 1
+        )
+        for letter in words
+    )

@@ -1,7 +1,8 @@
 """A raw ACP agent of the standard library: what the proxy and the pump both stand in front of.
 
-The text of a prompt is a number, and so many chunks are streamed before its response, a write each; with a word after it, the chunks have a member
-of that name. `session/new` gives back the MCP servers that it got, in `_meta`. Every other request gets its own parameters.
+The text of a prompt is a number, and so many chunks are streamed before its response, a write each;
+with a word after it, the chunks have a member of that name. `session/new` gives back the MCP
+servers that it got, in `_meta`. Every other request gets its own parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ def main() -> None:
         if id is None:
             continue
         if method == "initialize":
-            params = {"protocolVersion": params["protocolVersion"], "agentInfo": {"name": "echo", "version": "1"}}
+            params = {
+                "protocolVersion": params["protocolVersion"],
+                "agentInfo": {"name": "echo", "version": "1"},
+            }
         elif method == "session/new":
             params = {"sessionId": "1", "_meta": {"mcpServers": params["mcpServers"]}}
         elif method == "session/prompt":
@@ -32,7 +36,11 @@ def main() -> None:
 
 
 def _stream(count: int, word: str = "_bench") -> None:
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "some words of an answer, "}, "_meta": {word: 1}}
+    update = {
+        "sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": "some words of an answer, "},
+        "_meta": {word: 1},
+    }
     chunk = _line({"method": "session/update", "params": {"sessionId": "1", "update": update}})
     for _ in range(count):
         os.write(1, chunk)

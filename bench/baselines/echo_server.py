@@ -1,4 +1,5 @@
-"""A raw MCP server of the standard library: what the pump stands in front of, and the least that any server could cost.
+"""A raw MCP server of the standard library: what the pump stands in front of, and the least that
+any server could cost.
 
 Tools: `echo {text}`, and `ask {count}`, which asks the person `count` times, one after another.
 """
@@ -14,16 +15,25 @@ Json = Any
 
 FORM = {
     "message": "Go on?",
-    "requestedSchema": {"type": "object", "properties": {"confirmed": {"type": "boolean"}}, "required": ["confirmed"]},
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"confirmed": {"type": "boolean"}},
+        "required": ["confirmed"],
+    },
 }
 TOOLS = [
     {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
-    {"name": "ask", "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}}},
+    {
+        "name": "ask",
+        "inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}},
+    },
 ]
 
 
 def main() -> None:
-    asking: dict[str, tuple[Json, int]] = {}  # id of the question -> (the call it belongs to, how many are to come)
+    asking: dict[
+        str, tuple[Json, int]
+    ] = {}  # id of the question -> (the call it belongs to, how many are to come)
     for line in sys.stdin.buffer:
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})

@@ -1,6 +1,8 @@
-"""The least that passes lines between an editor and an agent: whole lines are carried both ways as they come, and nobody looks at one.
+"""The least that passes lines between an editor and an agent: whole lines are carried both ways as
+they come, and nobody looks at one.
 
-`line_pump.py COMMAND ARG...`. As `pump.py`, but without JSON, and on bare descriptors: nothing in Python that waits for both could do less.
+`line_pump.py COMMAND ARG...`. As `pump.py`, but without JSON, and on bare descriptors: nothing in
+Python that waits for both could do less.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ CHUNK = 64 * 1024  # see bench/client.py
 async def main(command: list[str]) -> None:
     child_in, to_child = os.pipe()
     from_child, child_out = os.pipe()
-    async with await anyio.open_process(command, stdin=child_in, stdout=child_out, stderr=None) as child:
+    async with await anyio.open_process(
+        command, stdin=child_in, stdout=child_out, stderr=None
+    ) as child:
         os.close(child_in)
         os.close(child_out)
         try:

@@ -1,4 +1,5 @@
-"""A plain asyncio JSON-RPC pump: every line from the host is parsed, written again and passed to a child, and the other way round.
+"""A plain asyncio JSON-RPC pump: every line from the host is parsed, written again and passed to a
+child, and the other way round.
 
 `pump.py COMMAND ARG...`. It knows no protocol; a bridge that does should not cost much more.
 """
@@ -14,12 +15,16 @@ LIMIT = 2**24
 
 async def main(command: list[str]) -> None:
     loop = asyncio.get_running_loop()
-    child = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LIMIT)
+    child = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LIMIT
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     reader = asyncio.StreamReader(limit=LIMIT)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, sys.stdout
+    )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     await asyncio.gather(_carry(reader, child.stdin), _carry(child.stdout, writer))
 

@@ -1,4 +1,6 @@
-"""The `ask` tool on the official Python SDK in the 2026-07-28 era: each round is a result, and its state a count. Nothing is kept in between."""
+"""The `ask` tool on the official Python SDK in the 2026-07-28 era: each round is a result, and its
+state a count. Nothing is kept in between.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,26 @@ from mcp.server.stdio import stdio_server
 FORM = types.ElicitRequest(
     params=types.ElicitRequestFormParams(
         message="Go on?",
-        requested_schema={"type": "object", "properties": {"confirmed": {"type": "boolean"}}, "required": ["confirmed"]},
+        requested_schema={
+            "type": "object",
+            "properties": {"confirmed": {"type": "boolean"}},
+            "required": ["confirmed"],
+        },
     )
 )
 
 
 async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[types.Tool(name="ask", input_schema={"type": "object"})], ttl_ms=0, cache_scope="private")
+    return types.ListToolsResult(
+        tools=[types.Tool(name="ask", input_schema={"type": "object"})],
+        ttl_ms=0,
+        cache_scope="private",
+    )
 
 
-async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
+async def call_tool(
+    context: Any, params: types.CallToolRequestParams
+) -> types.CallToolResult | types.InputRequiredResult:
     asked = int(params.request_state or 0)
     if asked == (params.arguments or {})["count"]:
         return types.CallToolResult(content=[types.TextContent(type="text", text="done")])

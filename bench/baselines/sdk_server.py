@@ -1,4 +1,7 @@
-"""The same two tools on the official Python SDK and nothing else: the cost of the SDK alone. It logs no calls, which is in its favour."""
+"""The same two tools on the official Python SDK and nothing else: the cost of the SDK alone.
+
+It logs no calls, which is in its favour.
+"""
 
 from __future__ import annotations
 

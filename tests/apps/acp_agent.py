@@ -1,20 +1,20 @@
-"""An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what came of each. For tests of the proxy.
+"""An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what
+came of each. For tests of the proxy.
 
 Steps:
-{"elicit": params}; with "of": "prompt" it belongs to the prompt, not to the session
-{"burst": params, "count": 100}: so many questions at once; what comes of the last
-{"line": text, "id": id}: a line of any kind, and what comes for that id
-{"withdraw": params}: a question that is taken back at once
-{"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of" from another session
-{"say": words}
-{"murmur": size}: so many bytes on stderr
-{"wait": true}: until the turn is cancelled, or `_go` comes
-{"strays": true}: what came that nobody asked for
-{"die": code}
+{"elicit": params}; with "of": "prompt" it belongs to the prompt, not to the session {"burst":
+params, "count": 100}: so many questions at once; what comes of the last {"line": text, "id": id}: a
+line of any kind, and what comes for that id {"withdraw": params}: a question that is taken back at
+once {"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of"
+from another session {"say": words} {"murmur": size}: so many bytes on stderr {"wait": true}: until
+the turn is cancelled, or `_go` comes {"strays": true}: what came that nobody asked for {"die":
+code}
 
-A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name": name} the session has that name.
+A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name":
+name} the session has that name.
 
-What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers; not so with the argument `--plain`.
+What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers;
+not so with the argument `--plain`.
 """
 
 from __future__ import annotations
@@ -71,12 +71,20 @@ class Tools(Connection):
 
     def __init__(self, entry: Json) -> None:
         env = {"PATH": os.environ["PATH"], **{each["name"]: each["value"] for each in entry["env"]}}
-        self.process = subprocess.Popen([entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        self.process = subprocess.Popen(
+            [entry["command"], *entry["args"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env,
+        )
         super().__init__(self.process.stdout, self.process.stdin)
         self.told: list[str] = []
         threading.Thread(target=self.read, daemon=True).start()
         client = {"name": "acp_agent", "version": "1"}
-        self.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
+        self.request(
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client},
+        )
         self.send(method="notifications/initialized")
 
     def read(self) -> None:
@@ -107,19 +115,26 @@ class Agent(Connection):
                 continue
             match message.get("method") if isinstance(message, dict) else "":
                 case "initialize":
-                    result = {"protocolVersion": message["params"]["protocolVersion"], "agentInfo": {"name": "fake", "version": "1"}}
+                    result = {
+                        "protocolVersion": message["params"]["protocolVersion"],
+                        "agentInfo": {"name": "fake", "version": "1"},
+                    }
                     self.send(id=message["id"], result=result | self.meta(line=line.decode()))
                 case "session/load" | "session/resume":
                     self.servers[message["params"]["sessionId"]] = message["params"]["mcpServers"]
                     self.send(id=message["id"], result={})
                 case "session/new" | "session/fork":
-                    threading.Thread(target=self.open, args=(message, line.decode()), daemon=True).start()
+                    threading.Thread(
+                        target=self.open, args=(message, line.decode()), daemon=True
+                    ).start()
                 case "session/close" | "session/delete":
                     self.send(id=message["id"], result={})
                 case "session/prompt":
                     self.cancelled[message["params"]["sessionId"]] = threading.Event()
                     self.going[message["params"]["sessionId"]] = threading.Event()
-                    threading.Thread(target=self.prompt, args=(message["id"], message["params"]), daemon=True).start()
+                    threading.Thread(
+                        target=self.prompt, args=(message["id"], message["params"]), daemon=True
+                    ).start()
                 case "session/cancel":
                     self.cancelled[message["params"]["sessionId"]].set()
                     self.going[message["params"]["sessionId"]].set()
@@ -135,7 +150,11 @@ class Agent(Connection):
         meta = message["params"].get("_meta", {})
         name = meta.get("name", f"s{len(self.servers) + 1}")
         self.servers[name] = message["params"].get("mcpServers", [])
-        early = self.request("elicitation/create", {"sessionId": name, **meta["ask"]}) if "ask" in meta else None
+        early = (
+            self.request("elicitation/create", {"sessionId": name, **meta["ask"]})
+            if "ask" in meta
+            else None
+        )
         self.send(id=message["id"], result={"sessionId": name, **self.meta(line=line, early=early)})
 
     @staticmethod
@@ -155,7 +174,10 @@ class Agent(Connection):
             response = self.request("elicitation/create", {**scope, **step["elicit"]})
             return response.get("result") or response["error"]
         if "burst" in step:
-            asked = [self.ask("elicitation/create", {"sessionId": session, **step["burst"]})[1] for _ in range(step["count"])]
+            asked = [
+                self.ask("elicitation/create", {"sessionId": session, **step["burst"]})[1]
+                for _ in range(step["count"])
+            ]
             return asked[-1].result(PATIENCE)
         if "line" in step:
             future = self.waiting[step["id"]] = Future()
@@ -170,10 +192,14 @@ class Agent(Connection):
         if "call" in step:
             session = step.get("of", session)
             if session not in self.tools:
-                (entry,) = (each for each in self.servers[session] if each["name"].startswith("abp"))
+                (entry,) = (
+                    each for each in self.servers[session] if each["name"].startswith("abp")
+                )
                 self.tools[session] = Tools(entry)
             if "and" in step:
-                self.tools[session].ask("tools/call", {"name": step["call"], "arguments": step["arguments"]})
+                self.tools[session].ask(
+                    "tools/call", {"name": step["call"], "arguments": step["arguments"]}
+                )
                 return None
             result = self.tools[session].call(step["call"], step.get("arguments", {}))
             return {"text": result["content"][0]["text"], "told": self.tools[session].told}
@@ -189,7 +215,10 @@ class Agent(Connection):
         return step.get("say")
 
     def say(self, session: str, words: str) -> None:
-        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
+        update = {
+            "sessionUpdate": "agent_message_chunk",
+            "content": {"type": "text", "text": words},
+        }
         self.send(method="session/update", params={"sessionId": session, "update": update})
 
 

@@ -1,13 +1,19 @@
-"""The bridge with a fault: what it says passes through here. `broken.py FAULT ARGUMENT...`. For tests of the replay.
+"""The bridge with a fault: what it says passes through here.
 
-Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are cut to three options), mute (questions get lost),
-hoarse (something that is no JSON), early (the result comes before the progress), flood (one notification, again and again), endless (a line that
-does not end), more (something more at the terminal, at the end), eager (the answer to a call before the call), tail (a second answer at the very
-end, on a line that does not end), crash (exit code 70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
+`broken.py FAULT ARGUMENT...`. For tests of the replay.
 
-Faults towards the app, through a program between the two: double (it is answered again with the goodbye), odd (a method that nobody knows comes with
-the goodbye), mumble (something that is no JSON does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is
-left running), killed (it is ended in the middle), spare (it is started twice), again (it is told to shut down twice).
+Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are
+cut to three options), mute (questions get lost), hoarse (something that is no JSON), early (the
+result comes before the progress), flood (one notification, again and again), endless (a line that
+does not end), more (something more at the terminal, at the end), eager (the answer to a call before
+the call), tail (a second answer at the very end, on a line that does not end), crash (exit code
+70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
+
+Faults towards the app, through a program between the two: double (it is answered again with the
+goodbye), odd (a method that nobody knows comes with the goodbye), mumble (something that is no JSON
+does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is
+left running), killed (it is ended in the middle), spare (it is started twice), again (it is told to
+shut down twice).
 """
 
 from __future__ import annotations
@@ -23,14 +29,39 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Json = Any
-TOWARDS_THE_APP = ("double", "odd", "mumble", "same-id", "invent", "orphan", "killed", "spare", "again")
-YES = {"success": True, "data": {"confirmed": True}, "metadata": {"answeredBy": "person", "route": "mcp-form", "latencyMs": 0, "outcome": "accepted"}}
-RESULT = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "answered"}], "isError": False}}
+TOWARDS_THE_APP = (
+    "double",
+    "odd",
+    "mumble",
+    "same-id",
+    "invent",
+    "orphan",
+    "killed",
+    "spare",
+    "again",
+)
+YES = {
+    "success": True,
+    "data": {"confirmed": True},
+    "metadata": {
+        "answeredBy": "person",
+        "route": "mcp-form",
+        "latencyMs": 0,
+        "outcome": "accepted",
+    },
+}
+RESULT = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "result": {"content": [{"type": "text", "text": "answered"}], "isError": False},
+}
 CUT_PAGE = """
 import sys
 import abp_bridge.surfaces.page.controls as controls
 whole = controls._option
-controls._option = lambda kind, slot, value, choice, *, checked: "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
+controls._option = lambda kind, slot, value, choice, *, checked: (
+    "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
+)
 from abp_bridge.cli.main import entry
 sys.exit(entry())
 """
@@ -39,7 +70,10 @@ LISTS = ("enum", "oneOf", "anyOf", "options")
 
 def cut(value: Json, by: Callable[[list[Json]], list[Json]]) -> Json:
     if isinstance(value, dict):
-        return {name: by(each) if name in LISTS and isinstance(each, list) else cut(each, by) for name, each in value.items()}
+        return {
+            name: by(each) if name in LISTS and isinstance(each, list) else cut(each, by)
+            for name, each in value.items()
+        }
     return [cut(each, by) for each in value] if isinstance(value, list) else value
 
 
@@ -83,7 +117,12 @@ class Between:
         self._name = name
         if name == "spare":
             self._spare = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._app = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=name == "orphan")
+        self._app = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=name == "orphan",
+        )
         self._id: Json = None
         self._answer = b""
 
@@ -95,7 +134,12 @@ class Between:
                 self._app.stdin.write(each)
             self._app.stdin.flush()
         if self._name == "orphan":  # somebody holds its stdin open
-            subprocess.Popen(["sleep", "6"], pass_fds=[self._app.stdin.fileno()], start_new_session=True, stdout=subprocess.DEVNULL)
+            subprocess.Popen(
+                ["sleep", "6"],
+                pass_fds=[self._app.stdin.fileno()],
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,
+            )
             os._exit(0)
         self._app.stdin.close()
         self._app.wait()
@@ -107,7 +151,12 @@ class Between:
                 return
             self._answer = line
         if message.get("method") == "shutdown":
-            said = {"double": self._answer, "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n', "mumble": b"Goodbye!\n", "again": line}
+            said = {
+                "double": self._answer,
+                "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n',
+                "mumble": b"Goodbye!\n",
+                "again": line,
+            }
             yield said.get(self._name, b"")
         if self._name == "same-id" and "method" in message and "id" in message:
             self._id = message["id"]
@@ -122,7 +171,10 @@ class Between:
                 line = json.dumps({**message, "id": self._id}).encode() + b"\n"  # noqa: PLW2901
             if self._name == "invent" and message.get("method") == "elicitation/confirm":
                 assert self._app.stdin is not None
-                self._app.stdin.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": YES}).encode() + b"\n")
+                self._app.stdin.write(
+                    json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": YES}).encode()
+                    + b"\n"
+                )
                 self._app.stdin.flush()
                 continue
             sys.stdout.buffer.write(line)
@@ -138,13 +190,20 @@ def stood_between(fault: str, word: str, folder: str) -> str:
         return word
     program = os.path.join(folder, os.path.basename(shlex.split(command)[0]))
     with open(program, "w") as file:
-        file.write(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(__file__)} --between {fault} {command}\n")
+        file.write(
+            f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(__file__)} --between"
+            f" {fault} {command}\n"
+        )
     os.chmod(program, 0o700)
     return f"stdio:{program}"
 
 
 def said_without_end(fault: str) -> None:
-    piece = b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n' if fault == "flood" else b"x"
+    piece = (
+        b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n'
+        if fault == "flood"
+        else b"x"
+    )
     while True:
         sys.stdout.buffer.write(1_000 * piece)
 

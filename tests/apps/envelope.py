@@ -1,4 +1,6 @@
-"""An ABP app on a pipe that speaks the envelope, without timestamps: asks one thing, tells one thing, and returns the answer it got."""
+"""An ABP app on a pipe that speaks the envelope, without timestamps: asks one thing, tells one
+thing, and returns the answer it got.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,35 @@ for line in sys.stdin:
     match message["type"]:
         case "initialize":
             capabilities = [{"name": "ask", "description": "Asks"}, {"name": "unheard"}]
-            send("initialize-result", {"app": {"id": "envelope", "name": "Envelope"}, "capabilities": capabilities}, id=message["id"])
+            send(
+                "initialize-result",
+                {"app": {"id": "envelope", "name": "Envelope"}, "capabilities": capabilities},
+                id=message["id"],
+            )
         case "capabilities/call" if payload["capability"] == "ask":
             call = message["id"]
             send("progress", {"operationId": payload["options"]["callId"], "percentage": 50})
-            send("notification", {"event": "notifications/state/changed", "data": {"field": "mood", "newValue": "curious"}})
-            request = {"method": "elicitation/select", "params": {"prompt": "Tea or coffee?", "options": ["tea", "coffee"]}, "timeout": 30000}
+            send(
+                "notification",
+                {
+                    "event": "notifications/state/changed",
+                    "data": {"field": "mood", "newValue": "curious"},
+                },
+            )
+            request = {
+                "method": "elicitation/select",
+                "params": {"prompt": "Tea or coffee?", "options": ["tea", "coffee"]},
+                "timeout": 30000,
+            }
             send("elicitation/request", request, id="q1")
         case "elicitation/response":
             assert message["id"] == "q1"
             send("capabilities/call-result", {"success": True, "data": payload}, id=call)
         case "capabilities/cancel":
-            send("capabilities/cancel-result", {"callId": payload["callId"], "cancelled": True}, id=message["id"])
+            send(
+                "capabilities/cancel-result",
+                {"callId": payload["callId"], "cancelled": True},
+                id=message["id"],
+            )
         case "shutdown":
             break

@@ -1,4 +1,6 @@
-"""An app that looks for passwords in its environment: its capability returns the names of what it was given."""
+"""An app that looks for passwords in its environment: its capability returns the names of what it
+was given.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,18 @@ def send(**message: Any) -> None:
 for line in sys.stdin:
     message = json.loads(line)
     if message.get("method") == "initialize":
-        send(id=message["id"], result={"sessionId": "1", "app": {"id": "nosy", "name": "Nosy"}, "capabilities": [{"name": "look"}]})
+        send(
+            id=message["id"],
+            result={
+                "sessionId": "1",
+                "app": {"id": "nosy", "name": "Nosy"},
+                "capabilities": [{"name": "look"}],
+            },
+        )
     elif message.get("method") == "capabilities/call":
         send(id=message["id"], result={"success": True, "data": sorted(os.environ)})
     elif "id" in message:
-        send(id=message["id"], result=[{"name": "look"}] if message["method"] == "capabilities/list" else {})
+        send(
+            id=message["id"],
+            result=[{"name": "look"}] if message["method"] == "capabilities/list" else {},
+        )

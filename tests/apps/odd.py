@@ -1,4 +1,6 @@
-"""An ABP app on a pipe that does what apps should not: talks to itself on stdout, answers what nobody asked, calls methods nobody has."""
+"""An ABP app on a pipe that does what apps should not: talks to itself on stdout, answers what
+nobody asked, calls methods nobody has.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ for line in sys.stdin:
     message = json.loads(line)
     match message.get("method"):
         case "initialize":
-            send(id=message["id"], result={"app": {"id": "odd"}, "capabilities": ["odd.talk", "odd.seen", "odd.long"]})
+            send(
+                id=message["id"],
+                result={"app": {"id": "odd"}, "capabilities": ["odd.talk", "odd.seen", "odd.long"]},
+            )
         case "capabilities/list":
             send(id=message["id"], error={"code": -32601, "message": "no such thing"})
         case "capabilities/call":

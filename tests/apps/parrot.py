@@ -1,4 +1,6 @@
-"""`parrot.py HEARD SAYS`: keeps what it hears in the file HEARD, and says what is in the file SAYS, byte for byte. For tests of the proxy."""
+"""`parrot.py HEARD SAYS`: keeps what it hears in the file HEARD, and says what is in the file SAYS,
+byte for byte. For tests of the proxy.
+"""
 
 import shutil
 import sys

@@ -1,8 +1,11 @@
-"""An ABP app on a pipe that does what a list says, with each call of its only capability. For fixtures.
+"""An ABP app on a pipe that does what a list says, with each call of its only capability.
 
-Steps: {"ask": request} and {"ask": [request, ...]} at the same time, with "aloud": true the call's data has the whole answer;
-{"tell": method, "params": {...}}; {"wait": true} until the call is cancelled;
-{"grow": name}: one capability more; {"end": request}: ask, and be gone. What comes of the last question is the call's data.
+For fixtures.
+
+Steps: {"ask": request} and {"ask": [request, ...]} at the same time, with "aloud": true the call's
+data has the whole answer; {"tell": method, "params": {...}}; {"wait": true} until the call is
+cancelled; {"grow": name}: one capability more; {"end": request}: ask, and be gone. What comes of
+the last question is the call's data.
 """
 
 from __future__ import annotations
@@ -30,7 +33,11 @@ class App:
 
     def send(self, *messages: Json, **message: Json) -> None:
         with self.lock:
-            sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages or (message,)))
+            sys.stdout.write(
+                "".join(
+                    json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages or (message,)
+                )
+            )
             sys.stdout.flush()
 
     def run(self) -> None:
@@ -43,12 +50,18 @@ class App:
                 continue
             match message["method"]:
                 case "initialize":
-                    opened = {"sessionId": "1", "app": {"id": "trip", "name": "Trip planner"}, "capabilities": self.capabilities}
+                    opened = {
+                        "sessionId": "1",
+                        "app": {"id": "trip", "name": "Trip planner"},
+                        "capabilities": self.capabilities,
+                    }
                     self.send(id=message["id"], result=opened)
                 case "capabilities/list":
                     self.send(id=message["id"], result=self.capabilities)
                 case "capabilities/call":
-                    threading.Thread(target=self.call, args=(message["id"], message["params"]), daemon=True).start()
+                    threading.Thread(
+                        target=self.call, args=(message["id"], message["params"]), daemon=True
+                    ).start()
                 case "capabilities/cancel":
                     self.send(id=message["id"], result={})
                     self.cancelled.set()
@@ -64,15 +77,38 @@ class App:
                 answers = self.ask(requests)
                 data = answers if isinstance(step["ask"], list) else answers[0]
                 if not step.get("aloud"):
-                    data = [self.short(each) for each in data] if isinstance(data, list) else self.short(data)
+                    data = (
+                        [self.short(each) for each in data]
+                        if isinstance(data, list)
+                        else self.short(data)
+                    )
             elif "tell" in step:
-                self.send(method=step["tell"], params={**step["params"], **({} if step.get("apart") else {"operationId": operation})})
+                self.send(
+                    method=step["tell"],
+                    params={
+                        **step["params"],
+                        **({} if step.get("apart") else {"operationId": operation}),
+                    },
+                )
             elif "grow" in step:
-                self.capabilities = [*self.capabilities, {"name": step["grow"], "description": "One more"}]
-                self.send(method="notifications/capabilities/list_changed", params={"added": [step["grow"]]})
+                self.capabilities = [
+                    *self.capabilities,
+                    {"name": step["grow"], "description": "One more"},
+                ]
+                self.send(
+                    method="notifications/capabilities/list_changed",
+                    params={"added": [step["grow"]]},
+                )
             elif "wait" in step:
                 self.cancelled.wait(30)
-                self.send(id=id, result={"success": False, "cancelled": True, "error": {"code": "CANCELLED", "message": "Stopped."}})
+                self.send(
+                    id=id,
+                    result={
+                        "success": False,
+                        "cancelled": True,
+                        "error": {"code": "CANCELLED", "message": "Stopped."},
+                    },
+                )
                 return
             elif "end" in step:
                 self.send(id="q", **step["end"])

@@ -1,4 +1,6 @@
-"""`stubborn.py PIDS`: will not end by itself, and neither will its child; the file PIDS has their ids. For tests of the proxy."""
+"""`stubborn.py PIDS`: will not end by itself, and neither will its child; the file PIDS has their
+ids. For tests of the proxy.
+"""
 
 import os
 import signal

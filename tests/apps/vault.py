@@ -16,15 +16,33 @@ calls = {}
 for line in sys.stdin:
     message = json.loads(line)
     if message.get("method") == "initialize":
-        send(id=message["id"], result={"sessionId": "1", "app": {"id": "vault", "name": "Vault"}, "capabilities": [{"name": "unlock"}]})
+        send(
+            id=message["id"],
+            result={
+                "sessionId": "1",
+                "app": {"id": "vault", "name": "Vault"},
+                "capabilities": [{"name": "unlock"}],
+            },
+        )
     elif message.get("method") == "capabilities/call":
         call = message["params"]["options"]["callId"]
         calls[call] = message["id"]
-        request = {"prompt": "Enter your API key", "schema": {"type": "string", "title": "API key"}, "operationId": call}
+        request = {
+            "prompt": "Enter your API key",
+            "schema": {"type": "string", "title": "API key"},
+            "operationId": call,
+        }
         send(id=call, method="elicitation/input", params=request)
     elif message.get("id") in calls:
         answer = message["result"]
-        told = {**answer, "data": hashlib.sha256(answer["data"]["value"].encode()).hexdigest()} if answer["success"] else answer
+        told = (
+            {**answer, "data": hashlib.sha256(answer["data"]["value"].encode()).hexdigest()}
+            if answer["success"]
+            else answer
+        )
         send(id=calls.pop(message["id"]), result={"success": True, "data": told})
     elif "method" in message and "id" in message:
-        send(id=message["id"], result=[{"name": "unlock"}] if message["method"] == "capabilities/list" else {})
+        send(
+            id=message["id"],
+            result=[{"name": "unlock"}] if message["method"] == "capabilities/list" else {},
+        )

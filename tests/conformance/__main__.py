@@ -1,6 +1,7 @@
 """python -m tests.conformance [--only SCENARIO]... [--keep DIR] [REVISION...]
 
-The line that closes a revision counts what passed, what failed as expected, what does not count, and what failed.
+The line that closes a revision counts what passed, what failed as expected, what does not count,
+and what failed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from .suite import CACHE, REVISIONS, Check, NotInstalled, Suite
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected.yml"
-REASONS: dict[str, str] = dict(re.findall(r"^  - (\S+) # (.+)$", EXPECTED.read_text(), re.MULTILINE))
+REASONS: dict[str, str] = dict(
+    re.findall(r"^  - (\S+) # (.+)$", EXPECTED.read_text(), re.MULTILINE)
+)
 VERDICTS = ("passed", "expected", "unscored", "failed")
 
 BRIDGE = Path(sys.executable).with_name("abp-bridge")
@@ -58,11 +61,29 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="The official MCP conformance suite against the stdio bridge.")
-    parser.add_argument("--only", action="append", metavar="SCENARIO", help="only this scenario; may be repeated")
-    parser.add_argument("--keep", metavar="DIR", help="keep the suite's output and the recorded pipes here")
-    parser.add_argument("--suite", type=Path, default=CACHE, metavar="DIR", help=f"where the suite is, or is to be installed ({CACHE})")
-    parser.add_argument("revision", nargs="*", type=_revision, help=f"which revisions of MCP: {', '.join(REVISIONS)} (all)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance",
+        description="The official MCP conformance suite against the stdio bridge.",
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="SCENARIO", help="only this scenario; may be repeated"
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", help="keep the suite's output and the recorded pipes here"
+    )
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        default=CACHE,
+        metavar="DIR",
+        help=f"where the suite is, or is to be installed ({CACHE})",
+    )
+    parser.add_argument(
+        "revision",
+        nargs="*",
+        type=_revision,
+        help=f"which revisions of MCP: {', '.join(REVISIONS)} (all)",
+    )
     return parser.parse_args()
 
 
@@ -80,7 +101,9 @@ async def _run(suite: Suite, revision: str, only: Sequence[str] | None, folder: 
     content = True
     async with _served(adapter) as url:
         for scenario in only or [""]:
-            fine, found = await suite.run(url, revision, scenario, EXPECTED, folder / (scenario or "all"))
+            fine, found = await suite.run(
+                url, revision, scenario, EXPECTED, folder / (scenario or "all")
+            )
             content = content and fine
             checks += found
     print(f"\nMCP {revision}")
@@ -110,10 +133,16 @@ class Server(uvicorn.Server):
 
 @asynccontextmanager
 async def _served(adapter: Adapter) -> AsyncIterator[str]:
-    """The adapter on a port of its own; on the way out its bridges end, and with them what is still being streamed."""
+    """The adapter on a port of its own; on the way out its bridges end, and with them what is still
+    being streamed.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = Server(uvicorn.Config(adapter.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5))
+        server = Server(
+            uvicorn.Config(
+                adapter.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
+            )
+        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             async with adapter.running():
@@ -122,7 +151,10 @@ async def _served(adapter: Adapter) -> AsyncIterator[str]:
 
 
 def _judged(checks: Sequence[Check], required: Sequence[str]) -> Counter[str]:
-    """A line for each scenario, with what failed in it and why. Returns how many there are of each verdict."""
+    """A line for each scenario, with what failed in it and why.
+
+    Returns how many there are of each verdict.
+    """
     verdicts: Counter[str] = Counter()
     known = [*required, *sorted({check.scenario for check in checks} - {*required})]
     for scenario in sorted({check.scenario for check in checks}, key=known.index):
@@ -131,12 +163,17 @@ def _judged(checks: Sequence[Check], required: Sequence[str]) -> Counter[str]:
         verdict = "passed"
         if wrong:
             all_known = all(check.name in REASONS for check in wrong)
-            verdict = "unscored" if scenario not in required else "expected" if all_known else "failed"
+            verdict = (
+                "unscored" if scenario not in required else "expected" if all_known else "failed"
+            )
         verdicts[verdict] += 1
         good = sum(check.verdict == "SUCCESS" for check in here)
         print(f"  {verdict:<9} {scenario} ({good} of {good + len(wrong)} checks)")
         for check in wrong if scenario in required else ():
-            print(f"            {check.id}: {REASONS.get(check.name, ' '.join(check.words.split())[:300])}")
+            print(
+                f"            {check.id}:"
+                f" {REASONS.get(check.name, ' '.join(check.words.split())[:300])}"
+            )
     return verdicts
 
 

@@ -1,7 +1,9 @@
-"""The HTTP face of stdio bridges: MCP's Streamable HTTP, as the conformance suite speaks it, onto pipes.
+"""The HTTP face of stdio bridges: MCP's Streamable HTTP, as the conformance suite speaks it, onto
+pipes.
 
-Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern ones (2026-07-28) have no sessions and share one.
-What HTTP adds to MCP is done here: sessions, streams, headers and status codes. What a message says is the bridge's; only names are mapped.
+Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern
+ones (2026-07-28) have no sessions and share one. What HTTP adds to MCP is done here: sessions,
+streams, headers and status codes. What a message says is the bridge's; only names are mapped.
 """
 
 from __future__ import annotations
@@ -34,16 +36,35 @@ Json = Any
 PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 MODERN = "2026-07-28"
-_VERSION, _CAPABILITIES = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
+_VERSION, _CAPABILITIES = (
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+)
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
+    -32700,
+    -32600,
+    -32601,
+    -32602,
+    -32603,
+)
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 
 # 2026-07-28 basic/transports/streamable-http. A legacy error is a 200, like any other answer.
 _STATUS = {
     METHOD_NOT_FOUND: 404,
-    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+    **dict.fromkeys(
+        (
+            PARSE_ERROR,
+            INVALID_REQUEST,
+            INVALID_PARAMS,
+            HEADER_MISMATCH,
+            MISSING_CAPABILITY,
+            UNSUPPORTED_VERSION,
+        ),
+        400,
+    ),
 }
 
 # Which member of the params the header `Mcp-Name` repeats.
@@ -67,22 +88,36 @@ class Bridge:
         self.names = Names()
 
     async def prepare(self, **about: Json) -> None:
-        """Connect the app, and have it tell what the suite reads as resources. `about` is the `_meta` of the calls. Raises Refusal."""
+        """Connect the app, and have it tell what the suite reads as resources.
+
+        `about` is the `_meta` of the calls. Raises Refusal.
+        """
         for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": PREPARE})):
-            answer = await self.answer("tools/call", {"name": name, "arguments": arguments, "_meta": about})
+            answer = await self.answer(
+                "tools/call", {"name": name, "arguments": arguments, "_meta": about}
+            )
             if answer.get("result", {}).get("isError") is not False:
-                raise Refusal(502, INTERNAL_ERROR, f"the bridge is not ready, {name} gave {json.dumps(answer)}")
+                raise Refusal(
+                    502,
+                    INTERNAL_ERROR,
+                    f"the bridge is not ready, {name} gave {json.dumps(answer)}",
+                )
 
     async def answer(self, method: str, params: Json) -> Json:
         """The response to a request of the adapter's own."""
-        exchange = self.pipe.ask({"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params})
+        exchange = self.pipe.ask(
+            {"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params}
+        )
         while "method" in (message := await _next(exchange.messages)):
             pass
         return message
 
 
 class Adapter:
-    """Serves `command`, which is a stdio MCP server, as `app`, inside `running`. Records of what went over the pipes are in `folder`."""
+    """Serves `command`, which is a stdio MCP server, as `app`, inside `running`.
+
+    Records of what went over the pipes are in `folder`.
+    """
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         self._command = command
@@ -95,11 +130,15 @@ class Adapter:
         self._tasks: TaskGroup
         self._pipes: list[Pipe] = []
         self.complaints: list[str] = []
-        self.app = Starlette(routes=[Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])])
+        self.app = Starlette(
+            routes=[Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])]
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """On the way out every bridge ends; `complaints` are then what they did that a bridge must not do."""
+        """On the way out every bridge ends; `complaints` are then what they did that a bridge must
+        not do.
+        """
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
@@ -120,9 +159,13 @@ class Adapter:
     # --- HTTP ---
 
     async def _guarded(self, request: Request) -> Response:
-        """Every request: from this machine only (a page elsewhere may name it as its own host), and an answer in every case."""
+        """Every request: from this machine only (a page elsewhere may name it as its own host), and
+        an answer in every case.
+        """
         try:
-            if not _is_local(f"//{request.headers.get('host', '')}") or not _is_local(request.headers.get("origin")):
+            if not _is_local(f"//{request.headers.get('host', '')}") or not _is_local(
+                request.headers.get("origin")
+            ):
                 raise Refusal(403, INVALID_REQUEST, "only this machine may ask")
             match request.method:
                 case "POST":
@@ -209,7 +252,13 @@ class Adapter:
             return Response(status_code=202)  # none is defined for HTTP
         _compare(request, message)
         bridge = await self._common()
-        return await _reply(request, bridge, message, status=lambda code: _STATUS.get(code, 200), leaving_cancels=True)
+        return await _reply(
+            request,
+            bridge,
+            message,
+            status=lambda code: _STATUS.get(code, 200),
+            leaving_cancels=True,
+        )
 
     async def _common(self) -> Bridge:
         async with self._sharing:
@@ -228,7 +277,10 @@ def _is_local(address: str | None) -> bool:
 
 
 def _is_modern(request: Request, message: Message) -> bool:
-    """By the header; without one, by the message. A header of a version that nobody knows is not an old one."""
+    """By the header; without one, by the message.
+
+    A header of a version that nobody knows is not an old one.
+    """
     version = request.headers.get("mcp-protocol-version")
     return _VERSION in meta(message) or (version is not None and version not in LEGACY)
 
@@ -244,7 +296,11 @@ def _compare(request: Request, message: Message) -> None:
         if found is None and (value is not None or header == "mcp-protocol-version"):
             raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: there is no {header}")
         if isinstance(value, str) and found != value:
-            raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {header} is {found!r}, the message says {value!r}")
+            raise Refusal(
+                400,
+                HEADER_MISMATCH,
+                f"Header mismatch: {header} is {found!r}, the message says {value!r}",
+            )
 
 
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
@@ -258,7 +314,9 @@ def _decoded(value: str | None) -> str | None:
     try:
         return base64.b64decode(match[1], validate=True).decode()
     except ValueError:
-        raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {value!r} cannot be decoded") from None
+        raise Refusal(
+            400, HEADER_MISMATCH, f"Header mismatch: {value!r} cannot be decoded"
+        ) from None
 
 
 async def _reply(
@@ -270,7 +328,9 @@ async def _reply(
     status: Callable[[int], int] = lambda code: 200,
     leaving_cancels: bool = False,
 ) -> Response:
-    """What comes of a request: one JSON object if the response is all, else a stream that ends with it. `status` is for a JSON-RPC error code."""
+    """What comes of a request: one JSON object if the response is all, else a stream that ends with
+    it. `status` is for a JSON-RPC error code.
+    """
     exchange = bridge.pipe.ask(bridge.names.inward(message))
 
     def shown(heard: Message) -> Message:
@@ -296,7 +356,9 @@ async def _reply(
 
 
 async def _first(request: Request, exchange: Exchange, left: Callable[[], None]) -> Message:
-    """The first thing that the bridge says about a request, while its client waits. Raises Refusal."""
+    """The first thing that the bridge says about a request, while its client waits. Raises
+    Refusal.
+    """
     came: Message | Refusal = Refusal(499, INTERNAL_ERROR, "the client left")
     async with anyio.create_task_group() as tasks:
 
@@ -324,11 +386,19 @@ async def _next(messages: MemoryObjectReceiveStream[Message]) -> Message:
     except TimeoutError:
         raise Refusal(504, INTERNAL_ERROR, f"the bridge said nothing for {PATIENCE:g} s") from None
     except anyio.EndOfStream:
-        raise Refusal(502, INTERNAL_ERROR, "nothing comes of it: the bridge has ended, or the request was cancelled") from None
+        raise Refusal(
+            502,
+            INTERNAL_ERROR,
+            "nothing comes of it: the bridge has ended, or the request was cancelled",
+        ) from None
 
 
 def _stream(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store", **(headers or {})})
+    return StreamingResponse(
+        events,
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", **(headers or {})},
+    )
 
 
 def _event(message: Message) -> str:

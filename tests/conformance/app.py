@@ -1,7 +1,7 @@
 """The conformance suite's fixture tools as an ABP app on a pipe: `python tests/conformance/app.py`.
 
-What the suite has its servers ask a client, this app asks by ABP; what they return, it returns in ABP's shapes. How a tool is to behave stands in the
-suite's own scenario of the same name.
+What the suite has its servers ask a client, this app asks by ABP; what they return, it returns in
+ABP's shapes. How a tool is to behave stands in the suite's own scenario of the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import Any
 
 Json = Any
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJ"
+    "RU5ErkJggg=="
+)
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 STEP = 0.05  # seconds between two things that are told
 
@@ -72,7 +75,9 @@ CAPABILITIES: dict[str, Capability] = {}
 
 def capability(name: str, description: str, schema: Json = None) -> Callable[[Handler], Handler]:
     def offer(run: Handler) -> Handler:
-        CAPABILITIES[name] = Capability(name, description, run, *([] if schema is None else [schema]))
+        CAPABILITIES[name] = Capability(
+            name, description, run, *([] if schema is None else [schema])
+        )
         return run
 
     return offer
@@ -89,7 +94,7 @@ def textual(text: str, mime_type: str, name: str) -> Json:
     return file(base64.b64encode(text.encode()).decode(), mime_type, name)
 
 
-# --- before the suite begins ----------------------------------------------------------------------------------------------------------------
+# --- before the suite begins ----------------------------------------------------------------------
 
 STATE = {
     "static-text": "This is the content of the static text resource.",
@@ -107,7 +112,7 @@ async def prepare(call: Call) -> Json:
     return file(PIXEL, "image/png", SAVED)
 
 
-# --- what tools return ----------------------------------------------------------------------------------------------------------------------
+# --- what tools return ----------------------------------------------------------------------------
 
 
 @capability("test_simple_text", "Tests simple text content response")
@@ -130,10 +135,17 @@ async def embedded(call: Call) -> Json:
     return textual("This is an embedded resource content.", "text/plain", "embedded.txt")
 
 
-@capability("test_multiple_content_types", "Tests response with multiple content types (text, image, resource)")
+@capability(
+    "test_multiple_content_types",
+    "Tests response with multiple content types (text, image, resource)",
+)
 async def mixed(call: Call) -> Json:
     resource = textual(json.dumps({"test": "data", "value": 123}), "application/json", "mixed.json")
-    return {"text": "Multiple content types test:", "image": file(PIXEL, "image/png", "mixed.png"), "resource": resource}
+    return {
+        "text": "Multiple content types test:",
+        "image": file(PIXEL, "image/png", "mixed.png"),
+        "resource": resource,
+    }
 
 
 @capability("test_error_handling", "Tests error response handling")
@@ -172,7 +184,7 @@ async def schema_tool(call: Call) -> Json:
     return {"called with": call.params}
 
 
-# --- what tools tell ------------------------------------------------------------------------------------------------------------------------
+# --- what tools tell ------------------------------------------------------------------------------
 
 
 @capability("test_tool_with_logging", "Tests tool that emits log messages during execution")
@@ -210,7 +222,7 @@ async def tool_change(call: Call) -> Json:
 EXTRA = Capability("test_extra", "Comes and goes", simple_text)
 
 
-# --- what tools ask -------------------------------------------------------------------------------------------------------------------------
+# --- what tools ask -------------------------------------------------------------------------------
 
 
 @capability(
@@ -219,7 +231,10 @@ EXTRA = Capability("test_extra", "Comes and goes", simple_text)
     {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]},
 )
 async def sampling(call: Call) -> Json:
-    return f"LLM response: {(await call.learn('sampling/create', task=call.params['prompt']))['result']}"
+    return (
+        "LLM response:"
+        f" {(await call.learn('sampling/create', task=call.params['prompt']))['result']}"
+    )
 
 
 @capability(
@@ -236,29 +251,55 @@ async def elicitation(call: Call) -> Json:
     return f"User response: {json.dumps(filled)}"
 
 
-@capability("test_elicitation_sep1034_defaults", "Tests elicitation with default values per SEP-1034")
+@capability(
+    "test_elicitation_sep1034_defaults", "Tests elicitation with default values per SEP-1034"
+)
 async def defaults(call: Call) -> Json:
     filled = await call.fill(
         "Please review and update the form fields with defaults",
         name={"type": "string", "description": "User name", "default": "John Doe"},
         age={"type": "integer", "description": "User age", "default": 30},
         score={"type": "number", "description": "User score", "default": 95.5},
-        status={"type": "string", "description": "User status", "enum": ["active", "inactive", "pending"], "default": "active"},
+        status={
+            "type": "string",
+            "description": "User status",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         verified={"type": "boolean", "description": "Verification status", "default": True},
     )
     return f"Elicitation completed: {json.dumps(filled)}"
 
 
-@capability("test_elicitation_sep1330_enums", "Tests elicitation with enum schema improvements per SEP-1330")
+@capability(
+    "test_elicitation_sep1330_enums", "Tests elicitation with enum schema improvements per SEP-1330"
+)
 async def enums(call: Call) -> Json:
     options = ["option1", "option2", "option3"]
     filled = await call.fill(
         "Please select options from the enum fields",
         untitledSingle={"type": "string", "enum": options},
-        titledSingle={"type": "string", "oneOf": titled("First Option", "Second Option", "Third Option")},
-        legacyEnum={"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
-        untitledMulti={"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "string", "enum": options}},
-        titledMulti={"type": "array", "minItems": 1, "maxItems": 3, "items": {"anyOf": titled("First Choice", "Second Choice", "Third Choice")}},
+        titledSingle={
+            "type": "string",
+            "oneOf": titled("First Option", "Second Option", "Third Option"),
+        },
+        legacyEnum={
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        untitledMulti={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 3,
+            "items": {"type": "string", "enum": options},
+        },
+        titledMulti={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 3,
+            "items": {"anyOf": titled("First Choice", "Second Choice", "Third Choice")},
+        },
     )
     return f"Elicitation completed: {json.dumps(filled)}"
 
@@ -267,7 +308,7 @@ def titled(*titles: str) -> Json:
     return [{"const": f"value{number}", "title": title} for number, title in enumerate(titles, 1)]
 
 
-# --- what tools ask in rounds (2026-07-28) --------------------------------------------------------------------------------------------------
+# --- what tools ask in rounds (2026-07-28) --------------------------------------------------------
 
 TEXT = {"type": "string"}
 YES_OR_NO = {"type": "boolean"}
@@ -311,21 +352,30 @@ async def ask_twice(call: Call) -> Json:
     return f"Multi-round complete for {name} who likes {color}"
 
 
-@capability("test_input_required_result_multiple_inputs", "Asks a person and a model at the same time")
+@capability(
+    "test_input_required_result_multiple_inputs", "Asks a person and a model at the same time"
+)
 async def ask_both(call: Call) -> Json:
-    person, model = await asyncio.gather(call.fill("What is your name?", name=TEXT), call.learn("sampling/create", task="Generate a greeting"))
+    person, model = await asyncio.gather(
+        call.fill("What is your name?", name=TEXT),
+        call.learn("sampling/create", task="Generate a greeting"),
+    )
     return f"{model['result']} {person['name']}"
 
 
-@capability("test_input_required_result_capabilities", "Asks a person and a model at the same time, and makes do with what it gets")
+@capability(
+    "test_input_required_result_capabilities",
+    "Asks a person and a model at the same time, and makes do with what it gets",
+)
 async def ask_whoever(call: Call) -> Json:
     schema = {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}
     return await asyncio.gather(
-        call.ask("elicitation/input", prompt="Elicitation input", schema=schema), call.ask("sampling/create", task="Sample request")
+        call.ask("elicitation/input", prompt="Elicitation input", schema=schema),
+        call.ask("sampling/create", task="Sample request"),
     )
 
 
-# --- the app --------------------------------------------------------------------------------------------------------------------------------
+# --- the app --------------------------------------------------------------------------------------
 
 
 class App:
@@ -344,8 +394,12 @@ class App:
                 case None:
                     self._waiting.pop(message["id"]).set_result(message["result"])
                 case "capabilities/call":
-                    call = Call(self, message["params"]["options"]["callId"], message["params"]["params"])
-                    self._calls[call.id] = asyncio.create_task(self._call(message["id"], call, message["params"]["capability"]))
+                    call = Call(
+                        self, message["params"]["options"]["callId"], message["params"]["params"]
+                    )
+                    self._calls[call.id] = asyncio.create_task(
+                        self._call(message["id"], call, message["params"]["capability"])
+                    )
                 case method:
                     self.send(id=message["id"], result=self._answer(method, message.get("params")))
                     if method == "shutdown":
@@ -354,7 +408,12 @@ class App:
     def _answer(self, method: str, params: Json) -> Json:
         listed = [each.shown() for each in self.offered.values()]
         if method == "initialize":
-            return {"sessionId": "1", "protocolVersion": "0.1", "app": {"id": "conformance", "name": "Conformance"}, "capabilities": listed}
+            return {
+                "sessionId": "1",
+                "protocolVersion": "0.1",
+                "app": {"id": "conformance", "name": "Conformance"},
+                "capabilities": listed,
+            }
         if method == "capabilities/cancel":
             task = self._calls.get(params["callId"])
             return {"callId": params["callId"], "cancelled": task is not None and task.cancel()}
@@ -364,9 +423,16 @@ class App:
         try:
             response = {"success": True, "data": await self.offered[name].run(call)}
         except Failed as failure:
-            response = {"success": False, "error": {"code": failure.args[0], "message": failure.args[1]}}
+            response = {
+                "success": False,
+                "error": {"code": failure.args[0], "message": failure.args[1]},
+            }
         except asyncio.CancelledError:
-            response = {"success": False, "cancelled": True, "error": {"code": "CANCELLED", "message": "The call was cancelled"}}
+            response = {
+                "success": False,
+                "cancelled": True,
+                "error": {"code": "CANCELLED", "message": "The call was cancelled"},
+            }
         del self._calls[call.id]
         self.send(id=id, result=response)
 
@@ -379,12 +445,16 @@ class App:
 
     def send(self, **message: Json) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        asyncio.get_running_loop().call_soon(sys.stdout.flush)  # what is asked together arrives together
+        asyncio.get_running_loop().call_soon(
+            sys.stdout.flush
+        )  # what is asked together arrives together
 
 
 async def main() -> None:
     reader = asyncio.StreamReader(limit=2**20)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     await App().run(reader)
     os._exit(0)  # what is still being asked ends here: nobody waits for it
 

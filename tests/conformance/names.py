@@ -1,7 +1,8 @@
-"""What things are called on the suite's side and on the bridge's, and nothing else: contents pass as they are.
+"""What things are called on the suite's side and on the bridge's, and nothing else: contents pass
+as they are.
 
-The suite wants fixture tools and resources by name. The bridge calls a capability's tool `abp_...` and a resource `abp://...`; one scenario wants a
-name for a question, too.
+The suite wants fixture tools and resources by name. The bridge calls a capability's tool `abp_...`
+and a resource `abp://...`; one scenario wants a name for a question, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _RESOURCES_BACK = {theirs: ours for ours, theirs in RESOURCES.items()}
 
 
 class Names:
-    """The names of one bridge. It remembers what the bridge called a question until the answer comes."""
+    """The names of one bridge.
+
+    It remembers what the bridge called a question until the answer comes.
+    """
 
     def __init__(self) -> None:
         self._questions: dict[str, str] = {}  # by requestState
@@ -43,27 +47,55 @@ class Names:
             return message
         params = {**params, **_renamed(params, "uri", RESOURCES)}
         if message.get("method") == "tools/call":
-            params |= {**self._answers(params, QUESTIONS.get(_tool(message))), **_renamed(params, "name", TOOLS)}
+            params |= {
+                **self._answers(params, QUESTIONS.get(_tool(message))),
+                **_renamed(params, "name", TOOLS),
+            }
         return {**message, "params": params}
 
     def _answers(self, params: Mapping[str, Json], ours: str | None) -> dict[str, Json]:
         state, responses = params.get("requestState"), params.get("inputResponses")
-        if ours is None or not isinstance(state, str) or state not in self._questions or not isinstance(responses, Mapping):
+        if (
+            ours is None
+            or not isinstance(state, str)
+            or state not in self._questions
+            or not isinstance(responses, Mapping)
+        ):
             return {}
-        return {"inputResponses": {self._questions[state] if key == ours else key: value for key, value in responses.items()}}
+        return {
+            "inputResponses": {
+                self._questions[state] if key == ours else key: value
+                for key, value in responses.items()
+            }
+        }
 
     def outward(self, message: Message, request: Message | None = None) -> Message:
-        """A message of the bridge's, as the suite is to get it; with a response goes the suite's `request`."""
+        """A message of the bridge's, as the suite is to get it; with a response goes the suite's
+        `request`.
+        """
         if isinstance(params := message.get("params"), Mapping):
             return {**message, "params": {**params, **_renamed(params, "uri", _RESOURCES_BACK)}}
         if not isinstance(result := message.get("result"), Mapping):
             return message
-        listed = {word: [{**each, **_renamed(each, key, table)} for each in result[word]] for word, key, table in _LISTS if word in result}
+        listed = {
+            word: [{**each, **_renamed(each, key, table)} for each in result[word]]
+            for word, key, table in _LISTS
+            if word in result
+        }
         return {**message, "result": {**result, **listed, **self._asked(result, request)}}
 
     def _asked(self, result: Mapping[str, Json], request: Message | None) -> dict[str, Json]:
-        ours, asked, state = QUESTIONS.get(_tool(request)), result.get("inputRequests"), result.get("requestState")
-        if ours is None or not isinstance(asked, Mapping) or len(asked) != 1 or not isinstance(state, str):
+        ours, asked, state = (
+            QUESTIONS.get(_tool(request)),
+            result.get("inputRequests"),
+            result.get("requestState"),
+        )
+        if (
+            ours is None
+            or not isinstance(asked, Mapping)
+            or len(asked) != 1
+            or not isinstance(state, str)
+        ):
             return {}
         ((self._questions[state], question),) = asked.items()
         return {"inputRequests": {ours: question}}

@@ -1,7 +1,8 @@
 """One bridge on its stdin and stdout, shared by any number of HTTP exchanges: what belongs to whom.
 
-Every request gets an id and a progress token of the pipe's own on the way in, as two clients may choose the same ones; on the way out their own come
-back. What the bridge says without naming a request goes to the youngest call in flight, as HTTP wants it, or to whoever listens for the rest.
+Every request gets an id and a progress token of the pipe's own on the way in, as two clients may
+choose the same ones; on the way out their own come back. What the bridge says without naming a
+request goes to the youngest call in flight, as HTTP wants it, or to whoever listens for the rest.
 """
 
 from __future__ import annotations
@@ -24,11 +25,19 @@ Message = dict[str, Json]
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 GOODBYE = 3.0  # seconds for the bridge to end after its stdin; then SIGTERM, then SIGKILL
 FIRST_ID = 1_000_000  # no request of the bridge's own has such an id
-_UNASKED = ("notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/resources/updated")
+_UNASKED = (
+    "notifications/tools/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+)
 
 
 class Exchange:
-    """A request in flight. `messages` are what the bridge says on its account, the response last; it ends early when the bridge does."""
+    """A request in flight.
+
+    `messages` are what the bridge says on its account, the response last; it ends early when the
+    bridge does.
+    """
 
     def __init__(self, request: Message) -> None:
         self.request = request
@@ -40,19 +49,25 @@ class Exchange:
 
 
 class Pipe:
-    """A bridge started with `command`. Both directions are written to the file `record`, and what it says on stderr beside it.
+    """A bridge started with `command`.
+
+    Both directions are written to the file `record`, and what it says on stderr beside it.
 
     `complaints` are what it did that a bridge must not do, known when `run` has returned.
     """
 
-    def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str], record: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], env: Mapping[str, str], record: Path
+    ) -> None:
         self.name = name
         self._command = command
         self._env = env
         self._record = record
         self._ids = count(FIRST_ID)
         self._exchanges: dict[Json, Exchange] = {}  # by the pipe's ids, the oldest first
-        self._cancelled: set[Json] = set()  # what the bridge says of these may have crossed with our word
+        self._cancelled: set[Json] = (
+            set()
+        )  # what the bridge says of these may have crossed with our word
         self._outgoing, self._queue = anyio.create_memory_object_stream[Message](math.inf)
         self._end = anyio.Event()
         self.over = False
@@ -61,8 +76,13 @@ class Pipe:
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """From the start of the process to its end, which is `close`'s or its own."""
-        with open(self._record, "w", buffering=1) as record, open(self._record.with_suffix(".stderr"), "wb") as stderr:
-            process = await anyio.open_process(self._command, stderr=stderr, env=self._env, start_new_session=True)
+        with (
+            open(self._record, "w", buffering=1) as record,
+            open(self._record.with_suffix(".stderr"), "wb") as stderr,
+        ):
+            process = await anyio.open_process(
+                self._command, stderr=stderr, env=self._env, start_new_session=True
+            )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, process, record)
                 tasks.start_soon(self._read, process, record)
@@ -103,7 +123,13 @@ class Pipe:
         for id in [id for id, each in self._exchanges.items() if each is exchange]:
             del self._exchanges[id]
             self._cancelled.add(id)
-            self.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "the client left"}})
+            self.tell(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": id, "reason": "the client left"},
+                }
+            )
 
     def cancel_request(self, id: Json) -> None:
         """The client cancels its own request `id`."""
@@ -116,27 +142,48 @@ class Pipe:
         if "method" in message:
             self._deliver(*self._addressed(message))
         elif (exchange := self._exchanges.pop(message.get("id"), None)) is not None:
-            self._deliver(exchange.sink, {**_restored(message, exchange), "id": exchange.request["id"]})
+            self._deliver(
+                exchange.sink, {**_restored(message, exchange), "id": exchange.request["id"]}
+            )
             exchange.sink.close()
         elif message.get("id") not in self._cancelled:
-            self.complaints.append(f"answered what nobody asks, or twice: {json.dumps(message)[:200]}")
+            self.complaints.append(
+                f"answered what nobody asks, or twice: {json.dumps(message)[:200]}"
+            )
 
-    def _addressed(self, message: Message) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
+    def _addressed(
+        self, message: Message
+    ) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
         """Who is to hear it, with the names it is known by there."""
         params = message["params"] if isinstance(message.get("params"), Mapping) else {}
-        for named in (meta(message).get(SUBSCRIPTION), params.get("progressToken"), params.get("requestId")):
+        for named in (
+            meta(message).get(SUBSCRIPTION),
+            params.get("progressToken"),
+            params.get("requestId"),
+        ):
             if isinstance(named, int) and named >= FIRST_ID:
                 return self._named(named, message)
         wanted = "subscriptions/listen" if message["method"] in _UNASKED else "tools/call"
-        youngest = next((each for each in reversed(self._exchanges.values()) if each.request["method"] == wanted), None)
+        youngest = next(
+            (
+                each
+                for each in reversed(self._exchanges.values())
+                if each.request["method"] == wanted
+            ),
+            None,
+        )
         return (self.rest if youngest is None else youngest.sink), message
 
-    def _named(self, id: int, message: Message) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
+    def _named(
+        self, id: int, message: Message
+    ) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
         exchange = self._exchanges.get(id)
         if exchange is not None:
             return exchange.sink, _restored(message, exchange)
         if id not in self._cancelled:
-            self.complaints.append(f"told of a request after its answer: {json.dumps(message)[:200]}")
+            self.complaints.append(
+                f"told of a request after its answer: {json.dumps(message)[:200]}"
+            )
         return None, message
 
     def _deliver(self, sink: MemoryObjectSendStream[Message] | None, message: Message) -> None:
@@ -219,7 +266,10 @@ def _restored(message: Message, exchange: Exchange) -> Message:
         if not isinstance(body, Mapping):
             continue
         own = {"progressToken": exchange.token, "requestId": exchange.request["id"]}
-        body = {**body, **{word: value for word, value in own.items() if word in body and part == "params"}}
+        body = {
+            **body,
+            **{word: value for word, value in own.items() if word in body and part == "params"},
+        }
         if isinstance(body.get("_meta"), Mapping) and SUBSCRIPTION in body["_meta"]:
             body["_meta"] = {**body["_meta"], SUBSCRIPTION: exchange.request["id"]}
         message = {**message, part: body}

@@ -1,4 +1,6 @@
-"""The conformance suite as npm brings it: installed, run against an address, and its own account of a run read back."""
+"""The conformance suite as npm brings it: installed, run against an address, and its own account of
+a run read back.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ __all__ = ["CACHE", "REVISIONS", "Check", "NotInstalled", "Suite"]
 Json = Any
 
 CACHE = npm.CACHE / "conformance"
-SUITE = Package("@modelcontextprotocol/conformance", "0.2.0-alpha.12", "node_modules/@modelcontextprotocol/conformance/dist/index.js")
+SUITE = Package(
+    "@modelcontextprotocol/conformance",
+    "0.2.0-alpha.12",
+    "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+)
 NODE = Package("node", "24.21.0", "node_modules/node/bin/node")
 NODE_NEEDED = 22
 
@@ -29,7 +35,9 @@ LIMIT = 900.0  # seconds for one revision
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that the suite looked at: its verdict is SUCCESS, FAILURE, WARNING, INFO or SKIPPED."""
+    """One thing that the suite looked at: its verdict is SUCCESS, FAILURE, WARNING, INFO or
+    SKIPPED.
+    """
 
     scenario: str
     id: str
@@ -48,7 +56,9 @@ class Check:
 
 
 class Suite:
-    """The suite in the folder `cache`, installed there if it is missing, on a Node that is new enough. Raises NotInstalled."""
+    """The suite in the folder `cache`, installed there if it is missing, on a Node that is new
+    enough. Raises NotInstalled.
+    """
 
     def __init__(self, cache: Path) -> None:
         self._node = _node(cache)
@@ -57,18 +67,40 @@ class Suite:
     def required(self, revision: str) -> list[str]:
         """The scenarios that a server must pass to conform to `revision`."""
         listed = (self._program.parents[1] / "requirements" / f"{revision}.yaml").read_text()
-        return re.findall(r"^  - (\S+)$", listed.partition("\nserver:\n")[2].partition("\n\n")[0], re.MULTILINE)
+        return re.findall(
+            r"^  - (\S+)$", listed.partition("\nserver:\n")[2].partition("\n\n")[0], re.MULTILINE
+        )
 
-    async def run(self, url: str, revision: str, scenario: str, expected: Path, folder: Path) -> tuple[bool, list[Check]]:
-        """All that `revision` requires, or one `scenario` of it, against `url`: (whether all was as `expected`, the checks).
+    async def run(
+        self, url: str, revision: str, scenario: str, expected: Path, folder: Path
+    ) -> tuple[bool, list[Check]]:
+        """All that `revision` requires, or one `scenario` of it, against `url`: (whether all was as
+        `expected`, the checks).
 
         `folder` is made, and holds what the suite says.
         """
-        what = ["--scenario", scenario, "--spec-version", revision] if scenario else ["--requirements", revision]
-        command = [self._node, str(self._program), "server", "--url", url, *what, "--expected-failures", str(expected), "-o", str(folder)]
+        what = (
+            ["--scenario", scenario, "--spec-version", revision]
+            if scenario
+            else ["--requirements", revision]
+        )
+        command = [
+            self._node,
+            str(self._program),
+            "server",
+            "--url",
+            url,
+            *what,
+            "--expected-failures",
+            str(expected),
+            "-o",
+            str(folder),
+        ]
         folder.mkdir(parents=True)
         with open(folder / "output.txt", "wb") as output:
-            process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder)
+            process = await anyio.open_process(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder
+            )
             try:
                 with anyio.move_on_after(LIMIT):
                     await process.wait()
@@ -77,19 +109,26 @@ class Suite:
                     if process.returncode is None:
                         process.kill()
                     code = await process.wait()
-        return code == 0, [check for path in sorted(folder.glob("server-*/checks.json")) for check in _checks(path)]
+        return code == 0, [
+            check for path in sorted(folder.glob("server-*/checks.json")) for check in _checks(path)
+        ]
 
 
 def _checks(path: Path) -> list[Check]:
     scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name.removeprefix("server-"))
-    return [Check(scenario, each["id"], each["status"], each.get("errorMessage") or "") for each in json.loads(path.read_text())]
+    return [
+        Check(scenario, each["id"], each["status"], each.get("errorMessage") or "")
+        for each in json.loads(path.read_text())
+    ]
 
 
 def _node(cache: Path) -> str:
     """A Node that the suite runs on: the machine's, or one from npm."""
     found = shutil.which("node")
     if found is not None:
-        told = subprocess.run([found, "--version"], check=False, capture_output=True, text=True, timeout=60).stdout
+        told = subprocess.run(
+            [found, "--version"], check=False, capture_output=True, text=True, timeout=60
+        ).stdout
         if (match := re.match(r"v(\d+)\.", told)) and int(match[1]) >= NODE_NEEDED:
             return found
     return str(npm.program(NODE, cache / "node"))

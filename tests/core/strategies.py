@@ -1,4 +1,6 @@
-"""What hypothesis draws from: JSON as it comes, and JSON that speaks a protocol's words in no good order."""
+"""What hypothesis draws from: JSON as it comes, and JSON that speaks a protocol's words in no good
+order.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ json_values: JsonStrategy = _nested(scalars, any_text, 12)
 
 
 def garbled(words: Sequence[str], values: Sequence[Json]) -> JsonStrategy:
-    """JSON whose members have a protocol's names, and whose values are often such that they belong elsewhere."""
+    """JSON whose members have a protocol's names, and whose values are often such that they belong
+    elsewhere.
+    """
     return _nested(st.sampled_from(values) | scalars, st.sampled_from(words) | any_text, 10)
 
 
@@ -81,8 +85,35 @@ SCHEMA_WORDS = [
 
 SCHEMA_VALUES: Sequence[Json] = (
     *("string", "number", "integer", "boolean", "array", "object", "null", "any"),
-    *("email", "uri", "date", "date-time", "password", "^a", "(?=a)", "a", "1", "true", 0, 1, 1.0, 0.1, True, False, None, "", -1),
-    *(["a", "b"], ["1", 1, True, "true"], [{"const": "a", "title": "A"}, {"const": "b"}], [[], {}], {"type": "string"}, {"enum": ["a", "b", "c"]}),
+    *(
+        "email",
+        "uri",
+        "date",
+        "date-time",
+        "password",
+        "^a",
+        "(?=a)",
+        "a",
+        "1",
+        "true",
+        0,
+        1,
+        1.0,
+        0.1,
+        True,
+        False,
+        None,
+        "",
+        -1,
+    ),
+    *(
+        ["a", "b"],
+        ["1", 1, True, "true"],
+        [{"const": "a", "title": "A"}, {"const": "b"}],
+        [[], {}],
+        {"type": "string"},
+        {"enum": ["a", "b", "c"]},
+    ),
 )
 
 schema_junk: JsonStrategy = garbled(SCHEMA_WORDS, SCHEMA_VALUES)

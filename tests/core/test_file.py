@@ -22,7 +22,10 @@ MOST = f"at most {file.MAX_SIZE} can be given"
     ("wanted", "accept"),
     [
         ("image/png", ("image/png",)),
-        ("Image/*, .pdf", ()),  # a part that says nothing here: any will do, and the app looks for itself
+        (
+            "Image/*, .pdf",
+            (),
+        ),  # a part that says nothing here: any will do, and the app looks for itself
         ("image/png, image/jpeg, image/png", ("image/png", "image/jpeg")),
         (["image", "text/csv"], ("image/*", "text/csv")),
         ("a photo", ()),
@@ -52,33 +55,59 @@ def test_which_files_it_takes(accept: tuple[str, ...], given: str, taken: bool) 
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("a.png", "image/png"), ("notes.txt", "text/plain"), ("x.json", "application/json"), ("x", "application/octet-stream")]
+    ("name", "kind"),
+    [
+        ("a.png", "image/png"),
+        ("notes.txt", "text/plain"),
+        ("x.json", "application/json"),
+        ("x", "application/octet-stream"),
+    ],
 )
 def test_a_name_speaks_for_a_type(name: str, kind: str) -> None:
     assert file.guess_type(name) == kind
 
 
-@given(some.binary(max_size=50), some.sampled_from(["text/plain", "image/png", "application/json"]), some.sampled_from(["", "a.b"]))
+@given(
+    some.binary(max_size=50),
+    some.sampled_from(["text/plain", "image/png", "application/json"]),
+    some.sampled_from(["", "a.b"]),
+)
 def test_a_file_arrives_as_it_was(content: bytes, mime_type: str, name: str) -> None:
     made = file.encode(File(content, mime_type, name))
-    arrived = base64.b64decode(made["content"]) if made.get("encoding") == "base64" else made["content"].encode()
+    arrived = (
+        base64.b64decode(made["content"])
+        if made.get("encoding") == "base64"
+        else made["content"].encode()
+    )
     assert (arrived, made["mimeType"], made.get("filename", "")) == (content, mime_type, name)
     assert validate_answer(asking(), {"file": made}) == ({"file": made}, [])
 
 
 def asking(*accept: str) -> Question:
-    return Question("q", Kind.RESOURCE, "A file?", (Field("file", FieldType.FILE, file.SCHEMA, accept=accept),), "app")
+    return Question(
+        "q",
+        Kind.RESOURCE,
+        "A file?",
+        (Field("file", FieldType.FILE, file.SCHEMA, accept=accept),),
+        "app",
+    )
 
 
 def test_text_stays_text() -> None:
-    assert file.encode(File("Grüße".encode(), "text/plain")) == {"content": "Grüße", "mimeType": "text/plain"}
+    assert file.encode(File("Grüße".encode(), "text/plain")) == {
+        "content": "Grüße",
+        "mimeType": "text/plain",
+    }
 
 
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
         ({"content": "x", "mimeType": "text/plain"}, "file must be image/*, not text/plain"),
-        ({"content": "x!", "mimeType": "image/png", "encoding": "base64"}, "file says that it is base64, and is not"),
+        (
+            {"content": "x!", "mimeType": "image/png", "encoding": "base64"},
+            "file says that it is base64, and is not",
+        ),
         (
             {"content": "x" * (file.MAX_SIZE + 1), "mimeType": "image/svg+xml"},
             f"file has {file.MAX_SIZE + 1} bytes; at most {file.MAX_SIZE} can be given",

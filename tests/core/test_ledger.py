@@ -26,7 +26,18 @@ OUTCOMES = {
 
 def ending(event: Event, said: str = "") -> Answer | None:
     outcome = OUTCOMES.get(event)
-    return None if outcome is None else Answer(outcome, AnsweredBy.PERSON, {"value": said}, route="mcp-form", latency=1.5, reason=event.value)
+    return (
+        None
+        if outcome is None
+        else Answer(
+            outcome,
+            AnsweredBy.PERSON,
+            {"value": said},
+            route="mcp-form",
+            latency=1.5,
+            reason=event.value,
+        )
+    )
 
 
 # --- every state and event ---
@@ -65,12 +76,16 @@ def _in(state: State) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize(("key", "row"), ROWS.items(), ids=[f"{state.value}, {event.value}" for state, event in ROWS])
+@pytest.mark.parametrize(
+    ("key", "row"), ROWS.items(), ids=[f"{state.value}, {event.value}" for state, event in ROWS]
+)
 def test_what_an_event_does(key: tuple[State, Event], row: tuple[State, Effect] | None) -> None:
     state, event = key
     ledger = _in(state)
     if row is None:
-        with pytest.raises(LocalProtocolError, match="question q1 is waiting: it cannot take 'answer'"):
+        with pytest.raises(
+            LocalProtocolError, match="question q1 is waiting: it cannot take 'answer'"
+        ):
             ledger.apply("q1", event, answer=ending(event))
         assert ledger.entry("q1") is not None
         return
@@ -108,8 +123,18 @@ def test_what_a_person_said_is_not_remembered() -> None:
     ledger = _in(State.ASKED)
     ledger.apply("q1", Event.ANSWER, answer=ending(Event.ANSWER, "my secret plan"))
     (ended,) = ledger.ended
-    assert (ended.id, ended.kind, ended.message, ended.origin) == ("q1", "elicitation/input", "Which?", "https://app.example")
-    assert (ended.outcome, ended.answered_by, ended.route, ended.latency) == (Outcome.ACCEPTED, AnsweredBy.PERSON, "mcp-form", 1.5)
+    assert (ended.id, ended.kind, ended.message, ended.origin) == (
+        "q1",
+        "elicitation/input",
+        "Which?",
+        "https://app.example",
+    )
+    assert (ended.outcome, ended.answered_by, ended.route, ended.latency) == (
+        Outcome.ACCEPTED,
+        AnsweredBy.PERSON,
+        "mcp-form",
+        1.5,
+    )
     assert "my secret plan" not in repr(ended)
 
 
@@ -173,20 +198,26 @@ class LedgerMachine(RuleBasedStateMachine):
             assert answer is not None
             effect = self.ledger.apply(id, event, answer=answer)
             assert effect in (Effect.DELIVER, Effect.TAKE_DOWN)
-            assert (effect is Effect.TAKE_DOWN) is (self.asked[id] and event in (Event.DEADLINE, Event.WITHDRAW)), "a card that is up comes down"
+            assert (effect is Effect.TAKE_DOWN) is (
+                self.asked[id] and event in (Event.DEADLINE, Event.WITHDRAW)
+            ), "a card that is up comes down"
             assert entry.answer is answer
             self.ended[id] = answer
             self.delivered[id] = self.delivered.get(id, 0) + 1
 
     @invariant()
     def open_is_what_nothing_ended(self) -> None:
-        assert [entry.question.id for entry in self.ledger.open] == [id for id in self.asked if id not in self.ended]
+        assert [entry.question.id for entry in self.ledger.open] == [
+            id for id in self.asked if id not in self.ended
+        ]
 
     @invariant()
     def each_ended_once(self) -> None:
         assert set(self.delivered.values()) <= {1}
         assert self.ledger.ended_count == len(self.ended)
-        assert [(each.id, each.outcome) for each in self.ledger.ended] == [(id, answer.outcome) for id, answer in self.ended.items()][-REMEMBERED:]
+        assert [(each.id, each.outcome) for each in self.ledger.ended] == [
+            (id, answer.outcome) for id, answer in self.ended.items()
+        ][-REMEMBERED:]
 
     @invariant()
     def late_answers_are_counted(self) -> None:

@@ -96,7 +96,9 @@ API: dict[QuestionShape, str] = {
     QuestionShape.MULTI_SELECT: "native",
     QuestionShape.FIELDS: "native",
     QuestionShape.NESTED: "as JSON text",
-    QuestionShape.SECRET: "no: the questions API is another program's: secrets never pass through it",
+    QuestionShape.SECRET: (
+        "no: the questions API is another program's: secrets never pass through it"
+    ),
     QuestionShape.FILE: "no: the questions API carries no files",
     QuestionShape.FILE_CONSENT: "as options",
     QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
@@ -113,21 +115,44 @@ MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the mode
 CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     SurfaceVariant(Surface.MCP_FORM, "2025-11-25"): FORM,
     SurfaceVariant(Surface.MCP_FORM, "2026-07-28"): FORM,
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): FORM
-    | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text", QuestionShape.MULTI_SELECT: "a yes or no per option"},
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): FORM | {QuestionShape.MULTI_SELECT: "a yes or no per option"},
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): FORM
-    | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text", QuestionShape.MULTI_SELECT: "a yes or no per option"},
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): (
+        FORM
+        | {
+            QuestionShape.NUMBER: "as text",
+            QuestionShape.RANGE: "as text",
+            QuestionShape.MULTI_SELECT: "a yes or no per option",
+        }
+    ),
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): (
+        FORM | {QuestionShape.MULTI_SELECT: "a yes or no per option"}
+    ),
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): (
+        FORM
+        | {
+            QuestionShape.NUMBER: "as text",
+            QuestionShape.RANGE: "as text",
+            QuestionShape.MULTI_SELECT: "a yes or no per option",
+        }
+    ),
     SurfaceVariant(Surface.MCP_URL): PAGE,
-    SurfaceVariant(Surface.MCP_SAMPLING): dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
-    | {QuestionShape.SAMPLING: "native"},
+    SurfaceVariant(Surface.MCP_SAMPLING): (
+        dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
+        | {QuestionShape.SAMPLING: "native"}
+    ),
     SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
     SurfaceVariant(Surface.ACP_URL): PAGE,
     SurfaceVariant(Surface.ACP_PERMISSION): BUTTONS,
-    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): BUTTONS
-    | dict.fromkeys(
-        (QuestionShape.RANGE, QuestionShape.SELECT_FEW, QuestionShape.SELECT_MANY, QuestionShape.MULTI_SELECT),
-        "yes or no to one option after the other",
+    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): (
+        BUTTONS
+        | dict.fromkeys(
+            (
+                QuestionShape.RANGE,
+                QuestionShape.SELECT_FEW,
+                QuestionShape.SELECT_MANY,
+                QuestionShape.MULTI_SELECT,
+            ),
+            "yes or no to one option after the other",
+        )
     ),
     SurfaceVariant(Surface.TERMINAL): TERMINAL,
     SurfaceVariant(Surface.PAGE): PAGE,
@@ -135,7 +160,9 @@ CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     SurfaceVariant(Surface.MOCK): dict.fromkeys(QuestionShape, "native"),
     SurfaceVariant(Surface.MODEL): MODEL_ASKS,
 }
-CELL_ROWS = [(column, asked, words) for column, row in CELLS.items() for asked, words in row.items()]
+CELL_ROWS = [
+    (column, asked, words) for column, row in CELLS.items() for asked, words in row.items()
+]
 
 
 def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
@@ -150,7 +177,11 @@ def _named(column: SurfaceVariant) -> str:
     return " ".join(filter(None, (column.surface.value, column.version, odd)))
 
 
-@pytest.mark.parametrize(("column", "asked", "words"), CELL_ROWS, ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS])
+@pytest.mark.parametrize(
+    ("column", "asked", "words"),
+    CELL_ROWS,
+    ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS],
+)
 def test_a_cell(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
     assert _in_words(column, asked) == words
 
@@ -161,7 +192,10 @@ def test_every_column_of_the_matrix_has_its_rows_here() -> None:
 
 
 def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
-    assert _in_words(SurfaceVariant(Surface.MCP_FORM, "2024-11-05"), QuestionShape.TEXT) == "no: mcp-form 2024-11-05 is not known here"
+    assert (
+        _in_words(SurfaceVariant(Surface.MCP_FORM, "2024-11-05"), QuestionShape.TEXT)
+        == "no: mcp-form 2024-11-05 is not known here"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +210,9 @@ def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
     ],
     ids=str,
 )
-def test_since_when_a_cell_is_what_it_is(surface: Surface, version: str, asked: QuestionShape, version_since: str) -> None:
+def test_since_when_a_cell_is_what_it_is(
+    surface: Surface, version: str, asked: QuestionShape, version_since: str
+) -> None:
     assert since(surface, version, asked) == version_since
 
 
@@ -191,8 +227,14 @@ SECRET = replace(TEXT, secret=True)
 
 def options(count: int, kind: FieldType = FieldType.CHOICE) -> Field:
     values = [f"o{number}" for number in range(count)]
-    schema: Mapping[str, Json] = {"enum": values} if kind is FieldType.CHOICE else {"type": "array", "items": {"enum": values}}
-    return Field("pick", kind, schema, choices=tuple(Choice(value, value, value) for value in values))
+    schema: Mapping[str, Json] = (
+        {"enum": values}
+        if kind is FieldType.CHOICE
+        else {"type": "array", "items": {"enum": values}}
+    )
+    return Field(
+        "pick", kind, schema, choices=tuple(Choice(value, value, value) for value in values)
+    )
 
 
 def few_numbers(low: int, high: int) -> Field:
@@ -208,15 +250,24 @@ def asked(*fields: Field, kind: Kind = Kind.INPUT, destructive: bool = False) ->
 
 SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "text": (asked(TEXT), QuestionShape.TEXT),
-    "text in a format": (asked(replace(TEXT, schema={"format": "email"})), QuestionShape.FORMATTED_TEXT),
-    "text with a pattern": (asked(replace(TEXT, schema={"pattern": "^a"})), QuestionShape.FORMATTED_TEXT),
+    "text in a format": (
+        asked(replace(TEXT, schema={"format": "email"})),
+        QuestionShape.FORMATTED_TEXT,
+    ),
+    "text with a pattern": (
+        asked(replace(TEXT, schema={"pattern": "^a"})),
+        QuestionShape.FORMATTED_TEXT,
+    ),
     "a number": (asked(NUMBER), QuestionShape.NUMBER),
     "a whole number": (asked(replace(NUMBER, type=FieldType.INTEGER)), QuestionShape.NUMBER),
     "one of a few whole numbers": (asked(few_numbers(1, 20)), QuestionShape.RANGE),
     "one of many whole numbers": (asked(few_numbers(0, 20)), QuestionShape.NUMBER),
     "yes or no": (asked(YES), QuestionShape.BOOLEAN),
     "a confirm": (asked(YES, kind=Kind.CONFIRM), QuestionShape.CONFIRM),
-    "a destructive confirm": (asked(YES, kind=Kind.CONFIRM, destructive=True), QuestionShape.CONFIRM_DESTRUCTIVE),
+    "a destructive confirm": (
+        asked(YES, kind=Kind.CONFIRM, destructive=True),
+        QuestionShape.CONFIRM_DESTRUCTIVE,
+    ),
     "one of four": (asked(options(4)), QuestionShape.SELECT_FEW),
     "one of five": (asked(options(5)), QuestionShape.SELECT_MANY),
     "any of three": (asked(TAGS), QuestionShape.MULTI_SELECT),
@@ -250,9 +301,17 @@ NEW, OLD, PLAIN = (
 MODEL, PERMISSION = SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.ACP_PERMISSION)
 
 LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
-    "the host's order, without what is refused": (asked(TEXT), [MODEL, NEW, OLD], ["mcp-form", "mcp-form"]),
+    "the host's order, without what is refused": (
+        asked(TEXT),
+        [MODEL, NEW, OLD],
+        ["mcp-form", "mcp-form"],
+    ),
     "a downgrade is named": (asked(NUMBER), [PLAIN, NEW], ["mcp-form (as text)", "mcp-form"]),
-    "several fields go no better than the hardest": (asked(TEXT, TAGS), [NEW, OLD], ["mcp-form", "mcp-form (a yes or no per option)"]),
+    "several fields go no better than the hardest": (
+        asked(TEXT, TAGS),
+        [NEW, OLD],
+        ["mcp-form", "mcp-form (a yes or no per option)"],
+    ),
     "every downgrade of several fields is named once": (
         asked(NUMBER, TAGS, replace(NUMBER, name="size"), NESTED),
         [PLAIN],
@@ -260,35 +319,61 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     ),
     "a task goes to the model": (asked(kind=Kind.SAMPLING), [NEW, MODEL], ["mcp-sampling"]),
     "a secret goes nowhere": (asked(SECRET), [NEW, MODEL, PERMISSION], []),
-    "buttons for what buttons can say": (asked(YES, options(9)), [PERMISSION], ["acp-permission (one field after the other, as options, by pages)"]),
+    "buttons for what buttons can say": (
+        asked(YES, options(9)),
+        [PERMISSION],
+        ["acp-permission (one field after the other, as options, by pages)"],
+    ),
     "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
-    "leave to read a file, by buttons": (asked(YES, kind=Kind.RESOURCE), [PERMISSION], ["acp-permission (as options)"]),
+    "leave to read a file, by buttons": (
+        asked(YES, kind=Kind.RESOURCE),
+        [PERMISSION],
+        ["acp-permission (as options)"],
+    ),
     "no surfaces": (asked(TEXT), [], []),
 }
 
 
 @pytest.mark.parametrize(("question", "columns", "names"), LADDERS.values(), ids=LADDERS)
-def test_the_ladder_of_a_question(question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]) -> None:
+def test_the_ladder_of_a_question(
+    question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]
+) -> None:
     assert [rung.name for rung in candidate_routes(question, columns)] == names
 
 
 def test_when_no_rung_is_left_each_surface_says_why() -> None:
     page = "; page: not set up (--page)"
-    form, model = "a form passes through the host and the model: secrets never do", "this surface asks a model, not the person"
+    form, model = (
+        "a form passes through the host and the model: secrets never do",
+        "this surface asks a model, not the person",
+    )
     assert refusals(asked(SECRET), [NEW, MODEL]) == f"mcp-form: {form}; mcp-sampling: {model}{page}"
     assert refusals(asked(SECRET), [NEW], ["mcp-url: no"]) == f"mcp-url: no; mcp-form: {form}{page}"
-    assert refusals(asked(YES, TEXT), [PERMISSION]) == f"acp-permission: name is free text, and buttons cannot say that{page}"
+    assert (
+        refusals(asked(YES, TEXT), [PERMISSION])
+        == f"acp-permission: name is free text, and buttons cannot say that{page}"
+    )
     assert refusals(asked(TEXT), []) == f"the host offers no way to ask its user{page}"
     assert refusals(asked(TEXT), [NEW]) == f"the host offers no way to ask its user{page}"
-    assert refusals(asked(kind=Kind.SAMPLING), [NEW]) == "mcp-form: a form asks the person, not a model"
+    assert (
+        refusals(asked(kind=Kind.SAMPLING), [NEW])
+        == "mcp-form: a form asks the person, not a model"
+    )
     assert refusals(asked(TEXT), [SurfaceVariant(Surface.PAGE)], ["page: gone"]) == "page: gone"
 
 
 def test_a_host_that_opens_no_address_of_this_machine_says_so() -> None:
-    there, elsewhere = SurfaceVariant(Surface.MCP_URL), SurfaceVariant(Surface.MCP_URL, loopback=False)
-    assert [rung.name for rung in candidate_routes(asked(SECRET), [there])] == ["mcp-url (on a page of the bridge's own)"]
+    there, elsewhere = (
+        SurfaceVariant(Surface.MCP_URL),
+        SurfaceVariant(Surface.MCP_URL, loopback=False),
+    )
+    assert [rung.name for rung in candidate_routes(asked(SECRET), [there])] == [
+        "mcp-url (on a page of the bridge's own)"
+    ]
     assert candidate_routes(asked(SECRET), [elsewhere]) == []
-    assert refusals(asked(SECRET), [elsewhere]).startswith("mcp-url: this host opens no addresses on this machine")
+    assert refusals(asked(SECRET), [elsewhere]).startswith(
+        "mcp-url: this host opens no addresses on this machine"
+    )
 
 
 def test_a_surface_that_refuses_everything_is_not_usable() -> None:
@@ -310,7 +395,10 @@ def test_the_persons_own_order_is_the_whole_order() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("telepathy", "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, model"),
+        (
+            "telepathy",
+            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, model",
+        ),
         ("mock", "mock is not set up: give --answers FILE too"),
         ("terminal", "terminal is not set up: give --tty DEVICE too"),
         ("questions-api", "questions-api is not set up: give --questions-api PORT too"),

@@ -1,4 +1,6 @@
-"""The walk with few buttons: it ends, shows no more than it may, reaches everything, and answers exactly what was pressed."""
+"""The walk with few buttons: it ends, shows no more than it may, reaches everything, and answers
+exactly what was pressed.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,20 @@ def asked(method: str, **params: Json) -> Question:
 
 
 def form(properties: dict[str, Json], *required: str) -> Question:
-    return asked("elicitation/input", prompt="Trip", schema={"type": "object", "properties": properties, "required": list(required)})
+    return asked(
+        "elicitation/input",
+        prompt="Trip",
+        schema={"type": "object", "properties": properties, "required": list(required)},
+    )
 
 
 def select(count: int, **more: Json) -> Question:
-    return asked("elicitation/select", prompt="Which?", options=[{"value": f"v{n}", "label": f"L{n}"} for n in range(count)], **more)
+    return asked(
+        "elicitation/select",
+        prompt="Which?",
+        options=[{"value": f"v{n}", "label": f"L{n}"} for n in range(count)],
+        **more,
+    )
 
 
 def labels(step: Step | MenuResult) -> list[str]:
@@ -57,15 +68,31 @@ def say_yes_to(menu: Menu, words: str) -> Step | MenuResult:
 
 ONE_STEP = {
     "a confirm": (asked("elicitation/confirm", message="Book it?"), ["Yes", "No"]),
-    "a destructive confirm": (asked("elicitation/confirm", message="Delete all files?", destructive=True), ["No, do not", "Delete"]),
-    "a destructive confirm without an act": (asked("elicitation/confirm", message="Are you sure?", destructive=True), ["No", "Yes, do it"]),
-    "a boolean": (asked("elicitation/input", prompt="Train?", schema={"type": "boolean"}), ["Yes", "No", "Skip"]),
+    "a destructive confirm": (
+        asked("elicitation/confirm", message="Delete all files?", destructive=True),
+        ["No, do not", "Delete"],
+    ),
+    "a destructive confirm without an act": (
+        asked("elicitation/confirm", message="Are you sure?", destructive=True),
+        ["No", "Yes, do it"],
+    ),
+    "a boolean": (
+        asked("elicitation/input", prompt="Train?", schema={"type": "boolean"}),
+        ["Yes", "No", "Skip"],
+    ),
     "one option": (select(1), ["L0", "Skip"]),
     "three options": (select(3), ["L0", "L1", "L2", "Skip"]),
     "exactly four options": (select(4), ["L0", "L1", "L2", "L3"]),
     "five options": (select(5), ["L0", "L1", "L2", "More …"]),
     "a default": (select(3, default="v2"), ["L2 (default)", "L0", "L1", "Skip"]),
-    "a small range": (asked("elicitation/input", prompt="Bags?", schema={"type": "integer", "minimum": 0, "maximum": 2}), ["0", "1", "2", "Skip"]),
+    "a small range": (
+        asked(
+            "elicitation/input",
+            prompt="Bags?",
+            schema={"type": "integer", "minimum": 0, "maximum": 2},
+        ),
+        ["0", "1", "2", "Skip"],
+    ),
     "a multi-select": (select(3, multiple=True), ["Done (0 chosen)", "☐ L0", "☐ L1", "More …"]),
 }
 
@@ -77,16 +104,41 @@ def test_the_first_step_with_four_buttons(case: str) -> None:
 
 
 OBSTACLES = {
-    "free text": (asked("elicitation/input", prompt="Name?", schema={"type": "string"}), "is free text"),
-    "a number": (asked("elicitation/input", prompt="Price?", schema={"type": "number"}), "is a number"),
-    "a large range": (asked("elicitation/input", prompt="Year?", schema={"type": "integer", "minimum": 1900, "maximum": 2026}), "of any size"),
+    "free text": (
+        asked("elicitation/input", prompt="Name?", schema={"type": "string"}),
+        "is free text",
+    ),
+    "a number": (
+        asked("elicitation/input", prompt="Price?", schema={"type": "number"}),
+        "is a number",
+    ),
+    "a large range": (
+        asked(
+            "elicitation/input",
+            prompt="Year?",
+            schema={"type": "integer", "minimum": 1900, "maximum": 2026},
+        ),
+        "of any size",
+    ),
     "an empty range": (
-        asked("elicitation/input", prompt="?", schema={"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 5}),
+        asked(
+            "elicitation/input",
+            prompt="?",
+            schema={"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 5},
+        ),
         "of any size",
     ),
     "nested data": (form({"a": {"type": "object", "properties": {"b": {}}}}), "a is nested data"),
-    "a form with text in it": (form({"ok": {"type": "boolean"}, "name": {"type": "string", "title": "Name"}}), "Name is free text"),
-    "a secret": (asked("elicitation/input", prompt="Your PIN code?", schema={"enum": [1, 2], "writeOnly": True}), "a secret never passes"),
+    "a form with text in it": (
+        form({"ok": {"type": "boolean"}, "name": {"type": "string", "title": "Name"}}),
+        "Name is free text",
+    ),
+    "a secret": (
+        asked(
+            "elicitation/input", prompt="Your PIN code?", schema={"enum": [1, 2], "writeOnly": True}
+        ),
+        "a secret never passes",
+    ),
     "a file": (asked("elicitation/resource", type="image/png"), "is a file, and buttons cannot"),
     "a model": (asked("sampling/create", task="Summarise"), "carry no text"),
 }
@@ -148,7 +200,16 @@ NINE_PRESSED = {
     "extras": ["Done (0 chosen)"],
     "class": ["2"],
 }
-NINE_ANSWER = {"ok": True, "size": "M", "colour": 5, "meals": ["a", "c"], "bags": 3, "seat": "a", "extras": [], "class": 2}
+NINE_ANSWER = {
+    "ok": True,
+    "size": "M",
+    "colour": 5,
+    "meals": ["a", "c"],
+    "bags": 3,
+    "seat": "a",
+    "extras": [],
+    "class": 2,
+}
 
 
 def walk_nine(menu: Menu, k: int) -> None:
@@ -176,7 +237,9 @@ def test_a_form_can_be_changed_before_it_is_sent() -> None:
     press(menu, "Change")
     press(menu, "size: M")
     press(menu, "L")
-    assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {**NINE_ANSWER, "size": "L", "insured": False})
+    assert press(menu, "Send") == MenuResult(
+        Outcome.ACCEPTED, {**NINE_ANSWER, "size": "L", "insured": False}
+    )
 
 
 def test_a_form_can_be_declined_on_the_way_and_at_the_end() -> None:
@@ -189,7 +252,18 @@ def test_a_form_can_be_declined_on_the_way_and_at_the_end() -> None:
 
 
 def test_the_least_and_the_most_are_kept_by_what_is_offered() -> None:
-    question = form({"meals": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2, "default": ["b"]}}, "meals")
+    question = form(
+        {
+            "meals": {
+                "type": "array",
+                "items": {"enum": ["a", "b", "c"]},
+                "minItems": 1,
+                "maxItems": 2,
+                "default": ["b"],
+            }
+        },
+        "meals",
+    )
     menu = Menu(question, 9)
     assert labels(menu.step) == ["Done (1 chosen)", "☐ a", "☑ b", "☐ c", "Skip"]
     press(menu, "☐ a")
@@ -207,7 +281,16 @@ def test_descriptions_and_the_whole_list_are_in_the_text() -> None:
 
 
 def test_a_fields_own_description_is_in_the_text() -> None:
-    assert "cabin only" in Menu(asked("elicitation/input", prompt="Bag?", schema={"type": "boolean", "description": "cabin only"})).step.text
+    assert (
+        "cabin only"
+        in Menu(
+            asked(
+                "elicitation/input",
+                prompt="Bag?",
+                schema={"type": "boolean", "description": "cabin only"},
+            )
+        ).step.text
+    )
 
 
 def test_an_option_of_another_step_is_refused_and_the_walk_stays() -> None:
@@ -221,7 +304,9 @@ def test_an_option_of_another_step_is_refused_and_the_walk_stays() -> None:
 
 
 def test_ids_say_nothing_about_the_answer() -> None:
-    assert not any(option.label in option.id or "v" in option.id for option in Menu(select(3)).step.options)
+    assert not any(
+        option.label in option.id or "v" in option.id for option in Menu(select(3)).step.options
+    )
 
 
 def test_values_that_read_like_buttons_are_values() -> None:
@@ -230,12 +315,16 @@ def test_values_that_read_like_buttons_are_values() -> None:
 
 
 def test_a_long_question_never_hides_what_a_yes_would_mean() -> None:
-    menu = Menu(asked("elicitation/select", prompt="Which? " + "word " * 200, options=["left", "right"]), 2)
+    menu = Menu(
+        asked("elicitation/select", prompt="Which? " + "word " * 200, options=["left", "right"]), 2
+    )
     assert menu.step.title.endswith(" — left?")
 
 
 def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None:
-    menu = Menu(form({"bags": {"type": "integer", "minimum": 0, "maximum": 3}, "ok": {"type": "boolean"}}))
+    menu = Menu(
+        form({"bags": {"type": "integer", "minimum": 0, "maximum": 3}, "ok": {"type": "boolean"}})
+    )
     press(menu, "Leave empty")
     press(menu, "Yes")
     assert press(menu, "Send") == MenuResult(Outcome.ACCEPTED, {"ok": True})
@@ -244,7 +333,9 @@ def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None
 def agents_form(**properties: Json) -> Question:
     """An agent's, in which everything may stay empty."""
     schema = {"type": "object", "properties": properties}
-    return decode_form({"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent")
+    return decode_form(
+        {"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent"
+    )
 
 
 @pytest.mark.parametrize("k", [3, 4, 5])
@@ -254,8 +345,14 @@ def test_an_agents_optional_field_that_fills_the_step_can_be_skipped(k: int) -> 
 
 
 def test_an_agents_required_field_that_fills_the_step_has_no_more_buttons() -> None:
-    schema = {"type": "object", "properties": {"db": {"type": "string", "enum": ["a", "b", "c", "d"]}}, "required": ["db"]}
-    assert labels(Menu(decode_form({"message": "?", "requestedSchema": schema}, id="q", origin="agent")).step) == ["a", "b", "c", "d"]
+    schema = {
+        "type": "object",
+        "properties": {"db": {"type": "string", "enum": ["a", "b", "c", "d"]}},
+        "required": ["db"],
+    }
+    assert labels(
+        Menu(decode_form({"message": "?", "requestedSchema": schema}, id="q", origin="agent")).step
+    ) == ["a", "b", "c", "d"]
 
 
 def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
@@ -266,7 +363,13 @@ def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
 
 
 def test_with_two_buttons_done_comes_before_leaving_it_empty() -> None:
-    menu = Menu(agents_form(tags={"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, ok={"type": "boolean"}), 2)
+    menu = Menu(
+        agents_form(
+            tags={"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            ok={"type": "boolean"},
+        ),
+        2,
+    )
     titles = []
     for _ in range(4):
         titles.append(menu.step.title.rpartition("— ")[2])
@@ -275,7 +378,11 @@ def test_with_two_buttons_done_comes_before_leaving_it_empty() -> None:
 
 
 def test_a_remark_of_the_bridges_is_in_the_text_of_each_step_and_in_no_title() -> None:
-    menu = Menu(replace(agents_form(ok={"type": "boolean"}, no={"type": "boolean"}), note="(only buttons here)"))
+    menu = Menu(
+        replace(
+            agents_form(ok={"type": "boolean"}, no={"type": "boolean"}), note="(only buttons here)"
+        )
+    )
     for button in ("Yes", "No", "Skip"):
         assert menu.step.text.endswith("\n(only buttons here)")
         assert "only buttons" not in menu.step.title
@@ -297,7 +404,10 @@ def test_presses_that_lead_nowhere_end_all_the_same() -> None:
 
 
 def test_the_title_of_a_step_says_what_that_field_asks() -> None:
-    fields = {"db": {"enum": ["a", "b"], "title": "DB", "description": "Which database?"}, "ok": {"type": "boolean"}}
+    fields = {
+        "db": {"enum": ["a", "b"], "title": "DB", "description": "Which database?"},
+        "ok": {"type": "boolean"},
+    }
     menu = Menu(form(fields, *fields))
     assert menu.step.title == "Trip (1 of 2) DB: Which database?"
     press(menu, "a")
@@ -305,38 +415,65 @@ def test_the_title_of_a_step_says_what_that_field_asks() -> None:
 
 
 def test_the_only_field_of_an_agents_form_says_what_it_asks() -> None:
-    schema = {"type": "object", "properties": {"db": {"type": "string", "enum": ["a", "b"], "title": "DB", "description": "Which database?"}}}
-    asked = decode_form({"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent")
+    schema = {
+        "type": "object",
+        "properties": {
+            "db": {
+                "type": "string",
+                "enum": ["a", "b"],
+                "title": "DB",
+                "description": "Which database?",
+            }
+        },
+    }
+    asked = decode_form(
+        {"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent"
+    )
     assert Menu(asked).step.title == "Please answer DB: Which database?"
 
 
 def test_a_long_message_leaves_room_for_what_a_field_asks() -> None:
     fields = {"ok": {"type": "boolean", "title": "Insured"}, "size": {"enum": ["S"]}}
-    question = asked("elicitation/input", prompt="word " * 200, schema={"type": "object", "properties": fields})
+    question = asked(
+        "elicitation/input", prompt="word " * 200, schema={"type": "object", "properties": fields}
+    )
     assert "Insured" in Menu(question).step.title
 
 
 FIELDS = st.one_of(
     st.just({"type": "boolean"}),
     st.integers(1, 12).map(lambda n: {"enum": [f"e{i}" for i in range(n)]}),
-    st.tuples(st.integers(-5, 5), st.integers(0, 9)).map(lambda r: {"type": "integer", "minimum": r[0], "maximum": r[0] + r[1]}),
+    st.tuples(st.integers(-5, 5), st.integers(0, 9)).map(
+        lambda r: {"type": "integer", "minimum": r[0], "maximum": r[0] + r[1]}
+    ),
     st.tuples(st.integers(1, 7), st.integers(0, 2), st.integers(2, 9)).map(
-        lambda r: {"type": "array", "items": {"enum": [f"m{i}" for i in range(r[0])]}, "minItems": min(r[0], r[1]), "maxItems": r[2]}
+        lambda r: {
+            "type": "array",
+            "items": {"enum": [f"m{i}" for i in range(r[0])]},
+            "minItems": min(r[0], r[1]),
+            "maxItems": r[2],
+        }
     ),
 )
 QUESTIONS = st.one_of(
     FIELDS.map(lambda schema: asked("elicitation/input", prompt="?", schema=schema)),
     st.integers(1, 30).map(select),
     st.integers(1, 30).map(lambda n: select(n, multiple=True)),
-    st.booleans().map(lambda destructive: asked("elicitation/confirm", message="Delete?", destructive=destructive)),
+    st.booleans().map(
+        lambda destructive: asked("elicitation/confirm", message="Delete?", destructive=destructive)
+    ),
     st.dictionaries(st.sampled_from("abcd"), FIELDS, min_size=2).flatmap(
-        lambda fields: st.sets(st.sampled_from(sorted(fields))).map(lambda required: form(fields, *required))
+        lambda fields: st.sets(st.sampled_from(sorted(fields))).map(
+            lambda required: form(fields, *required)
+        )
     ),
 )
 
 
 @given(question=QUESTIONS, k=st.integers(2, 6), data=st.data())
-def test_any_presses_end_in_an_answer_that_fits(question: Question, k: int, data: st.DataObject) -> None:
+def test_any_presses_end_in_an_answer_that_fits(
+    question: Question, k: int, data: st.DataObject
+) -> None:
     menu = Menu(question, k)
     step: Step | MenuResult = menu.step
     for _ in range(5_000):
@@ -345,7 +482,11 @@ def test_any_presses_end_in_an_answer_that_fits(question: Question, k: int, data
         assert 1 <= len(step.options) <= k
         assert len({option.id for option in step.options}) == len(step.options)
         assert step.title
-        step = menu.choose(data.draw(st.sampled_from(step.options)).id) if menu._taken < 60 else menu.choose(step.options[0].id)
+        step = (
+            menu.choose(data.draw(st.sampled_from(step.options)).id)
+            if menu._taken < 60
+            else menu.choose(step.options[0].id)
+        )
     assert isinstance(step, MenuResult)
     if step.outcome is Outcome.ACCEPTED:
         content, problems = validate_answer(question, step.content)
@@ -362,7 +503,9 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     """What the app says besides is in the text, and cannot push the path out of the title."""
     path = "/home/ann/" + "deep/" * 100 + "notes.txt"
     leave = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
-    question = Question("q", Kind.RESOURCE, f"May it read {path}?\n\nThe app says: nothing of note", (leave,), "app")
+    question = Question(
+        "q", Kind.RESOURCE, f"May it read {path}?\n\nThe app says: nothing of note", (leave,), "app"
+    )
     menu = Menu(question, k)
     assert menu.step.title == f"May it read {path}?"
     assert "The app says: nothing of note" in menu.step.text

@@ -15,14 +15,29 @@ from abp_bridge.core.notice import LINE_LIMIT, Event, Notice, Progress, Rising, 
 Json = Any
 
 LINES: dict[str, tuple[Event, Mapping[str, Json], str | None, str]] = {
-    "state": (Event.STATE_CHANGED, {"field": "title", "newValue": "Hello"}, None, "title is now Hello"),
-    "state as JSON": (Event.STATE_CHANGED, {"field": "page", "newValue": {"n": 1}}, None, 'page is now {"n": 1}'),
+    "state": (
+        Event.STATE_CHANGED,
+        {"field": "title", "newValue": "Hello"},
+        None,
+        "title is now Hello",
+    ),
+    "state as JSON": (
+        Event.STATE_CHANGED,
+        {"field": "page", "newValue": {"n": 1}},
+        None,
+        'page is now {"n": 1}',
+    ),
     "state without a field": (Event.STATE_CHANGED, {}, None, "its state is now null"),
     "started": (Event.STARTED, {"capability": "export.pdf"}, "op-1", "started export.pdf"),
     "started, only an id": (Event.STARTED, {}, "op-1", "started op-1"),
     "completed": (Event.COMPLETED, {"success": True}, "op-1", "completed op-1"),
     "completed, and failed": (Event.COMPLETED, {"success": False}, "op-1", "failed op-1"),
-    "an error": (Event.ERROR, {"code": "RENDER_ERROR", "message": "No font."}, None, "error RENDER_ERROR: No font."),
+    "an error": (
+        Event.ERROR,
+        {"code": "RENDER_ERROR", "message": "No font."},
+        None,
+        "error RENDER_ERROR: No font.",
+    ),
     "an error without words": (Event.ERROR, {}, None, "error without a code: no message"),
     "capabilities": (
         Event.CAPABILITIES_CHANGED,
@@ -30,21 +45,43 @@ LINES: dict[str, tuple[Event, Mapping[str, Json], str | None, str]] = {
         None,
         "its capabilities changed: added a, b; changed c",
     ),
-    "capabilities, nobody says which": (Event.CAPABILITIES_CHANGED, {"added": []}, None, "its capabilities changed"),
+    "capabilities, nobody says which": (
+        Event.CAPABILITIES_CHANGED,
+        {"added": []},
+        None,
+        "its capabilities changed",
+    ),
     "something of the app's own": (Event.OTHER, {"n": 1}, None, 'notifications/own {"n": 1}'),
-    "a field that would repaint the line": (Event.STATE_CHANGED, {"field": "a\u202eb\nc", "newValue": "\x1b[2J"}, None, "ab c is now [2J"),
-    "a field that is no name": (Event.STATE_CHANGED, {"field": {"a": 1}, "newValue": 1}, None, '{"a": 1} is now 1'),
+    "a field that would repaint the line": (
+        Event.STATE_CHANGED,
+        {"field": "a\u202eb\nc", "newValue": "\x1b[2J"},
+        None,
+        "ab c is now [2J",
+    ),
+    "a field that is no name": (
+        Event.STATE_CHANGED,
+        {"field": {"a": 1}, "newValue": 1},
+        None,
+        '{"a": 1} is now 1',
+    ),
 }
 
 
 @pytest.mark.parametrize(("event", "data", "operation", "line"), LINES.values(), ids=LINES)
-def test_what_an_app_tells_is_a_line(event: Event, data: Mapping[str, Json], operation: str | None, line: str) -> None:
+def test_what_an_app_tells_is_a_line(
+    event: Event, data: Mapping[str, Json], operation: str | None, line: str
+) -> None:
     assert describe(Notice(event, "notifications/own", data, operation)) == line
 
 
 def test_a_line_is_never_long_and_says_what_is_missing() -> None:
-    told = describe(Notice(Event.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000}))
-    assert told == f"{'f' * 300} … [699 more characters not shown] is now {'x' * 300} … [9700 more characters not shown]"
+    told = describe(
+        Notice(Event.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000})
+    )
+    assert (
+        told == f"{'f' * 300} … [699 more characters not shown] is now {'x' * 300} … [9700 more"
+        " characters not shown]"
+    )
     many = describe(Notice(Event.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000}))
     assert len(many) < LINE_LIMIT + 50
     assert many.endswith(" more characters not shown]")
@@ -65,8 +102,14 @@ def test_what_counts_as_failed(event: Event, data: Mapping[str, Json], failed: b
 
 MESSAGES = {
     "nothing to say": (Progress("op", 1), ""),
-    "all of it": (Progress("op", 1, status="Sorting", stage="2 of 3", remaining=2.4), "Sorting · 2 of 3 · about 2 s left"),
-    "a stage that repeats the status": (Progress("op", 1, status="Sorting", stage="Sorting"), "Sorting"),
+    "all of it": (
+        Progress("op", 1, status="Sorting", stage="2 of 3", remaining=2.4),
+        "Sorting · 2 of 3 · about 2 s left",
+    ),
+    "a stage that repeats the status": (
+        Progress("op", 1, status="Sorting", stage="Sorting"),
+        "Sorting",
+    ),
     "almost there": (Progress("op", 1, remaining=0.0), "about 1 s left"),
 }
 
@@ -90,7 +133,9 @@ CLIMBS: dict[str, tuple[list[tuple[float, float | None]], list[tuple[float, floa
 
 
 @pytest.mark.parametrize(("reports", "seen"), CLIMBS.values(), ids=CLIMBS)
-def test_progress_only_goes_up(reports: list[tuple[float, float | None]], seen: list[tuple[float, float | None]]) -> None:
+def test_progress_only_goes_up(
+    reports: list[tuple[float, float | None]], seen: list[tuple[float, float | None]]
+) -> None:
     rising = Rising()
     shown = [rising.next(Progress("op", value, total, "Working")) for value, total in reports]
     assert [(each.value, each.total) for each in shown if each is not None] == seen
@@ -101,9 +146,15 @@ amounts = st.floats(0, 1e15)
 
 
 @given(st.lists(st.tuples(amounts, st.none() | amounts)))
-def test_whatever_an_app_reports_rises_and_stays_below_its_total(reports: list[tuple[float, float | None]]) -> None:
+def test_whatever_an_app_reports_rises_and_stays_below_its_total(
+    reports: list[tuple[float, float | None]],
+) -> None:
     rising = Rising()
-    seen = [shown for value, total in reports if (shown := rising.next(Progress("op", value, total))) is not None]
+    seen = [
+        shown
+        for value, total in reports
+        if (shown := rising.next(Progress("op", value, total))) is not None
+    ]
     assert all(before.value < after.value for before, after in pairwise(seen))
     assert len({each.total for each in seen}) <= 1, "one scale for one call"
     assert all(each.total is None or 0 <= each.value <= each.total for each in seen)

@@ -8,17 +8,37 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.question import Answer, AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question, classify_answerer, read, validate_answer
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    classify_answerer,
+    read,
+    validate_answer,
+)
 
 Json = Any
 
 
-def one(kind: FieldType, schema: Mapping[str, Json], *, choices: Sequence[Choice] = (), required: bool = True) -> Field:
+def one(
+    kind: FieldType,
+    schema: Mapping[str, Json],
+    *,
+    choices: Sequence[Choice] = (),
+    required: bool = True,
+) -> Field:
     return Field("it", kind, schema, choices=tuple(choices), required=required)
 
 
 def asked(*fields: Field, whole: Mapping[str, Json] | None = None) -> Question:
-    return Question("q1", Kind.INPUT, "Which?", fields, "https://app.example", wrapped=False, whole=whole or {})
+    return Question(
+        "q1", Kind.INPUT, "Which?", fields, "https://app.example", wrapped=False, whole=whole or {}
+    )
 
 
 TEXT = one(FieldType.TEXT, {"type": "string"})
@@ -36,8 +56,16 @@ MIXED = (
 )
 CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, choices=MIXED)
 
-TAGS = (Choice("a", "a", "Apples"), Choice("b", "b", "Pears"), Choice("c,d", "c,d", "Cherries, dates"))
-CHOICES = one(FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1}, choices=TAGS)
+TAGS = (
+    Choice("a", "a", "Apples"),
+    Choice("b", "b", "Pears"),
+    Choice("c,d", "c,d", "Cherries, dates"),
+)
+CHOICES = one(
+    FieldType.CHOICES,
+    {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1},
+    choices=TAGS,
+)
 
 # What a host sent, and the value it means.
 READ: dict[str, tuple[Field, Json, Json]] = {
@@ -67,7 +95,9 @@ READ: dict[str, tuple[Field, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("field", "sent", "value"), READ.values(), ids=READ)
-def test_what_can_be_meant_in_one_way_is_read_that_way(field: Field, sent: Json, value: Json) -> None:
+def test_what_can_be_meant_in_one_way_is_read_that_way(
+    field: Field, sent: Json, value: Json
+) -> None:
     answer, problems = validate_answer(asked(field), {"it": sent})
     assert problems == []
     assert answer == {"it": value}
@@ -87,15 +117,31 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "a one for a yes": (BOOLEAN, 1, "it must be true or false, not 1"),
     "a perhaps": (BOOLEAN, "perhaps", 'it must be true or false, not "perhaps"'),
     "nothing for a yes or no": (BOOLEAN, "", 'it must be true or false, not ""'),
-    "an option that was not offered": (CHOICE, "2", 'it must be one of 1, true, "1", null, "", not "2"'),
+    "an option that was not offered": (
+        CHOICE,
+        "2",
+        'it must be one of 1, true, "1", null, "", not "2"',
+    ),
     "a list for a choice": (CHOICE, ["1"], 'it must be one of 1, true, "1", null, "", not ["1"]'),
-    "options that were not offered": (CHOICES, ["a", "x"], 'it[1] must be one of "a", "b", "c,d", not "x"'),
+    "options that were not offered": (
+        CHOICES,
+        ["a", "x"],
+        'it[1] must be one of "a", "b", "c,d", not "x"',
+    ),
     "too few": (CHOICES, [], "it must name at least 1"),
     "no list": (CHOICES, {"a": True}, 'it must be a list, not {"a": true}'),
     "text that is no JSON": (OBJECT, "{a: 1}", 'it must be an object, not "{a: 1}"'),
-    "JSON with a number out of range": (OBJECT, '{"a": 1e999}', 'it must be an object, not "{\\"a\\": 1e999}"'),
+    "JSON with a number out of range": (
+        OBJECT,
+        '{"a": 1e999}',
+        'it must be an object, not "{\\"a\\": 1e999}"',
+    ),
     "JSON without end": (OBJECT, "[" * 100_000, f'it must be an object, not "{"[" * 56}...'),
-    "JSON too deep": (OBJECT, '{"a":' + "[" * 120 + "]" * 120 + "}", "it is nested more than 100 levels deep"),
+    "JSON too deep": (
+        OBJECT,
+        '{"a":' + "[" * 120 + "]" * 120 + "}",
+        "it is nested more than 100 levels deep",
+    ),
 }
 
 
@@ -107,16 +153,24 @@ def test_what_does_not_answer_is_no_answer(field: Field, sent: Json, problem: st
 
 def test_a_line_that_could_be_one_option_or_several_is_neither() -> None:
     choices = tuple(Choice(value, value, value) for value in ("a", "b", "a,b"))
-    field = one(FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}, choices=choices)
+    field = one(
+        FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}, choices=choices
+    )
     assert validate_answer(asked(field), {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
     assert validate_answer(asked(field), {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
     assert validate_answer(asked(field), {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
 
 
 def test_a_label_that_two_options_share_names_neither() -> None:
-    field = one(FieldType.CHOICE, {"enum": ["a", "b"]}, choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")))
+    field = one(
+        FieldType.CHOICE,
+        {"enum": ["a", "b"]},
+        choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")),
+    )
     assert read(field, "Same") == "Same"
-    assert validate_answer(asked(field), {"it": "Same"})[1] == ['it must be one of "a", "b", not "Same"']
+    assert validate_answer(asked(field), {"it": "Same"})[1] == [
+        'it must be one of "a", "b", not "Same"'
+    ]
 
 
 OPTIONAL = [replace(field, required=False) for field in (TEXT, NUMBER, INTEGER, CHOICES, OBJECT)]
@@ -124,11 +178,15 @@ OPTIONAL = [replace(field, required=False) for field in (TEXT, NUMBER, INTEGER, 
 
 @pytest.mark.parametrize("field", OPTIONAL, ids=lambda field: field.type.value)
 @pytest.mark.parametrize("sent", [{}, {"it": ""}, {"it": None}], ids=["left out", "empty", "null"])
-def test_an_optional_field_left_empty_is_no_answer_to_it(field: Field, sent: Mapping[str, Json]) -> None:
+def test_an_optional_field_left_empty_is_no_answer_to_it(
+    field: Field, sent: Mapping[str, Json]
+) -> None:
     assert validate_answer(asked(field), sent) == ({}, [])
 
 
-@pytest.mark.parametrize("sent", [{}, {"it": None}, {"other": 1}], ids=["left out", "null", "something else"])
+@pytest.mark.parametrize(
+    "sent", [{}, {"it": None}, {"other": 1}], ids=["left out", "null", "something else"]
+)
 def test_a_required_field_must_be_there(sent: Mapping[str, Json]) -> None:
     assert validate_answer(asked(TEXT), sent) == ({}, ["it is required"])
 
@@ -141,7 +199,10 @@ def test_empty_text_is_an_answer_where_the_app_allows_it() -> None:
 
 def test_null_is_an_answer_where_the_app_allows_it() -> None:
     for kind in ("null", ["string", "null"]):
-        assert validate_answer(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == ({"it": None}, [])
+        assert validate_answer(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == (
+            {"it": None},
+            [],
+        )
 
 
 def test_a_field_nobody_asked_for_is_left_out() -> None:
@@ -150,7 +211,10 @@ def test_a_field_nobody_asked_for_is_left_out() -> None:
 
 @pytest.mark.parametrize("sent", [None, [], "it", 5, True], ids=repr)
 def test_an_answer_that_is_no_object_is_none(sent: Json) -> None:
-    assert validate_answer(asked(TEXT), sent) == ({}, ["the answer must be an object with one member per field"])
+    assert validate_answer(asked(TEXT), sent) == (
+        {},
+        ["the answer must be an object with one member per field"],
+    )
 
 
 # --- what the app says of its fields together ---
@@ -167,7 +231,10 @@ PHONE = Field("phone", FieldType.TEXT, {"type": "string"}, required=False)
 def test_fields_that_fit_one_by_one_must_fit_together() -> None:
     question = asked(MAIL, PHONE, whole=EITHER)
     assert validate_answer(question, {"mail": "a@b", "phone": ""}) == ({"mail": "a@b"}, [])
-    assert validate_answer(question, {"mail": "", "phone": ""}) == ({}, ["the answer fits none of 2 allowed forms"])
+    assert validate_answer(question, {"mail": "", "phone": ""}) == (
+        {},
+        ["the answer fits none of 2 allowed forms"],
+    )
 
 
 def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
@@ -179,11 +246,34 @@ def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
 FLOOR = 0.02
 BY_ITSELF = "The host answered by itself in 5.0 ms; no person was asked."
 
-ATTRIBUTED: dict[str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcome, AnsweredBy, str]]] = {
+ATTRIBUTED: dict[
+    str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcome, AnsweredBy, str]]
+] = {
     # destructive, outcome, said to be by, the slowest step in seconds, confirmed
-    "a person's yes": (True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.02, True, (Outcome.ACCEPTED, AnsweredBy.PERSON, "")),
-    "a host's decline": (False, Outcome.DECLINED, AnsweredBy.PERSON, 0.005, False, (Outcome.DECLINED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
-    "a host's harmless yes": (False, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True, (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF)),
+    "a person's yes": (
+        True,
+        Outcome.ACCEPTED,
+        AnsweredBy.PERSON,
+        0.02,
+        True,
+        (Outcome.ACCEPTED, AnsweredBy.PERSON, ""),
+    ),
+    "a host's decline": (
+        False,
+        Outcome.DECLINED,
+        AnsweredBy.PERSON,
+        0.005,
+        False,
+        (Outcome.DECLINED, AnsweredBy.HOST_POLICY, BY_ITSELF),
+    ),
+    "a host's harmless yes": (
+        False,
+        Outcome.ACCEPTED,
+        AnsweredBy.PERSON,
+        0.005,
+        True,
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF),
+    ),
     "a host's no to something final": (
         True,
         Outcome.ACCEPTED,
@@ -197,18 +287,44 @@ ATTRIBUTED: dict[str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcom
         (
             Outcome.UNSUPPORTED,
             AnsweredBy.HOST_POLICY,
-            "The host confirmed this by itself in 5.0 ms; no person was asked, so it is not confirmed.",
+            (
+                "The host confirmed this by itself in 5.0 ms; no person was asked, so it is not"
+                " confirmed."
+            ),
         ),
     ),
-    "a model's answer": (False, Outcome.ACCEPTED, AnsweredBy.MODEL, 0.005, False, (Outcome.ACCEPTED, AnsweredBy.MODEL, "")),
+    "a model's answer": (
+        False,
+        Outcome.ACCEPTED,
+        AnsweredBy.MODEL,
+        0.005,
+        False,
+        (Outcome.ACCEPTED, AnsweredBy.MODEL, ""),
+    ),
 }
 
 
-@pytest.mark.parametrize(("destructive", "outcome", "by", "took", "confirmed", "expected"), ATTRIBUTED.values(), ids=ATTRIBUTED)
+@pytest.mark.parametrize(
+    ("destructive", "outcome", "by", "took", "confirmed", "expected"),
+    ATTRIBUTED.values(),
+    ids=ATTRIBUTED,
+)
 def test_who_answered_is_told_by_how_long_it_took(
-    destructive: bool, outcome: Outcome, by: AnsweredBy, took: float, confirmed: bool, expected: tuple[Outcome, AnsweredBy, str]
+    destructive: bool,
+    outcome: Outcome,
+    by: AnsweredBy,
+    took: float,
+    confirmed: bool,
+    expected: tuple[Outcome, AnsweredBy, str],
 ) -> None:
-    question = Question("q1", Kind.CONFIRM, "Delete all?", (BOOLEAN,), "https://app.example", destructive=destructive)
+    question = Question(
+        "q1",
+        Kind.CONFIRM,
+        "Delete all?",
+        (BOOLEAN,),
+        "https://app.example",
+        destructive=destructive,
+    )
     content = {"confirmed": confirmed} if outcome is Outcome.ACCEPTED else {}
     answer = classify_answerer(question, Answer(outcome, by, content, latency=9.0), took, FLOOR)
     assert (answer.outcome, answer.answered_by, answer.reason) == expected
@@ -220,7 +336,9 @@ def test_a_question_with_one_secret_field_is_secret() -> None:
     assert asked(TEXT, replace(NUMBER, secret=True)).secret
 
 
-@pytest.mark.parametrize("schema", [{"type": "string", "format": "email"}, {"enum": ["a", "b"]}, {"type": "integer"}])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string", "format": "email"}, {"enum": ["a", "b"]}, {"type": "integer"}]
+)
 def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Json]) -> None:
     field = replace(one(FieldType.TEXT, schema), secret=True)
     [problem] = validate_answer(asked(field), {"it": "hunter2"})[1]
@@ -231,16 +349,25 @@ def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Jso
 def test_what_is_wrong_with_a_secret_and_the_rest_together_is_said_without_it() -> None:
     field = replace(TEXT, secret=True)
     whole = {"properties": {"it": {"format": "email"}}}
-    assert validate_answer(asked(field, whole=whole), {"it": "hunter2"})[1] == ["it must be an e-mail address"]
+    assert validate_answer(asked(field, whole=whole), {"it": "hunter2"})[1] == [
+        "it must be an e-mail address"
+    ]
 
 
 def test_what_is_wrong_is_safe_to_show() -> None:
     """An app's own names stand in it, and may be anything."""
-    field = Field("a\x1b]52;c;eA==\x07", FieldType.JSON, {"type": "object", "required": ["b\x1b[2J"]})
+    field = Field(
+        "a\x1b]52;c;eA==\x07", FieldType.JSON, {"type": "object", "required": ["b\x1b[2J"]}
+    )
     _, [problem] = validate_answer(replace(asked(field), wrapped=False), {field.name: {}})
     assert problem.isprintable()
 
 
 def test_the_names_in_a_secret_are_not_said_either() -> None:
-    field = Field("token", FieldType.JSON, {"type": "object", "additionalProperties": {"type": "integer"}}, secret=True)
+    field = Field(
+        "token",
+        FieldType.JSON,
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        secret=True,
+    )
     assert validate_answer(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]

@@ -16,7 +16,10 @@ MARKER = " … [{} more characters not shown]"
 LABELS = {
     "plain words": ("Delete all", "Delete all"),
     "other scripts": ("削除 удалить", "削除 удалить"),
-    "line breaks become spaces": ("one\r\ntwo\nthree\u2028four\x85five\x0bsix", "one two three four five six"),
+    "line breaks become spaces": (
+        "one\r\ntwo\nthree\u2028four\x85five\x0bsix",
+        "one two three four five six",
+    ),
     "spaces at the ends and in rows": ("  a \t  b  ", "a b"),
     "a right-to-left override": ("Pay \u202e001$", "Pay 001$"),
     "isolates": ("\u2066a\u2069", "a"),
@@ -45,7 +48,9 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize(("given_text", "shown"), MESSAGES.values(), ids=MESSAGES)
-def test_a_message_keeps_its_lines_and_nothing_else_that_moves_a_cursor(given_text: str, shown: str) -> None:
+def test_a_message_keeps_its_lines_and_nothing_else_that_moves_a_cursor(
+    given_text: str, shown: str
+) -> None:
     assert sanitize.message(given_text) == shown
 
 
@@ -60,7 +65,12 @@ def test_what_is_cut_is_counted() -> None:
 def test_nothing_shown_can_repaint_a_question(given_text: str, limit: int, lines: bool) -> None:
     shown = sanitize.message(given_text, limit) if lines else sanitize.label(given_text, limit)
     kept = "\n\t" if lines else ""
-    hidden = [each for each in shown if each not in JOINERS + kept and unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
+    hidden = [
+        each
+        for each in shown
+        if each not in JOINERS + kept
+        and unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    ]
     assert hidden == []
     assert shown.encode().decode() == shown
 

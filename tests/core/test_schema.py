@@ -1,4 +1,6 @@
-"""JSON Schema as questions use it: verdicts as `jsonschema` has them, sentences for people, and an end to every check."""
+"""JSON Schema as questions use it: verdicts as `jsonschema` has them, sentences for people, and an
+end to every check.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,68 @@ Json = Any
 
 SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
     "type": (5, {"type": "string"}, "the answer must be text, not 5"),
-    "one of several types": (None, {"type": ["boolean", "integer"]}, "the answer must be true or false or a whole number, not null"),
+    "one of several types": (
+        None,
+        {"type": ["boolean", "integer"]},
+        "the answer must be true or false or a whole number, not null",
+    ),
     "a whole number": (1.5, {"type": "integer"}, "the answer must be a whole number, not 1.5"),
     "true is no number": (True, {"type": "number"}, "the answer must be a number, not true"),
     "enum": ("x", {"enum": ["a", 1]}, 'the answer must be one of "a", 1, not "x"'),
     "1 is not true": (1, {"enum": [True, "1"]}, 'the answer must be one of true, "1", not 1'),
-    "a long enum": (0, {"enum": list(range(1, 15))}, "the answer must be one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more, not 0"),
+    "a long enum": (
+        0,
+        {"enum": list(range(1, 15))},
+        "the answer must be one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more, not 0",
+    ),
     "const": ({"a": 1}, {"const": {"a": True}}, 'the answer must be {"a": true}, not {"a": 1}'),
     "allOf": (5, {"allOf": [{"minimum": 6}]}, "the answer must be at least 6, not 5"),
     "anyOf": (5, {"anyOf": [{"type": "string"}, False]}, "the answer fits none of 2 allowed forms"),
-    "titled choices": ("c", {"oneOf": [{"const": "a"}, {"const": "b"}]}, 'the answer must be one of "a", "b", not "c"'),
-    "oneOf, and two fit": (5, {"oneOf": [{"minimum": 1}, {"minimum": 2}]}, "the answer fits 2 of 2 allowed forms, and must fit exactly one"),
-    "oneOf, and none fits": (0, {"oneOf": [{"minimum": 1}, {"const": 2}]}, "the answer fits 0 of 2 allowed forms, and must fit exactly one"),
+    "titled choices": (
+        "c",
+        {"oneOf": [{"const": "a"}, {"const": "b"}]},
+        'the answer must be one of "a", "b", not "c"',
+    ),
+    "oneOf, and two fit": (
+        5,
+        {"oneOf": [{"minimum": 1}, {"minimum": 2}]},
+        "the answer fits 2 of 2 allowed forms, and must fit exactly one",
+    ),
+    "oneOf, and none fits": (
+        0,
+        {"oneOf": [{"minimum": 1}, {"const": 2}]},
+        "the answer fits 0 of 2 allowed forms, and must fit exactly one",
+    ),
     "not": (5, {"not": {"type": "integer"}}, "the answer has a form that is not allowed"),
     "not anything": (5, {"not": True}, "the answer has a form that is not allowed"),
-    "a property": ({"a": {"b": 1}}, {"properties": {"a": {"properties": {"b": {"type": "string"}}}}}, "a.b must be text, not 1"),
+    "a property": (
+        {"a": {"b": 1}},
+        {"properties": {"a": {"properties": {"b": {"type": "string"}}}}},
+        "a.b must be text, not 1",
+    ),
     "a property that must not be": ({"a": 1}, {"properties": {"a": False}}, "a is not allowed"),
-    "a pattern property": ({"x-a": 1}, {"patternProperties": {"^x-": {"type": "string"}}}, "x-a must be text, not 1"),
-    "an additional property": ({"a": 1, "b": 2}, {"properties": {"a": True}, "additionalProperties": False}, "b is not allowed"),
+    "a pattern property": (
+        {"x-a": 1},
+        {"patternProperties": {"^x-": {"type": "string"}}},
+        "x-a must be text, not 1",
+    ),
+    "an additional property": (
+        {"a": 1, "b": 2},
+        {"properties": {"a": True}, "additionalProperties": False},
+        "b is not allowed",
+    ),
     "required": ({}, {"required": ["a"]}, "a is required"),
     "items": (["a", 1], {"items": {"type": "string"}}, "[1] must be text, not 1"),
-    "items of a property": ({"a": ["b", 1]}, {"properties": {"a": {"items": {"type": "string"}}}}, "a[1] must be text, not 1"),
-    "uniqueItems": ([1, "1", 1.0], {"uniqueItems": True}, "the answer must not name the same thing twice"),
+    "items of a property": (
+        {"a": ["b", 1]},
+        {"properties": {"a": {"items": {"type": "string"}}}},
+        "a[1] must be text, not 1",
+    ),
+    "uniqueItems": (
+        [1, "1", 1.0],
+        {"uniqueItems": True},
+        "the answer must not name the same thing twice",
+    ),
     "uniqueItems of objects": (
         [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}],
         {"uniqueItems": True},
@@ -52,20 +94,38 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
     "exclusiveMinimum": (2, {"exclusiveMinimum": 2}, "the answer must be more than 2, not 2"),
     "exclusiveMaximum": (2, {"exclusiveMaximum": 2}, "the answer must be less than 2, not 2"),
     "multipleOf": (7, {"multipleOf": 2}, "the answer must be a multiple of 2, not 7"),
-    "multipleOf of a large number": (1_000_000_001, {"multipleOf": 2}, "the answer must be a multiple of 2, not 1000000001"),
-    "multipleOf of a huge number": (10**400 + 1, {"multipleOf": 0.5e-5, "maximum": 0}, f"the answer must be at most 0, not 1{'0' * 56}..."),
-    "multipleOf of no number at all": (float("inf"), {"multipleOf": 2}, "the answer must be a multiple of 2, not Infinity"),
+    "multipleOf of a large number": (
+        1_000_000_001,
+        {"multipleOf": 2},
+        "the answer must be a multiple of 2, not 1000000001",
+    ),
+    "multipleOf of a huge number": (
+        10**400 + 1,
+        {"multipleOf": 0.5e-5, "maximum": 0},
+        f"the answer must be at most 0, not 1{'0' * 56}...",
+    ),
+    "multipleOf of no number at all": (
+        float("inf"),
+        {"multipleOf": 2},
+        "the answer must be a multiple of 2, not Infinity",
+    ),
     "minLength": ("a", {"minLength": 2}, "the answer must have at least 2 characters"),
     "maxLength": ("abc", {"maxLength": 2}, "the answer must have at most 2 characters"),
     "minItems": ([], {"minItems": 1}, "the answer must name at least 1"),
     "maxItems": ([1, 2], {"maxItems": 1}, "the answer must name at most 1"),
     "pattern": ("b", {"pattern": "^a"}, 'the answer must match the pattern "^a"'),
-    "a long answer is shortened": ("x" * 80, {"maxLength": 1, "const": "y"}, f'the answer must be "y", not "{"x" * 56}...'),
+    "a long answer is shortened": (
+        "x" * 80,
+        {"maxLength": 1, "const": "y"},
+        f'the answer must be "y", not "{"x" * 56}...',
+    ),
 }
 
 
 @pytest.mark.parametrize(("value", "rule", "sentence"), SENTENCES.values(), ids=SENTENCES)
-def test_what_does_not_fit_is_said_in_a_sentence(value: Json, rule: Mapping[str, Json], sentence: str) -> None:
+def test_what_does_not_fit_is_said_in_a_sentence(
+    value: Json, rule: Mapping[str, Json], sentence: str
+) -> None:
     assert sentence in schema.check(value, rule)
 
 
@@ -73,16 +133,27 @@ def test_a_field_is_called_by_its_name() -> None:
     rule = {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}
     assert schema.check(5, rule, "person") == ["person must be an object, not 5"]
     assert schema.check({"a": [1]}, rule, "person") == ["person.a[0] must be text, not 1"]
-    assert schema.check([1], {"items": {"type": "string"}}, "tags") == ["tags[0] must be text, not 1"]
+    assert schema.check([1], {"items": {"type": "string"}}, "tags") == [
+        "tags[0] must be text, not 1"
+    ]
 
 
 FITS: dict[str, tuple[Json, Json]] = {
     "0.3 is a multiple of 0.1, as people count": (0.3, {"multipleOf": 0.1}),
     "1.0 is whole": (1.0, {"type": "integer"}),
     "a rule that is not there": ("x", {}),
-    "what the prefix holds is not an item": ([1, "a"], {"prefixItems": [{"type": "integer"}], "items": {"type": "string"}}),
-    "a name that a pattern allows": ({"x-a": 1}, {"patternProperties": {"^x-": {}}, "additionalProperties": False}),
-    "a name that an unknown pattern might allow": ({"x-a": 1}, {"patternProperties": {"(?=x)": {}}, "additionalProperties": False}),
+    "what the prefix holds is not an item": (
+        [1, "a"],
+        {"prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
+    ),
+    "a name that a pattern allows": (
+        {"x-a": 1},
+        {"patternProperties": {"^x-": {}}, "additionalProperties": False},
+    ),
+    "a name that an unknown pattern might allow": (
+        {"x-a": 1},
+        {"patternProperties": {"(?=x)": {}}, "additionalProperties": False},
+    ),
     "a pattern that cannot be run": ("b", {"pattern": "(?=a)"}),
 }
 
@@ -96,7 +167,10 @@ def test_what_fits_has_no_problems(value: Json, rule: Json) -> None:
 # --- formats: what people write, and what only Python would take ---
 
 FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
-    "email": ("an e-mail address", {"a@b.c": True, "ann": False, "a b@c": False, "a@b@c": False, "": False}),
+    "email": (
+        "an e-mail address",
+        {"a@b.c": True, "ann": False, "a b@c": False, "a@b@c": False, "": False},
+    ),
     "uri": (
         "a full address with its scheme (https://...)",
         {
@@ -109,7 +183,16 @@ FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
             "https://a\x01": False,
         },
     ),
-    "date": ("a date (YYYY-MM-DD)", {"2026-07-28": True, "2026-02-30": False, "20260728": False, "2026-W30-1": False, "28.07.2026": False}),
+    "date": (
+        "a date (YYYY-MM-DD)",
+        {
+            "2026-07-28": True,
+            "2026-02-30": False,
+            "20260728": False,
+            "2026-W30-1": False,
+            "28.07.2026": False,
+        },
+    ),
     "date-time": (
         "a date and time with its offset (2026-07-28T12:00:00Z)",
         {
@@ -125,10 +208,18 @@ FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
         },
     ),
 }
-FORMAT_ROWS = [(name, value, words, good) for name, (words, rows) in FORMATS.items() for value, good in rows.items()]
+FORMAT_ROWS = [
+    (name, value, words, good)
+    for name, (words, rows) in FORMATS.items()
+    for value, good in rows.items()
+]
 
 
-@pytest.mark.parametrize(("name", "value", "words", "good"), FORMAT_ROWS, ids=[f"{name} {value!r}" for name, value, _, _ in FORMAT_ROWS])
+@pytest.mark.parametrize(
+    ("name", "value", "words", "good"),
+    FORMAT_ROWS,
+    ids=[f"{name} {value!r}" for name, value, _, _ in FORMAT_ROWS],
+)
 def test_a_format_is_what_its_rfc_says(name: str, value: str, words: str, good: bool) -> None:
     problems = schema.check(value, {"type": "string", "format": name})
     assert problems == [] if good else problems[0].startswith(f"the answer must be {words}, not ")
@@ -137,16 +228,32 @@ def test_a_format_is_what_its_rfc_says(name: str, value: str, words: str, good: 
 # --- what is not checked is named ---
 
 UNCHECKED: dict[str, tuple[Mapping[str, Json], tuple[str, ...]]] = {
-    "known words": ({"type": "string", "title": "A", "x-order": 1, "minLength": 1, "format": "email", "pattern": "a"}, ()),
+    "known words": (
+        {
+            "type": "string",
+            "title": "A",
+            "x-order": 1,
+            "minLength": 1,
+            "format": "email",
+            "pattern": "a",
+        },
+        (),
+    ),
     "an unknown word": ({"type": "object", "dependentRequired": {}}, ("dependentRequired",)),
     "an unknown format": ({"format": "phone"}, ("format phone",)),
     "a pattern with look-ahead": ({"pattern": "(?=a)b"}, ("pattern",)),
     "a property's name by such a pattern": ({"patternProperties": {"(?=a)": {}}}, ("pattern",)),
     "deep inside": (
-        {"properties": {"a": {"items": {"anyOf": [{"not": {"$ref": "#"}}, True]}}}, "additionalProperties": {"if": {}}},
+        {
+            "properties": {"a": {"items": {"anyOf": [{"not": {"$ref": "#"}}, True]}}},
+            "additionalProperties": {"if": {}},
+        },
         ("$ref", "if"),
     ),
-    "each once, in order": ({"then": {}, "properties": {"a": {"if": {}}, "b": {"if": {}}}}, ("if", "then")),
+    "each once, in order": (
+        {"then": {}, "properties": {"a": {"if": {}}, "b": {"if": {}}}},
+        ("if", "then"),
+    ),
 }
 
 
@@ -157,14 +264,21 @@ def test_what_nobody_checks_is_named(rule: Mapping[str, Json], words: tuple[str,
 
 # --- the same verdict as jsonschema ---
 #
-# Left out of the comparison because the semantics differ on purpose: formats (asserted here, annotations there), `multipleOf` of fractions that
-# binary floats cannot hold (decimal digits count here), and patterns outside what Python's and Rust's engines have in common.
+# Left out of the comparison because the semantics differ on purpose: formats (asserted here,
+# annotations there), `multipleOf` of fractions that binary floats cannot hold (decimal digits count
+# here), and patterns outside what Python's and Rust's engines have in common.
 
 small = st.sampled_from(["", "a", "b", "ab", "aab", "x-a"])
-numbers: JsonStrategy = st.integers(-3, 3) | st.sampled_from([-1.5, 0.5, 1.0, 2.0, 2.5, 2**53 + 1, 10**30, 1e30])
+numbers: JsonStrategy = st.integers(-3, 3) | st.sampled_from(
+    [-1.5, 0.5, 1.0, 2.0, 2.5, 2**53 + 1, 10**30, 1e30]
+)
 sizes = st.integers(0, 3)
 leaves: JsonStrategy = st.none() | st.booleans() | numbers | small
-values: JsonStrategy = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(small, inner, max_size=3), max_leaves=6)
+values: JsonStrategy = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(small, inner, max_size=3),
+    max_leaves=6,
+)
 types = st.sampled_from(["string", "number", "integer", "boolean", "array", "object", "null"])
 patterns = st.sampled_from(["a", "^a", "b$", "^[ab]+$", "^x-", "a{2}"])
 names = st.lists(small, unique=True, max_size=3)
@@ -210,7 +324,9 @@ rules: JsonStrategy = st.recursive(st.booleans() | _ruled(st.booleans()), _ruled
 @given(rules, values)
 def test_the_verdict_is_jsonschemas(rule: Json, value: Json) -> None:
     Draft202012Validator.check_schema(rule)
-    assert schema.is_valid(value, rule) is Draft202012Validator(rule).is_valid(value), schema.check(value, rule)
+    assert schema.is_valid(value, rule) is Draft202012Validator(rule).is_valid(value), schema.check(
+        value, rule
+    )
 
 
 def test_no_keyword_is_left_out_of_the_comparison() -> None:
@@ -234,11 +350,34 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
                 "maximum",
             ]
         ),
-        *(["exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "pattern"]),
+        *(
+            [
+                "exclusiveMinimum",
+                "exclusiveMaximum",
+                "multipleOf",
+                "minLength",
+                "maxLength",
+                "minItems",
+                "maxItems",
+                "pattern",
+            ]
+        ),
     }
-    annotated = {"$schema": "", "title": "", "description": "", "default": 1, "enumNames": [], "sensitive": True}
-    assert schema.unsupported_keywords({**dict.fromkeys(compared), **annotated, "format": "date"}) == ()
-    assert schema.unsupported_keywords(dict.fromkeys(("prefixItems", "minProperties", "if", "contains"))) == (
+    annotated = {
+        "$schema": "",
+        "title": "",
+        "description": "",
+        "default": 1,
+        "enumNames": [],
+        "sensitive": True,
+    }
+    assert (
+        schema.unsupported_keywords({**dict.fromkeys(compared), **annotated, "format": "date"})
+        == ()
+    )
+    assert schema.unsupported_keywords(
+        dict.fromkeys(("prefixItems", "minProperties", "if", "contains"))
+    ) == (
         "contains",
         "if",
         "minProperties",
@@ -306,13 +445,20 @@ DEEP: dict[str, tuple[Json, Callable[[Json], Json]]] = {
 
 
 @pytest.mark.parametrize(("value", "wrap"), DEEP.values(), ids=DEEP)
-def test_a_schema_too_deep_to_check_is_not_passed(value: Json, wrap: Callable[[Json], Json]) -> None:
+def test_a_schema_too_deep_to_check_is_not_passed(
+    value: Json, wrap: Callable[[Json], Json]
+) -> None:
     problems = schema.check(value, _nested(MAX_DEPTH + 5, wrap, {"minimum": 0}))
-    assert any(f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked" in problem for problem in problems)
+    assert any(
+        f"must fit a schema of more than {MAX_DEPTH} levels, which cannot be checked" in problem
+        for problem in problems
+    )
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda rule: rule, lambda rule: {"not": {"not": rule}}, lambda rule: {"not": rule}], ids=["plain", "not not", "not"]
+    "wrap",
+    [lambda rule: rule, lambda rule: {"not": {"not": rule}}, lambda rule: {"not": rule}],
+    ids=["plain", "not not", "not"],
 )
 def test_a_value_too_large_to_check_is_not_passed(wrap: Callable[[Json], Json]) -> None:
     many = [0] * (MAX_CHECKS + 1)
@@ -322,12 +468,16 @@ def test_a_value_too_large_to_check_is_not_passed(wrap: Callable[[Json], Json]) 
 
 
 def test_a_pattern_that_would_take_others_for_ever_takes_no_time() -> None:
-    assert schema.check("a" * 50_000 + "!", {"pattern": "^(a+)+$"}) == ['the answer must match the pattern "^(a+)+$"']
+    assert schema.check("a" * 50_000 + "!", {"pattern": "^(a+)+$"}) == [
+        'the answer must match the pattern "^(a+)+$"'
+    ]
 
 
 def test_of_very_many_problems_only_the_first_are_told() -> None:
     problems = schema.check(["x"] * 1_000, {"items": {"type": "integer"}})
-    assert problems == [f'[{number}] must be a whole number, not "x"' for number in range(MAX_PROBLEMS)]
+    assert problems == [
+        f'[{number}] must be a whole number, not "x"' for number in range(MAX_PROBLEMS)
+    ]
 
 
 SAME: dict[str, tuple[Json, Json, bool]] = {
@@ -352,7 +502,15 @@ def test_equality_is_jsons(a: Json, b: Json, alike: bool) -> None:
     assert schema.json_equal(b, a) is alike
 
 
-TYPES: dict[str, Json] = {"boolean": False, "integer": 3.0, "number": 3.5, "string": "", "array": [], "object": {}, "null": None}
+TYPES: dict[str, Json] = {
+    "boolean": False,
+    "integer": 3.0,
+    "number": 3.5,
+    "string": "",
+    "array": [],
+    "object": {},
+    "null": None,
+}
 
 
 @pytest.mark.parametrize(("name", "value"), TYPES.items(), ids=TYPES)

@@ -1,4 +1,5 @@
-"""The bridge under real hosts: `python -m tests.hosts` (or `make hosts`) installs them, gives them a scripted model, and plays the person.
+"""The bridge under real hosts: `python -m tests.hosts` (or `make hosts`) installs them, gives them
+a scripted model, and plays the person.
 
 Not collected by pytest: the hosts are several hundred megabytes and come from the npm registry.
 """
@@ -6,4 +7,6 @@ Not collected by pytest: the hosts are several hundred megabytes and come from t
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest has it: the referee is `harness.Wire`
+sys.path.insert(
+    0, str(Path(__file__).parents[1])
+)  # as pytest has it: the referee is `harness.Wire`

@@ -1,6 +1,8 @@
-"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx opencode]: the closing line is 'N passed, N failed'.
+"""python -m tests.hosts [--hosts DIR] [--keep DIR] [codex goose claude acpx opencode]: the closing
+line is 'N passed, N failed'.
 
-With `--record [NAME]...` the fixtures of real hosts are made again instead: all, or those with such a name.
+With `--record [NAME]...` the fixtures of real hosts are made again instead: all, or those with such
+a name.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from .model import Model
 from .recordings import RECORDINGS, Recorded, RecordedStage
 from .stage import Check, Stage
 
-HOSTS = {"codex": codex.CHECKS, "goose": goose.CHECKS, "claude": claude.CHECKS, "acpx": acpx.CHECKS, "opencode": opencode.CHECKS}
+HOSTS = {
+    "codex": codex.CHECKS,
+    "goose": goose.CHECKS,
+    "claude": claude.CHECKS,
+    "acpx": acpx.CHECKS,
+    "opencode": opencode.CHECKS,
+}
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,26 @@ def _making(recorded: Recorded) -> Check:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="The bridge under real hosts, which ask a scripted model.")
-    parser.add_argument(
-        "--hosts", type=Path, default=install.CACHE, metavar="DIR", help=f"where the hosts are, or are to be installed ({install.CACHE})"
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hosts",
+        description="The bridge under real hosts, which ask a scripted model.",
     )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes, transcripts and recorded wires here")
-    parser.add_argument("--record", nargs="*", metavar="NAME", help="make the fixtures of real hosts again, in fixtures/hosts/recorded")
+    parser.add_argument(
+        "--hosts",
+        type=Path,
+        default=install.CACHE,
+        metavar="DIR",
+        help=f"where the hosts are, or are to be installed ({install.CACHE})",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep homes, transcripts and recorded wires here"
+    )
+    parser.add_argument(
+        "--record",
+        nargs="*",
+        metavar="NAME",
+        help="make the fixtures of real hosts again, in fixtures/hosts/recorded",
+    )
     parser.add_argument("host", nargs="*", type=_host, help=f"which ones: {', '.join(HOSTS)} (all)")
     return parser.parse_args()
 
@@ -116,7 +138,11 @@ def _passes(run: Run, folder: Path, program: Path, hosts: Path) -> bool:
         verdict = "failed"
     else:
         verdict = "passed"
-    print(f"{verdict}   {run.host}: {run.name.replace('_', ' ')} ({time.monotonic() - started:.1f} s)", flush=True)
+    print(
+        f"{verdict}   {run.host}: {run.name.replace('_', ' ')}"
+        f" ({time.monotonic() - started:.1f} s)",
+        flush=True,
+    )
     return verdict == "passed"
 
 

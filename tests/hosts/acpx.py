@@ -1,6 +1,8 @@
-"""acpx, a client of ACP agents: its command line, which shows no forms and answers permissions by a policy, and its library, with and without forms.
+"""acpx, a client of ACP agents: its command line, which shows no forms and answers permissions by a
+policy, and its library, with and without forms.
 
-It answers a permission by kind, so without forms every step is a yes or no. Our process is its agent, or stands before Goose or Claude.
+It answers a permission by kind, so without forms every step is a yes or no. Our process is its
+agent, or stands before Goose or Claude.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ DENIED = 5  # the exit code when something was
 YES, NO, DISMISS = ({"outcome": kind} for kind in ("allow_once", "reject_once", "cancel"))
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------------------------------
+# --- what is asked --------------------------------------------------------------------------------
 
 
 def confirm(message: str, **more: Json) -> Json:
@@ -34,12 +36,20 @@ def confirm(message: str, **more: Json) -> Json:
 
 
 def select(count: int, **more: Json) -> Json:
-    options = [{"value": f"v{number}", "label": f"Label {number}"} for number in range(1, count + 1)]
-    return {"method": "elicitation/select", "params": {"prompt": f"Which of {count}?", "options": options, **more}}
+    options = [
+        {"value": f"v{number}", "label": f"Label {number}"} for number in range(1, count + 1)
+    ]
+    return {
+        "method": "elicitation/select",
+        "params": {"prompt": f"Which of {count}?", "options": options, **more},
+    }
 
 
 def preference(prompt: str) -> Json:
-    return {"method": "elicitation/preference", "params": {"prompt": prompt, "schema": {"enum": ["window", "aisle"]}, "default": "window"}}
+    return {
+        "method": "elicitation/preference",
+        "params": {"prompt": prompt, "schema": {"enum": ["window", "aisle"]}, "default": "window"},
+    }
 
 
 def words(request: Json) -> str:
@@ -50,7 +60,9 @@ def words(request: Json) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A question; what a person fills in; how the steps end to which a person says yes; what the app then gets."""
+    """A question; what a person fills in; how the steps end to which a person says yes; what the
+    app then gets.
+    """
 
     request: Json
     content: Json
@@ -60,17 +72,28 @@ class Case:
 
 def last(count: int) -> Case:
     """The last of `count` options."""
-    return Case(select(count), {"selected": f"v{count}"}, [f"— Label {count}?"], {"selected": f"v{count}"})
+    return Case(
+        select(count), {"selected": f"v{count}"}, [f"— Label {count}?"], {"selected": f"v{count}"}
+    )
 
 
 TRIP = {
     "type": "object",
-    "properties": {"train": {"type": "boolean"}, "class": {"enum": [1, 2]}, "bags": {"type": "integer", "minimum": 0, "maximum": 2}},
+    "properties": {
+        "train": {"type": "boolean"},
+        "class": {"enum": [1, 2]},
+        "bags": {"type": "integer", "minimum": 0, "maximum": 2},
+    },
     "required": ["train", "class"],
 }
 CASES = (
     Case(confirm("Book?"), {"confirmed": True}, ["Book?"], {"confirmed": True}),
-    Case(confirm("Delete all files?", destructive=True), {"confirmed": True}, ["Delete all files?"], {"confirmed": True}),
+    Case(
+        confirm("Delete all files?", destructive=True),
+        {"confirmed": True},
+        ["Delete all files?"],
+        {"confirmed": True},
+    ),
     *(last(count) for count in (3, 4, 5, 57)),
     Case(
         select(6, multiple=True),
@@ -86,18 +109,28 @@ CASES = (
     ),
     Case(preference("Which seat?"), {"value": "aisle"}, ["— aisle?"], {"value": "aisle"}),
 )
-NAME = Case({"method": "elicitation/input", "params": {"prompt": "Name?", "schema": {"type": "string"}}}, {"value": "Ann"}, [], {"value": "Ann"})
+NAME = Case(
+    {"method": "elicitation/input", "params": {"prompt": "Name?", "schema": {"type": "string"}}},
+    {"value": "Ann"},
+    [],
+    {"value": "Ann"},
+)
 
 COLOUR = {
     "question": "Which colour?",
     "header": "Colour",
-    "options": [{"label": label, "description": f"It is {label.lower()}"} for label in ("Red", "Green", "Blue")],
+    "options": [
+        {"label": label, "description": f"It is {label.lower()}"}
+        for label in ("Red", "Green", "Blue")
+    ],
     "multiSelect": False,
 }
 
 
 def all_at_once(*requests: Json) -> str:
-    """What is typed: the demo app asks all `requests` at once, and returns the ABP responses in order."""
+    """What is typed: the demo app asks all `requests` at once, and returns the ABP responses in
+    order.
+    """
     return f"/demo_ask_all {json.dumps({'requests': requests})}"
 
 
@@ -106,16 +139,31 @@ def by_the_model(request: Json) -> str:
     return calling("abp_call", capability="demo.ask", params={"request": request})
 
 
-# --- the command line -----------------------------------------------------------------------------------------------------------------------
+# --- the command line -----------------------------------------------------------------------------
 
 
-def run(stage: Stage, policy: str, agent: Sequence[str], script: str, env: Mapping[str, str], *, code: int = 0) -> str:
+def run(
+    stage: Stage,
+    policy: str,
+    agent: Sequence[str],
+    script: str,
+    env: Mapping[str, str],
+    *,
+    code: int = 0,
+) -> str:
     """`acpx exec`, headless, to its end: what the agent said."""
     options = ["--agent", shlex.join(agent), "--cwd", str(stage.work), policy, "--format", "quiet"]
     command = [str(stage.program), *options, "exec", script]
     with (stage.folder / "acpx.stderr").open("w") as stderr:
         ended = subprocess.run(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=PATIENCE, check=False
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
     assert ended.returncode == code, f"acpx ended with {ended.returncode}, see {stage.folder}"
     return ended.stdout
@@ -123,12 +171,19 @@ def run(stage: Stage, policy: str, agent: Sequence[str], script: str, env: Mappi
 
 def answered(stage: Stage, policy: str, *requests: Json, code: int = 0) -> list[Json]:
     """The ABP responses that the app got."""
-    said = run(stage, policy, stage.agent(), all_at_once(*requests), stage.environment(**BRIDGE_ENV), code=code)
+    said = run(
+        stage,
+        policy,
+        stage.agent(),
+        all_at_once(*requests),
+        stage.environment(**BRIDGE_ENV),
+        code=code,
+    )
     responses: list[Json] = json.loads(said)
     return responses
 
 
-# --- the library ----------------------------------------------------------------------------------------------------------------------------
+# --- the library ----------------------------------------------------------------------------------
 
 Person = Callable[[Question], None]
 
@@ -178,7 +233,9 @@ def filling(answers: Mapping[str, Json]) -> Person:
 
 
 def stepping(*answers: tuple[str, str, Json]) -> Person:
-    """Reads the titles of permissions: at the first that begins and ends as one of `answers` says, that is given, once; else a quick no."""
+    """Reads the titles of permissions: at the first that begins and ends as one of `answers` says,
+    that is given, once; else a quick no.
+    """
     left = list(answers)
 
     def person(question: Question) -> None:
@@ -193,8 +250,13 @@ def stepping(*answers: tuple[str, str, Json]) -> Person:
 
 
 @contextmanager
-def runtime(stage: Stage, agent: Sequence[str], env: Mapping[str, str], *, forms: bool) -> Iterator[Runtime]:
-    """A session with `agent`. With forms, every permission is given at once; without, a person is asked."""
+def runtime(
+    stage: Stage, agent: Sequence[str], env: Mapping[str, str], *, forms: bool
+) -> Iterator[Runtime]:
+    """A session with `agent`.
+
+    With forms, every permission is given at once; without, a person is asked.
+    """
     allow: dict[str, Callable[[Json], Json]] = {"session/request_permission": lambda params: YES}
     package = stage.program.resolve().parents[1]
     with Program(
@@ -214,12 +276,15 @@ def page(stage: Stage, *, forms: bool) -> AbstractContextManager[Runtime]:
     return runtime(stage, stage.agent("demo:page"), stage.environment(**BRIDGE_ENV), forms=forms)
 
 
-# --- before an agent ------------------------------------------------------------------------------------------------------------------------
+# --- before an agent ------------------------------------------------------------------------------
 
 
 def before_goose(stage: Stage, app: str = "demo") -> tuple[list[str], dict[str, str]]:
     """The bridge before Goose: its command and environment."""
-    return stage.before(stage.other("goose"), "acp", app=app), {**goose.environment(stage), **BRIDGE_ENV}
+    return stage.before(stage.other("goose"), "acp", app=app), {
+        **goose.environment(stage),
+        **BRIDGE_ENV,
+    }
 
 
 def before_claude(stage: Stage) -> tuple[list[str], dict[str, str]]:
@@ -232,18 +297,22 @@ def heard(stage: Stage) -> list[str]:
     return [text for who, text in stage.model.requests[-1].said if who == "tool"]
 
 
-# --- checks ---------------------------------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def what_a_policy_approves_is_an_answer_that_no_person_gave(stage: Stage) -> None:
     responses = answered(stage, "--approve-all", confirm("Book?"), select(5), select(57))
     data = {"confirmed": True}, {"selected": "v1"}, {"selected": "v1"}
-    expect([gist(response) for response in responses], [(True, each, "host-policy") for each in data])
+    expect(
+        [gist(response) for response in responses], [(True, each, "host-policy") for each in data]
+    )
 
 
 def what_a_policy_denies_is_not_chosen(stage: Stage) -> None:
     """No to each option in turn, and round again, until the walk ends by itself."""
-    asked, *selects = answered(stage, "--deny-all", confirm("Book?"), select(5), select(57), code=DENIED)
+    asked, *selects = answered(
+        stage, "--deny-all", confirm("Book?"), select(5), select(57), code=DENIED
+    )
     expect(gist(asked), (True, {"confirmed": False}, "host-policy"))
     expect([gist(response) for response in selects], [(False, None, "host-policy")] * 2)
     expect([response["metadata"]["outcome"] for response in selects], ["cancelled"] * 2)
@@ -258,22 +327,45 @@ def a_policy_cannot_confirm_what_is_destructive(stage: Stage) -> None:
 def forms_show_whatever_a_page_asks(stage: Stage) -> None:
     cases = [*CASES, NAME]
     with page(stage, forms=True) as acpx:
-        person = filling({f"demo page asks: {words(case.request)}": accept(**case.content) for case in cases})
+        person = filling(
+            {f"demo page asks: {words(case.request)}": accept(**case.content) for case in cases}
+        )
         shown = acpx.talk(all_at_once(*(case.request for case in cases)), person)
     expect(len(shown), len(cases))
-    (longest,) = (form["requestedSchema"]["properties"]["selected"] for form in shown if "of 57" in form["message"])
-    expect([option["title"] for option in longest["oneOf"]], [f"Label {number}" for number in range(1, 58)])
-    expect([gist(response) for response in json.loads(acpx.said)], [(True, case.data, "person") for case in cases])
+    (longest,) = (
+        form["requestedSchema"]["properties"]["selected"]
+        for form in shown
+        if "of 57" in form["message"]
+    )
+    expect(
+        [option["title"] for option in longest["oneOf"]],
+        [f"Label {number}" for number in range(1, 58)],
+    )
+    expect(
+        [gist(response) for response in json.loads(acpx.said)],
+        [(True, case.data, "person") for case in cases],
+    )
 
 
 def a_form_that_is_declined_or_dismissed_is_no_answer(stage: Stage) -> None:
     asked = {"Book?": DECLINE, "Sure?": CANCEL}, {"Which seat?": DECLINE, "Which meal?": CANCEL}
     with page(stage, forms=True) as acpx:
-        person = filling({f"demo page asks: {message}": answer for each in asked for message, answer in each.items()})
+        person = filling(
+            {
+                f"demo page asks: {message}": answer
+                for each in asked
+                for message, answer in each.items()
+            }
+        )
         acpx.talk(all_at_once(*map(confirm, asked[0]), *map(preference, asked[1])), person)
     responses = json.loads(acpx.said)
-    expect([response["metadata"]["outcome"] for response in responses], ["declined", "cancelled"] * 2)
-    expect([gist(response) for response in responses], [(False, None, "person")] * 2 + [(True, {"value": "window"}, "default")] * 2)
+    expect(
+        [response["metadata"]["outcome"] for response in responses], ["declined", "cancelled"] * 2
+    )
+    expect(
+        [gist(response) for response in responses],
+        [(False, None, "person")] * 2 + [(True, {"value": "window"}, "default")] * 2,
+    )
 
 
 def a_cancelled_turn_takes_its_form_down(stage: Stage) -> None:
@@ -283,12 +375,22 @@ def a_cancelled_turn_takes_its_form_down(stage: Stage) -> None:
 
 def without_forms_every_option_is_within_reach_of_yes_and_no(stage: Stage) -> None:
     with page(stage, forms=False) as acpx:
-        person = stepping(*((f"demo page asks: {words(case.request)}", step, YES) for case in CASES for step in case.steps))
+        person = stepping(
+            *(
+                (f"demo page asks: {words(case.request)}", step, YES)
+                for case in CASES
+                for step in case.steps
+            )
+        )
         shown = acpx.talk(all_at_once(*(case.request for case in (*CASES, NAME))), person)
     assert all(len(permission["options"]) == 2 for permission in shown)
     *responses, name = json.loads(acpx.said)
-    expect([gist(response) for response in responses], [(True, case.data, "person") for case in CASES])
-    expect((name["error"]["code"], "free text" in name["error"]["message"]), ("NOT_SUPPORTED", True))
+    expect(
+        [gist(response) for response in responses], [(True, case.data, "person") for case in CASES]
+    )
+    expect(
+        (name["error"]["code"], "free text" in name["error"]["message"]), ("NOT_SUPPORTED", True)
+    )
 
 
 def without_forms_a_question_is_denied_skipped_or_dismissed(stage: Stage) -> None:
@@ -302,8 +404,14 @@ def without_forms_a_question_is_denied_skipped_or_dismissed(stage: Stage) -> Non
     with page(stage, forms=False) as acpx:
         acpx.talk(all_at_once(confirm("Book?"), confirm("Sure?"), select(5), select(57)), person)
     responses = json.loads(acpx.said)
-    expect([response["metadata"]["outcome"] for response in responses], ["accepted", "cancelled", "declined", "cancelled"])
-    expect([gist(response) for response in responses], [(True, {"confirmed": False}, "person")] + [(False, None, "person")] * 3)
+    expect(
+        [response["metadata"]["outcome"] for response in responses],
+        ["accepted", "cancelled", "declined", "cancelled"],
+    )
+    expect(
+        [gist(response) for response in responses],
+        [(True, {"confirmed": False}, "person")] + [(False, None, "person")] * 3,
+    )
 
 
 def a_cancelled_turn_takes_its_buttons_down(stage: Stage) -> None:
@@ -312,7 +420,9 @@ def a_cancelled_turn_takes_its_buttons_down(stage: Stage) -> None:
 
 
 def ends_with_its_turn(acpx: Runtime) -> None:
-    """A question that is open when the person cancels the turn is gone from acpx and from the bridge, and the page's call with it."""
+    """A question that is open when the person cancels the turn is gone from acpx and from the
+    bridge, and the page's call with it.
+    """
     acpx.begin(all_at_once(confirm("Book?")))
     acpx.question()
     acpx.cancel()
@@ -320,7 +430,10 @@ def ends_with_its_turn(acpx: Runtime) -> None:
     acpx.program.hear("withdrawn")
     acpx.talk("/status", filling({}))
     status = json.loads(acpx.said.removeprefix("```json").removesuffix("```"))
-    expect((status["questions"]["open"], [app["running"] for app in status["apps"].values()]), ([], [[]]))
+    expect(
+        (status["questions"]["open"], [app["running"] for app in status["apps"].values()]),
+        ([], [[]]),
+    )
     (outcome,) = (each["outcome"] for each in status["questions"]["ended"])
     assert outcome in ("withdrawn", "cancelled"), outcome
 
@@ -336,14 +449,18 @@ def gooses_model_hears_what_acpx_answered(stage: Stage) -> None:
 def a_pages_question_is_walked_while_goose_waits(stage: Stage) -> None:
     agent, env = before_goose(stage, "demo:page")
     with runtime(stage, agent, env, forms=False) as acpx:
-        acpx.talk(by_the_model(select(57)), stepping(("demo page asks: Which of 57?", "— Label 57?", YES)))
+        acpx.talk(
+            by_the_model(select(57)), stepping(("demo page asks: Which of 57?", "— Label 57?", YES))
+        )
     expect(gist(json.loads(heard(stage)[-1])), (True, {"selected": "v57"}, "person"))
 
 
 def claudes_own_question_and_the_apps_are_forms(stage: Stage) -> None:
     agent, env = before_claude(stage)
     script = f"{calling('AskUserQuestion', questions=[COLOUR])}\n{by_the_model(confirm('Book?'))}"
-    person = filling({"Which colour?": accept(question_0="Blue"), "demo asks: Book?": accept(confirmed=True)})
+    person = filling(
+        {"Which colour?": accept(question_0="Blue"), "demo asks: Book?": accept(confirmed=True)}
+    )
     with runtime(stage, agent, env, forms=True) as acpx:
         expect(len(acpx.talk(script, person)), 2)
     (allowed,) = stage.record("proxy").acp.sent("session/request_permission")
@@ -355,10 +472,18 @@ def claudes_own_question_and_the_apps_are_forms(stage: Stage) -> None:
 
 def claudes_own_question_is_walked_where_there_are_no_forms(stage: Stage) -> None:
     agent, env = before_claude(stage)
-    run(stage, "--approve-all", agent, f"{calling('AskUserQuestion', questions=[COLOUR])}\n{by_the_model(confirm('Book?'))}", env)
+    run(
+        stage,
+        "--approve-all",
+        agent,
+        f"{calling('AskUserQuestion', questions=[COLOUR])}\n{by_the_model(confirm('Book?'))}",
+        env,
+    )
     wire = stage.record("proxy").acp
     expect(wire.sent("elicitation/create"), [])
-    walked, *others = [permission["toolCall"]["title"] for permission in wire.sent("session/request_permission")]
+    walked, *others = [
+        permission["toolCall"]["title"] for permission in wire.sent("session/request_permission")
+    ]
     assert walked.startswith("Claude Agent asks: Which colour?"), walked
     assert walked.endswith("— Red?"), walked
     expect(others, ["mcp__abp__abp_call", "demo asks: Book?"])

@@ -1,4 +1,6 @@
-"""Goose as an ACP agent: an MCP client that tries 2026-07-28 first, and relays what its servers ask to the editor."""
+"""Goose as an ACP agent: an MCP client that tries 2026-07-28 first, and relays what its servers ask
+to the editor.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def goose(stage: Stage, **bridge_env: str) -> AbstractContextManager[Editor]:
 
 def a_confirm_is_relayed_to_the_editor(stage: Stage, **bridge_env: str) -> None:
     with goose(stage, **bridge_env) as agent:
-        (shown,), response = agent.ask("elicitation/confirm", accept(confirmed=True), message="Book?")
+        (shown,), response = agent.ask(
+            "elicitation/confirm", accept(confirmed=True), message="Book?"
+        )
     expect((shown["mode"], shown["message"]), ("form", "demo asks: Book?"))
     expect(gist(response), (True, {"confirmed": True}, "person"))
 
@@ -72,22 +76,33 @@ def a_person_who_declines_in_the_legacy_era_is_not_a_policy(stage: Stage) -> Non
 
 
 def questions_asked_together_are_answered_together(stage: Stage) -> None:
-    requests = [{"method": "elicitation/confirm", "params": {"message": f"{number}?"}} for number in ("One", "Two")]
+    requests = [
+        {"method": "elicitation/confirm", "params": {"message": f"{number}?"}}
+        for number in ("One", "Two")
+    ]
     with goose(stage) as agent:
-        agent.play(calling("abp_call", capability="demo.ask_all", params={"requests": requests}), accept(confirmed=True), accept(confirmed=False))
+        agent.play(
+            calling("abp_call", capability="demo.ask_all", params={"requests": requests}),
+            accept(confirmed=True),
+            accept(confirmed=False),
+        )
     answers = json.loads(stage.results()[-1]["content"][0]["text"])
     expect(sorted(answer["data"]["confirmed"] for answer in answers), [False, True])
 
 
 def a_question_of_a_cancelled_turn_is_a_time_out(stage: Stage) -> None:
-    """Goose says nothing of a turn that was cancelled: the call is kept for as long as somebody could come back for it, and no longer."""
+    """Goose says nothing of a turn that was cancelled: the call is kept for as long as somebody
+    could come back for it, and no longer.
+    """
     with goose(stage, ABP_PARK_TIMEOUT="1000") as agent:
         agent.begin(asking("elicitation/confirm", message="Book?"))
         question = agent.question()
         agent.cancel()
         question.answer(CANCEL)
         expect(agent.finish(), "cancelled")
-        agent.play(calling("abp_call", capability="demo.hold", timeout=3) + "\n" + calling("abp_status"))
+        agent.play(
+            calling("abp_call", capability="demo.hold", timeout=3) + "\n" + calling("abp_status")
+        )
     status: Json = json.loads(stage.results()[-1]["content"][0]["text"])
     expect(status["questions"]["open"], [])
     assert status["questions"]["ended"][0]["outcome"] in ("timed_out", "cancelled")

@@ -1,8 +1,9 @@
-"""A model that plays a script, on loopback, behind the wire formats of the three hosts: OpenAI Responses (Codex), Chat Completions (Goose) and
-Anthropic Messages (Claude), streamed.
+"""A model that plays a script, on loopback, behind the wire formats of the three hosts: OpenAI
+Responses (Codex), Chat Completions (Goose) and Anthropic Messages (Claude), streamed.
 
-The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is one tool call, played one a turn; then the model
-says DONE. Hosts prefix the names of MCP tools each in its own way: `tool` stands for the first offered one that ends with it.
+The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is
+one tool call, played one a turn; then the model says DONE. Hosts prefix the names of MCP tools each
+in its own way: `tool` stands for the first offered one that ends with it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the host sent: the conversation as (who, text), who being `user` or `tool`, and the tools it offers."""
+    """What the host sent: the conversation as (who, text), who being `user` or `tool`, and the
+    tools it offers.
+    """
 
     said: list[tuple[str, str]]
     tools: list[Tool]
@@ -43,7 +46,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model does next: says words, or calls a tool. Claude takes messages with the same id for one, so each turn has its own."""
+    """What the model does next: says words, or calls a tool.
+
+    Claude takes messages with the same id for one, so each turn has its own.
+    """
 
     id: int
     words: str = ""
@@ -52,7 +58,10 @@ class Turn:
 
 
 class Model:
-    """A running model: `with Model() as model`. `requests` are those that asked for a turn of a script, in order."""
+    """A running model: `with Model() as model`.
+
+    `requests` are those that asked for a turn of a script, in order.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -73,9 +82,18 @@ class Model:
 
     def turn(self, request: Request) -> Turn:
         """The answer to `request`."""
-        script = max((at for at, (who, text) in enumerate(request.said) if who == "user" and _CALL.search(text)), default=None)
+        script = max(
+            (
+                at
+                for at, (who, text) in enumerate(request.said)
+                if who == "user" and _CALL.search(text)
+            ),
+            default=None,
+        )
         if script is None or not request.tools:
-            return Turn(next(self._ids), "Hello.")  # a side request of the host's, such as for a title
+            return Turn(
+                next(self._ids), "Hello."
+            )  # a side request of the host's, such as for a title
         self.requests.append(request)
         calls = _CALL.findall(request.said[script][1])
         results = sum(who == "tool" for who, _ in request.said[script:])
@@ -109,7 +127,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(b"", "text/plain")
 
     def do_GET(self) -> None:
-        self._send(b'{"object": "list", "data": [{"id": "mock", "object": "model"}]}', "application/json")
+        self._send(
+            b'{"object": "list", "data": [{"id": "mock", "object": "model"}]}', "application/json"
+        )
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -139,7 +159,7 @@ def _words(content: Json) -> str:
     return content or ""
 
 
-# --- OpenAI Responses -----------------------------------------------------------------------------------------------------------------------
+# --- OpenAI Responses -----------------------------------------------------------------------------
 
 
 def _read_responses(body: Json) -> Request:
@@ -164,15 +184,24 @@ def _write_responses(turn: Turn) -> Iterator[bytes]:
         content = [{"type": "output_text", "text": turn.words, "annotations": []}]
         item = {"id": f"msg_{turn.id}", "type": "message", "role": "assistant", "content": content}
     else:
-        item = {"id": f"fc_{turn.id}", "call_id": f"call_{turn.id}", "type": "function_call", "name": turn.tool.name, "arguments": turn.arguments}
+        item = {
+            "id": f"fc_{turn.id}",
+            "call_id": f"call_{turn.id}",
+            "type": "function_call",
+            "name": turn.tool.name,
+            "arguments": turn.arguments,
+        }
         item |= {"namespace": turn.tool.namespace} if turn.tool.namespace else {}
-    response = {"id": f"resp_{turn.id}", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+    response = {
+        "id": f"resp_{turn.id}",
+        "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+    }
     yield _sse({"type": "response.created", "response": response})
     yield _sse({"type": "response.output_item.done", "output_index": 0, "item": item})
     yield _sse({"type": "response.completed", "response": response})
 
 
-# --- Chat Completions -----------------------------------------------------------------------------------------------------------------------
+# --- Chat Completions -----------------------------------------------------------------------------
 
 
 def _read_chat(body: Json) -> Request:
@@ -186,15 +215,39 @@ def _write_chat(turn: Turn) -> Iterator[bytes]:
         delta["content"] = turn.words
     else:
         function = {"name": turn.tool.name, "arguments": turn.arguments}
-        delta["tool_calls"] = [{"index": 0, "id": f"call_{turn.id}", "type": "function", "function": function}]
-    chunk = {"id": f"chat_{turn.id}", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
+        delta["tool_calls"] = [
+            {"index": 0, "id": f"call_{turn.id}", "type": "function", "function": function}
+        ]
+    chunk = {
+        "id": f"chat_{turn.id}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "mock",
+    }
     yield _sse({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    yield _sse({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop" if turn.tool is None else "tool_calls"}]})
-    yield _sse({**chunk, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+    yield _sse(
+        {
+            **chunk,
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {},
+                    "finish_reason": "stop" if turn.tool is None else "tool_calls",
+                }
+            ],
+        }
+    )
+    yield _sse(
+        {
+            **chunk,
+            "choices": [],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        }
+    )
     yield b"data: [DONE]\n\n"
 
 
-# --- Anthropic Messages ---------------------------------------------------------------------------------------------------------------------
+# --- Anthropic Messages ---------------------------------------------------------------------------
 
 
 def _read_messages(body: Json) -> Request:
@@ -217,8 +270,24 @@ def _write_messages(turn: Turn) -> Iterator[bytes]:
         block = {"type": "tool_use", "id": f"call_{turn.id}", "name": turn.tool.name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": turn.arguments}
     stop = {"stop_reason": "end_turn" if turn.tool is None else "tool_use", "stop_sequence": None}
-    message: dict[str, Json] = {"id": f"msg_{turn.id}", "type": "message", "role": "assistant", "model": "mock", "content": [], "stop_reason": None}
-    yield _sse({"type": "message_start", "message": {**message, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}})
+    message: dict[str, Json] = {
+        "id": f"msg_{turn.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": "mock",
+        "content": [],
+        "stop_reason": None,
+    }
+    yield _sse(
+        {
+            "type": "message_start",
+            "message": {
+                **message,
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            },
+        }
+    )
     yield _sse({"type": "content_block_start", "index": 0, "content_block": block})
     yield _sse({"type": "content_block_delta", "index": 0, "delta": delta})
     yield _sse({"type": "content_block_stop", "index": 0})

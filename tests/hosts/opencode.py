@@ -1,4 +1,6 @@
-"""Programs written for OpenCode's questions: its published SDK against the bridge's questions API, beside an MCP host that asks nobody."""
+"""Programs written for OpenCode's questions: its published SDK against the bridge's questions API,
+beside an MCP host that asks nobody.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Sdk:
 
     async def call(self, name: str, **parameters: Json) -> tuple[int, Json]:
         """One of the SDK's calls: (status, its data or its error)."""
-        await self._stdin.send(json.dumps({"call": name, "parameters": parameters}).encode() + b"\n")
+        await self._stdin.send(
+            json.dumps({"call": name, "parameters": parameters}).encode() + b"\n"
+        )
         while "event" in (message := await self._read()):
             self._events.append(message["event"])
         return message["status"], message.get("data", message.get("error"))
@@ -55,14 +59,18 @@ async def opened(stage: Stage) -> AsyncIterator[tuple[Hosted, Sdk]]:
     options = ["--app", "demo", "--questions-api", "0", "--ask-on", "questions-api"]
     wire = Wire()
     pipes = Pipes(
-        recorded(stage.folder / "mcp", BRIDGE, "serve", *options), wire, env=stage.environment(ABP_QUESTIONS_PASSWORD=PASSWORD, ABP_PERSON_FLOOR="0")
+        recorded(stage.folder / "mcp", BRIDGE, "serve", *options),
+        wire,
+        env=stage.environment(ABP_QUESTIONS_PASSWORD=PASSWORD, ABP_PERSON_FLOOR="0"),
     )
     async with Client(pipes, mode="legacy") as client:
         host = Hosted(client, wire, pipes)
         await client.call_tool("abp_connect", {})
         (url,) = (each["at"] for each in (await host.status())["surfaces"])
         command = ["node", str(CLIENT), str(stage.program), url]
-        async with await anyio.open_process(command, stderr=None, env=stage.environment(OPENCODE_SERVER_PASSWORD=PASSWORD)) as process:
+        async with await anyio.open_process(
+            command, stderr=None, env=stage.environment(OPENCODE_SERVER_PASSWORD=PASSWORD)
+        ) as process:
             sdk = Sdk(process)
             await sdk.event("server.connected")
             yield host, sdk
@@ -72,7 +80,9 @@ async def opened(stage: Stage) -> AsyncIterator[tuple[Hosted, Sdk]]:
                 expect(await process.wait(), 0)
 
 
-def play(stage: Stage, requests: list[Json], person: Callable[[Sdk], Coroutine[Any, Any, None]]) -> list[Json]:
+def play(
+    stage: Stage, requests: list[Json], person: Callable[[Sdk], Coroutine[Any, Any, None]]
+) -> list[Json]:
     """The app asks all `requests` at once, and `person` answers: the ABP responses."""
 
     async def run() -> list[Json]:
@@ -80,7 +90,9 @@ def play(stage: Stage, requests: list[Json], person: Callable[[Sdk], Coroutine[A
         async with opened(stage) as (host, sdk), anyio.create_task_group() as tasks:
 
             async def ask() -> None:
-                responses.extend(json.loads(text(await host.call("demo.ask_all", requests=requests))))
+                responses.extend(
+                    json.loads(text(await host.call("demo.ask_all", requests=requests)))
+                )
 
             tasks.start_soon(ask)
             await person(sdk)
@@ -105,18 +117,37 @@ def the_sdk_lists_and_answers_what_an_app_asks(stage: Stage) -> None:
     async def person(sdk: Sdk) -> None:
         asked = await sdk.event("question.asked")
         expect(await sdk.call("list"), (200, [asked]))
-        expect([info["question"].partition("\n")[0] for info in asked["questions"]], ["demo asks: Plan it"] * 4)
-        bad = await sdk.call("reply", requestID=asked["id"], answers=[["Oslo"], [], ["2"], ["Leave empty"]])
+        expect(
+            [info["question"].partition("\n")[0] for info in asked["questions"]],
+            ["demo asks: Plan it"] * 4,
+        )
+        bad = await sdk.call(
+            "reply", requestID=asked["id"], answers=[["Oslo"], [], ["2"], ["Leave empty"]]
+        )
         expect((bad[0], "'Oslo' is none of the options" in bad[1]["message"]), (400, True))
         answers = [["Rome"], ["a", "c"], ["2"], ["by the window"]]
         expect(await sdk.call("reply", requestID=asked["id"], answers=answers), (200, True))
         replied = await sdk.event("question.replied")
-        expect((replied["requestID"], replied["sessionID"], replied["answers"]), (asked["id"], asked["sessionID"], answers))
+        expect(
+            (replied["requestID"], replied["sessionID"], replied["answers"]),
+            (asked["id"], asked["sessionID"], answers),
+        )
         expect((await sdk.call("reply", requestID=asked["id"], answers=answers))[0], 404)
         expect(await sdk.call("list"), (200, []))
 
-    (response,) = play(stage, [{"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}], person)
-    expect(gist(response), (True, {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}}, "person"))
+    (response,) = play(
+        stage,
+        [{"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}],
+        person,
+    )
+    expect(
+        gist(response),
+        (
+            True,
+            {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}},
+            "person",
+        ),
+    )
 
 
 def the_sdk_rejects_a_question(stage: Stage) -> None:
@@ -125,7 +156,9 @@ def the_sdk_rejects_a_question(stage: Stage) -> None:
         expect(await sdk.call("reject", requestID=asked["id"]), (200, True))
         expect((await sdk.event("question.rejected"))["requestID"], asked["id"])
 
-    (response,) = play(stage, [{"method": "elicitation/confirm", "params": {"message": "Go?"}}], person)
+    (response,) = play(
+        stage, [{"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
+    )
     expect(response["metadata"]["outcome"], "declined")
 
 
@@ -135,10 +168,19 @@ def the_sdk_never_sees_a_secret(stage: Stage) -> None:
         assert "Go?" in asked["questions"][0]["question"], asked
         expect(await sdk.call("reply", requestID=asked["id"], answers=[["Yes"]]), (200, True))
 
-    secret = {"method": "elicitation/input", "params": {"prompt": "Your API key?", "schema": {"type": "string"}}}
-    refused, response = play(stage, [secret, {"method": "elicitation/confirm", "params": {"message": "Go?"}}], person)
+    secret = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Your API key?", "schema": {"type": "string"}},
+    }
+    refused, response = play(
+        stage, [secret, {"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
+    )
     expect(refused["error"]["code"], "NOT_SUPPORTED")
     expect(gist(response), (True, {"confirmed": True}, "person"))
 
 
-CHECKS = (the_sdk_lists_and_answers_what_an_app_asks, the_sdk_rejects_a_question, the_sdk_never_sees_a_secret)
+CHECKS = (
+    the_sdk_lists_and_answers_what_an_app_asks,
+    the_sdk_rejects_a_question,
+    the_sdk_never_sees_a_secret,
+)

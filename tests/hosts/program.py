@@ -1,4 +1,7 @@
-"""A host as a program on pipes: JSON-RPC, one message a line, both ways. It is asked by `request`; what it asks the person waits in `questions`."""
+"""A host as a program on pipes: JSON-RPC, one message a line, both ways.
+
+It is asked by `request`; what it asks the person waits in `questions`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,11 @@ class Question:
 
 
 class Program:
-    """A running host. Its messages carry `stamp`; `answers` are the methods that it is answered at once, `questions` those that are a person's."""
+    """A running host.
+
+    Its messages carry `stamp`; `answers` are the methods that it is answered at once, `questions`
+    those that are a person's.
+    """
 
     def __init__(
         self,
@@ -66,7 +73,15 @@ class Program:
         self._stderr = transcript.with_suffix(".stderr").open("w")
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=self._stderr, cwd=cwd, env=env, encoding="utf-8", bufsize=1, start_new_session=True
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._stderr,
+            cwd=cwd,
+            env=env,
+            encoding="utf-8",
+            bufsize=1,
+            start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,7 +90,9 @@ class Program:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        """Leave as an editor does, by closing its stdin, then less gently; what is still left of its process group after that is killed."""
+        """Leave as an editor does, by closing its stdin, then less gently; what is still left of
+        its process group after that is killed.
+        """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -114,9 +131,14 @@ class Program:
         self._send({"method": method} | ({} if params is None else {"params": params}))
 
     def hear(self, method: str) -> Json:
-        """The params of the next notification of that name; others before it are passed over. Raises queue.Empty."""
+        """The params of the next notification of that name; others before it are passed over.
+
+        Raises queue.Empty.
+        """
         until = time.monotonic() + PATIENCE
-        while (message := self.told.get(timeout=max(0.01, until - time.monotonic())))["method"] != method:
+        while (message := self.told.get(timeout=max(0.01, until - time.monotonic())))[
+            "method"
+        ] != method:
             pass
         return message["params"]
 
@@ -145,8 +167,15 @@ class Program:
             else:
                 waiting.set_result(message["result"])
         elif message["method"] == self._asks:
-            self.questions.put(Question(message["params"], lambda answer: self._send({"id": message["id"], "result": answer})))
+            self.questions.put(
+                Question(
+                    message["params"],
+                    lambda answer: self._send({"id": message["id"], "result": answer}),
+                )
+            )
         elif (answer := self._answers.get(message["method"])) is not None:
             self._send({"id": message["id"], "result": answer(message["params"])})
         else:
-            self._send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+            self._send(
+                {"id": message["id"], "error": {"code": -32601, "message": "Method not found"}}
+            )

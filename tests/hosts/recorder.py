@@ -1,11 +1,13 @@
-"""Stands beside a program: becomes it, after leaving behind a process that copies its stdin, stdout and stderr and writes down each line first.
+"""Stands beside a program: becomes it, after leaving behind a process that copies its stdin, stdout
+and stderr and writes down each line first.
 
     python recorder.py PREFIX COMMAND ARG...
 
-So whoever starts the program has the program itself as child, signals, exit code and all, and that process is nobody's child: hosts that end what a
-program has started do not end it. PREFIX-PID.jsonl gets one object a line: `{"time": SECONDS,
-"from": "host" | "program", "message": ...}`, the message as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`.
-Imports little: what it adds to the start is taken from the program's first second.
+So whoever starts the program has the program itself as child, signals, exit code and all, and that
+process is nobody's child: hosts that end what a program has started do not end it. PREFIX-PID.jsonl
+gets one object a line: `{"time": SECONDS, "from": "host" | "program", "message": ...}`, the message
+as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`. Imports
+little: what it adds to the start is taken from the program's first second.
 """
 
 import os
@@ -29,7 +31,9 @@ class Record:
             self._file.write(b'{"time": %.4f, %s}\n' % (time.monotonic() - START, members))
 
     def copy(self, who: bytes, source: BinaryIO, sink: BinaryIO) -> None:
-        """Until `source` ends or `sink` is gone; then both are closed, so that either side learns of the other's end."""
+        """Until `source` ends or `sink` is gone; then both are closed, so that either side learns
+        of the other's end.
+        """
         try:
             while line := source.readline():
                 self.add(b'"from": "%s", "message": %s' % (who, line.rstrip(b"\r\n") or b"null"))

@@ -1,7 +1,8 @@
-"""What real hosts say while the bridge is under them: `python -m tests.hosts --record` makes `fixtures/hosts/recorded/`.
+"""What real hosts say while the bridge is under them: `python -m tests.hosts --record` makes
+`fixtures/hosts/recorded/`.
 
-Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`), reduced, and played again at once. Which there are, and
-what each shows, stands in `RECORDINGS`.
+Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`),
+reduced, and played again at once. Which there are, and what each shows, stands in `RECORDINGS`.
 """
 
 from __future__ import annotations
@@ -50,13 +51,27 @@ class RecordedStage(Stage):
         return self.folder / "trace"
 
     def bridge(self, app: str = "demo") -> list[str]:
-        return recorded(self.folder / "mcp", BRIDGE, "serve", "--app", self._app, "--record", self.trace)
+        return recorded(
+            self.folder / "mcp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
+        )
 
     def agent(self, app: str = "demo") -> list[str]:
-        return recorded(self.folder / "acp", BRIDGE, "serve", "--app", self._app, "--record", self.trace)
+        return recorded(
+            self.folder / "acp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
+        )
 
     def before(self, *agent: str | Path, app: str = "demo") -> list[str]:
-        return recorded(self.folder / "proxy", BRIDGE, "acp", "--app", self._app, "--record", self.trace, "--", *agent)
+        return recorded(
+            self.folder / "proxy",
+            BRIDGE,
+            "acp",
+            "--app",
+            self._app,
+            "--record",
+            self.trace,
+            "--",
+            *agent,
+        )
 
     def before_alone(self, *agent: str | Path) -> list[str]:
         """The bridge before `agent`, without an app."""
@@ -76,10 +91,12 @@ class RecordedStage(Stage):
 
     def recordings(self) -> list[Recording]:
         """What the bridges wrote: also those that a host started only to look."""
-        return [each for path in sorted(self.folder.glob("trace*")) for each in read(path.read_text())]
+        return [
+            each for path in sorted(self.folder.glob("trace*")) for each in read(path.read_text())
+        ]
 
 
-# --- hosts that the checks do not have ------------------------------------------------------------------------------------------------------
+# --- hosts that the checks do not have ------------------------------------------------------------
 
 
 TRUSTED = """
@@ -92,7 +109,10 @@ trust_level = "trusted"
 def _terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
     """`command` in a terminal of its own; afterwards it has ended."""
     ended = stage.folder / "ended"
-    line = f"cd {shlex.quote(str(stage.work))} && {shlex.join(map(str, command))}; touch {shlex.quote(str(ended))}; cat"
+    line = (
+        f"cd {shlex.quote(str(stage.work))} && {shlex.join(map(str, command))}; touch"
+        f" {shlex.quote(str(ended))}; cat"
+    )
     with Pane(["sh", "-c", line], {**env, "TERM": "xterm-256color"}) as pane:
         yield pane
         until = time.monotonic() + PATIENCE
@@ -123,8 +143,18 @@ def codex_tui(stage: Stage) -> Iterator[Pane]:
 @contextmanager
 def goose_session(stage: Stage) -> Iterator[Pane]:
     """Goose in a terminal, with a turn begun."""
-    bridge = shlex.join([*(f"{name}={value}" for name, value in BRIDGE_ENV.items()), *stage.bridge()])
-    with _terminal(stage, goose.environment(stage), stage.program, "session", "--no-profile", "--with-extension", f"abp:{bridge}") as pane:
+    bridge = shlex.join(
+        [*(f"{name}={value}" for name, value in BRIDGE_ENV.items()), *stage.bridge()]
+    )
+    with _terminal(
+        stage,
+        goose.environment(stage),
+        stage.program,
+        "session",
+        "--no-profile",
+        "--with-extension",
+        f"abp:{bridge}",
+    ) as pane:
         pane.until("goose is ready")
         pane.press(PLAN, "Enter")
         yield pane
@@ -137,7 +167,13 @@ def claude_print(stage: Stage) -> None:
     program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
     command, *args = stage.bridge()
     servers = {"mcpServers": {"abp": {"command": command, "args": args, "env": BRIDGE_ENV}}}
-    options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools", "mcp__abp__abp_call"]
+    options = [
+        "--mcp-config",
+        json.dumps(servers),
+        "--strict-mcp-config",
+        "--allowedTools",
+        "mcp__abp__abp_call",
+    ]
     with (stage.folder / "claude.log").open("w") as log:
         subprocess.run(
             [program, "-p", PLAN, *options],
@@ -162,8 +198,18 @@ def acpx_run(policy: str, code: int = 0) -> Play:
 
 def acpx_at_a_terminal(stage: Stage) -> None:
     """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
-    options = ["--agent", shlex.join(stage.agent()), "--cwd", str(stage.work), "--approve-reads", "--format", "quiet"]
-    with _terminal(stage, stage.environment(**BRIDGE_ENV), stage.program, *options, "exec", "/plan") as pane:
+    options = [
+        "--agent",
+        shlex.join(stage.agent()),
+        "--cwd",
+        str(stage.work),
+        "--approve-reads",
+        "--format",
+        "quiet",
+    ]
+    with _terminal(
+        stage, stage.environment(**BRIDGE_ENV), stage.program, *options, "exec", "/plan"
+    ) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
             pane.until(f"{city}?")
             pane.until("(y/N)")
@@ -172,18 +218,38 @@ def acpx_at_a_terminal(stage: Stage) -> None:
 
 
 def goose_as_client(stage: Stage) -> None:
-    """Goose has an agent in place of a model, and finds one by the name of Claude's: the bridge before it."""
+    """Goose has an agent in place of a model, and finds one by the name of Claude's: the bridge
+    before it.
+    """
     assert isinstance(stage, RecordedStage)
-    agent = stage.before_alone(stage.other("claude"))  # Goose kills it when it ends itself: nobody is left to take a socket's folder away
+    agent = stage.before_alone(
+        stage.other("claude")
+    )  # Goose kills it when it ends itself: nobody is left to take a socket's folder away
     names = stage.home / "bin"
     names.mkdir()
     for name in ("claude-agent-acp", "claude-acp"):
         (names / name).write_text(f"#!/bin/sh\nexec {shlex.join(agent)}\n")
         (names / name).chmod(0o700)
-    env = claude.environment(stage) | BRIDGE_ENV | goose.environment(stage) | {"PATH": f"{names}:{os.environ['PATH']}"}
+    env = (
+        claude.environment(stage)
+        | BRIDGE_ENV
+        | goose.environment(stage)
+        | {"PATH": f"{names}:{os.environ['PATH']}"}
+    )
     with (stage.folder / "goose.log").open("w") as log:
         subprocess.run(
-            [stage.program, "run", "--no-session", "--no-profile", "--provider", "claude-acp", "--model", "default", "--text", COLOUR],
+            [
+                stage.program,
+                "run",
+                "--no-session",
+                "--no-profile",
+                "--provider",
+                "claude-acp",
+                "--model",
+                "default",
+                "--text",
+                COLOUR,
+            ],
             cwd=stage.work,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -221,11 +287,15 @@ def permission_denied(stage: Stage) -> None:
     env = {**goose.environment(stage), **BRIDGE_ENV}
     config = stage.home / ".config" / "goose" / "config.yaml"
     config.write_text(config.read_text().replace("GOOSE_MODE: auto", "GOOSE_MODE: approve"))
-    acpx.run(stage, "--deny-all", stage.before(stage.other("goose"), "acp"), PLAN, env, code=acpx.DENIED)
+    acpx.run(
+        stage, "--deny-all", stage.before(stage.other("goose"), "acp"), PLAN, env, code=acpx.DENIED
+    )
 
 
 def codex_acp(stage: Stage) -> None:
-    """Codex asks before it calls a tool; the server that an editor gives it is a bridge of its own, whose questions it relays."""
+    """Codex asks before it calls a tool; the server that an editor gives it is a bridge of its own,
+    whose questions it relays.
+    """
     assert isinstance(stage, RecordedStage)
     command, *args = stage.beside()
     env = codex.environment(stage, {})
@@ -241,17 +311,31 @@ def codex_acp(stage: Stage) -> None:
         stamp={"jsonrpc": "2.0"},
     ) as program:
         client = {"name": "abp-bridge-tests", "version": "0"}
-        program.request("initialize", {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client})
-        server = {"name": "trip", "command": command, "args": args, "env": [{"name": name, "value": value} for name, value in BRIDGE_ENV.items()]}
-        session = program.request("session/new", {"cwd": str(stage.work), "mcpServers": [server]})["sessionId"]
+        program.request(
+            "initialize",
+            {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client},
+        )
+        server = {
+            "name": "trip",
+            "command": command,
+            "args": args,
+            "env": [{"name": name, "value": value} for name, value in BRIDGE_ENV.items()],
+        }
+        session = program.request("session/new", {"cwd": str(stage.work), "mcpServers": [server]})[
+            "sessionId"
+        ]
         program.request("session/set_mode", {"sessionId": session, "modeId": "read-only"})
-        script = f"{calling('nothing')}\n{calling('nothing')}\n{PLAN}"  # it does not wait for its servers: what does not exist gives them time
-        turn = program.start("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": script}]})
+        script = (  # it does not wait for its servers: what does not exist gives them time
+            f"{calling('nothing')}\n{calling('nothing')}\n{PLAN}"
+        )
+        turn = program.start(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": script}]}
+        )
         program.questions.get(timeout=PATIENCE).answer(accept(confirmed=True))
         turn.result(PATIENCE)
 
 
-# --- conversations --------------------------------------------------------------------------------------------------------------------------
+# --- conversations --------------------------------------------------------------------------------
 
 
 def answering(opened: Opened, *answers: Json) -> Play:
@@ -265,7 +349,10 @@ def answering(opened: Opened, *answers: Json) -> Play:
 
 
 def on_the_page(opened: Opened, *, first: bool = False) -> Play:
-    """A turn in which the person types a secret on the page that the question points to. By url it is accepted `first`."""
+    """A turn in which the person types a secret on the page that the question points to.
+
+    By url it is accepted `first`.
+    """
 
     def play(stage: Stage) -> None:
         with opened(stage) as host:
@@ -294,7 +381,9 @@ def given_up(opened: Opened, cancel: Callable[[Any], None]) -> Play:
     return play
 
 
-def typing(terminal: Callable[[Stage], AbstractContextManager[Pane]], *pressed: tuple[str, Sequence[str]]) -> Play:
+def typing(
+    terminal: Callable[[Stage], AbstractContextManager[Pane]], *pressed: tuple[str, Sequence[str]]
+) -> Play:
     """A turn at a terminal: each time these words stand there, these keys are pressed."""
 
     def play(stage: Stage) -> None:
@@ -353,7 +442,9 @@ WAITS = [*BOOK, {"wait": True}]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One fixture: `host` is what is installed, `heard` who was recorded (with versions of what is installed), `steps` what the app does."""
+    """One fixture: `host` is what is installed, `heard` who was recorded (with versions of what is
+    installed), `steps` what the app does.
+    """
 
     name: str
     shows: str
@@ -368,20 +459,29 @@ class Recorded:
 
     @property
     def proof(self) -> str:
-        return self.heard.format(**{name: package.version for name, package in install.PACKAGES.items()})
+        return self.heard.format(
+            **{name: package.version for name, package in install.PACKAGES.items()}
+        )
 
 
 EXEC, SERVER, TUI = ("codex {codex} " + mode for mode in ("exec", "app-server", "TUI"))
-GOOSE, GOOSE_LEGACY, SESSION = ("goose {goose} " + mode for mode in ("acp", "acp, without the modern era", "session"))
-CLAUDE, CLAUDE_LEGACY = ("claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era"))
+GOOSE, GOOSE_LEGACY, SESSION = (
+    "goose {goose} " + mode for mode in ("acp", "acp, without the modern era", "session")
+)
+CLAUDE, CLAUDE_LEGACY = (
+    "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
+)
 PRINT = "claude -p, of claude-agent-acp {claude}"
-APPROVE, DENY, ASK, RUNTIME = ("acpx {acpx} " + mode for mode in ("--approve-all", "--deny-all", "in a terminal", "runtime"))
+APPROVE, DENY, ASK, RUNTIME = (
+    "acpx {acpx} " + mode for mode in ("--approve-all", "--deny-all", "in a terminal", "runtime")
+)
 BEFORE_CLAUDE, BEFORE_GOOSE = (", before " + agent for agent in (CLAUDE, "goose {goose}"))
 
 RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-exec/declines-by-itself",
-        "codex exec declines in the same breath, and nobody has been asked: a preference has the app's default",
+        "codex exec declines in the same breath, and nobody has been asked: a preference has the"
+        " app's default",
         "codex",
         EXEC,
         [*BOOK, *CLASS],
@@ -437,7 +537,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-acp/two-at-once",
-        "Two questions at once in an editor on Goose, which calls itself what the editor is called: one result, and both answers with the call again",
+        "Two questions at once in an editor on Goose, which calls itself what the editor is called:"
+        " one result, and both answers with the call again",
         "goose",
         GOOSE,
         BOTH,
@@ -469,7 +570,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-session/multi-select",
-        "Goose's terminal gives text back for a choice of several: each option is a yes or no of its own",
+        "Goose's terminal gives text back for a choice of several: each option is a yes or no of"
+        " its own",
         "goose",
         SESSION,
         EXTRAS,
@@ -485,7 +587,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-acp-client/own-question",
-        "Goose, a client of agents here, takes the first colour that Claude offers by itself: Claude is told that nobody has been asked",
+        "Goose, a client of agents here, takes the first colour that Claude offers by itself:"
+        " Claude is told that nobody has been asked",
         "goose",
         "goose {goose} as ACP client" + BEFORE_CLAUDE,
         [],
@@ -493,7 +596,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-acp/fields",
-        "Two fields in an editor on Claude Code, which listens for changes and looks twice before it calls",
+        "Two fields in an editor on Claude Code, which listens for changes and looks twice before"
+        " it calls",
         "claude",
         CLAUDE,
         SEAT,
@@ -517,7 +621,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-acp-legacy/call-cancelled",
-        "A turn is cancelled while a question is open: Claude Code takes the call back and dismisses the question",
+        "A turn is cancelled while a question is open: Claude Code takes the call back and"
+        " dismisses the question",
         "claude",
         CLAUDE_LEGACY,
         WAITS,
@@ -525,7 +630,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-print/cancels-by-itself",
-        "claude -p dismisses what it is asked, and nobody has been asked: a preference has the app's default",
+        "claude -p dismisses what it is asked, and nobody has been asked: a preference has the"
+        " app's default",
         "claude",
         PRINT,
         [*BOOK, *CLASS],
@@ -565,7 +671,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-behind/form",
-        "Claude's own question, behind the proxy, is a form of the editor's, without a word changed",
+        "Claude's own question, behind the proxy, is a form of the editor's, without a word"
+        " changed",
         "acpx",
         RUNTIME + BEFORE_CLAUDE,
         [],
@@ -573,7 +680,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-behind/approved",
-        "Claude's own question is walked where there are no forms; what a policy chose is no answer",
+        "Claude's own question is walked where there are no forms; what a policy chose is no"
+        " answer",
         "acpx",
         APPROVE + BEFORE_CLAUDE,
         [],
@@ -581,7 +689,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-behind/app-in-a-form",
-        "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does not see",
+        "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does"
+        " not see",
         "acpx",
         RUNTIME + BEFORE_CLAUDE,
         CITY,
@@ -589,7 +698,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "claude-behind/app-approved",
-        "Claude uses an app behind the proxy, and the editor approves everything: what cannot be undone is not confirmed by that",
+        "Claude uses an app behind the proxy, and the editor approves everything: what cannot be"
+        " undone is not confirmed by that",
         "acpx",
         APPROVE + BEFORE_CLAUDE,
         DELETE,
@@ -597,7 +707,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-behind/permission",
-        "Goose asks for leave with four options, whose names are their kinds, behind the proxy; acpx --deny-all says no",
+        "Goose asks for leave with four options, whose names are their kinds, behind the proxy;"
+        " acpx --deny-all says no",
         "acpx",
         DENY + BEFORE_GOOSE,
         [],
@@ -605,7 +716,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "codex-behind/permission-and-form",
-        "codex-acp asks for leave, with two options of one kind, and relays a question of its own server's",
+        "codex-acp asks for leave, with two options of one kind, and relays a question of its own"
+        " server's",
         "codexacp",
         "codex-acp {codexacp}, behind the proxy",
         BOOK,
@@ -614,11 +726,14 @@ RECORDINGS: tuple[Recorded, ...] = (
 )
 
 
-# --- making ---------------------------------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------
 
 
 def make(recorded: Recorded, stage: RecordedStage) -> None:
-    """Play the conversation, and write its fixture. Raises whatever the host does instead, and AssertionError where the fixture is no good."""
+    """Play the conversation, and write its fixture.
+
+    Raises whatever the host does instead, and AssertionError where the fixture is no good.
+    """
     stage.script(recorded.steps)
     try:
         recorded.play(stage)
@@ -628,7 +743,13 @@ def make(recorded: Recorded, stage: RecordedStage) -> None:
     _holds_nothing_of_this_machine(text, stage)
     recorded.path.parent.mkdir(parents=True, exist_ok=True)
     recorded.path.write_text(text)
-    again = subprocess.run([BRIDGE, "replay", recorded.path], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    again = subprocess.run(
+        [BRIDGE, "replay", recorded.path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert again.returncode == 0, again.stdout
 
 
@@ -636,12 +757,20 @@ def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
     """The longest recording is the one: a host may start a bridge only to look."""
     recording = max(recordings, key=lambda each: len(each.entries))
     fixture = reduce(recording, recorded.shows)
-    shapes = dict.fromkeys(each.value["shape"] for each in recording.entries if each.kind == "event" and each.value["event"] == "InputRequestEvent")
-    proves = tuple({"host": recorded.proof, "shape": shape} for shape in shapes) or ({"host": recorded.proof},)
+    shapes = dict.fromkeys(
+        each.value["shape"]
+        for each in recording.entries
+        if each.kind == "event" and each.value["event"] == "InputRequestEvent"
+    )
+    proves = tuple({"host": recorded.proof, "shape": shape} for shape in shapes) or (
+        {"host": recorded.proof},
+    )
     return "".join(lines(replace(fixture, head=replace(fixture.head, proves=proves))))
 
 
 def _holds_nothing_of_this_machine(text: str, stage: Stage) -> None:
     places = (tempfile.gettempdir(), Path.home(), ROOT, sys.prefix, stage.folder, stage.temporary)
     for word in (*map(str, places), socket.gethostname(), KEY):
-        assert not re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text), f"the fixture holds {word!r}"
+        assert not re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text), (
+            f"the fixture holds {word!r}"
+        )

@@ -1,7 +1,8 @@
-"""What every check has: a folder with a home of its own, a model, the bridge's command under a recorder, and afterwards the referee.
+"""What every check has: a folder with a home of its own, a model, the bridge's command under a
+recorder, and afterwards the referee.
 
-Records are of four kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a client and us before another agent) and `app` (us
-and an app).
+Records are of four kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a
+client and us before another agent) and `app` (us and an app).
 """
 
 from __future__ import annotations
@@ -47,19 +48,25 @@ class Record:
     """What passed one recorder; `closed` says when either side ended, in seconds."""
 
     path: Path
-    lines: list[tuple[str, Json]] = field(default_factory=list)  # (who wrote it: "host" or "program", the message)
+    lines: list[tuple[str, Json]] = field(
+        default_factory=list
+    )  # (who wrote it: "host" or "program", the message)
     stderr: list[str] = field(default_factory=list)
     closed: dict[str, float] = field(default_factory=dict)
 
     @property
     def wire(self) -> Wire:
         """What passed, as MCP."""
-        return Wire([("host" if who == "host" else "bridge", message) for who, message in self.lines])
+        return Wire(
+            [("host" if who == "host" else "bridge", message) for who, message in self.lines]
+        )
 
     @property
     def acp(self) -> AcpWire:
         """What passed, as ACP."""
-        return AcpWire([("client" if who == "host" else "agent", message) for who, message in self.lines])
+        return AcpWire(
+            [("client" if who == "host" else "agent", message) for who, message in self.lines]
+        )
 
     def results(self) -> Iterator[Json]:
         """The results of `tools/call`, in the order in which they came."""
@@ -71,13 +78,19 @@ class Record:
 
     def _results(self, method: str) -> Iterator[Json]:
         asked = {message["id"] for message in self.wire.received(method)}
-        return (message["result"] for message in self.wire.sent() if "result" in message and message["id"] in asked)
+        return (
+            message["result"]
+            for message in self.wire.sent()
+            if "result" in message and message["id"] in asked
+        )
 
 
 def read(path: Path) -> Record:
     """The record in `path` as far as it is written."""
     record = Record(path)
-    for line in path.read_text().split("\n")[:-1]:  # what is still being written comes after the last line end
+    for line in path.read_text().split("\n")[
+        :-1
+    ]:  # what is still being written comes after the last line end
         entry = json.loads(line)
         if "message" in entry:
             record.lines.append((entry["from"], entry["message"]))
@@ -89,7 +102,9 @@ def read(path: Path) -> Record:
 
 
 class Stage:
-    """One check's place under `folder`; `program` is the host, found like the others under `hosts`."""
+    """One check's place under `folder`; `program` is the host, found like the others under
+    `hosts`.
+    """
 
     def __init__(self, folder: Path, program: Path, model: Model, hosts: Path) -> None:
         self.program = program
@@ -100,7 +115,9 @@ class Stage:
         self.work = folder / "work"
         for each in (self.home, self.work):
             each.mkdir(parents=True)
-        self.temporary = Path(tempfile.mkdtemp(prefix="hosts-"))  # not below `folder`: sockets have short names
+        self.temporary = Path(
+            tempfile.mkdtemp(prefix="hosts-")
+        )  # not below `folder`: sockets have short names
 
     def other(self, host: str) -> Path:
         """The program of another host. Raises NotInstalled."""
@@ -143,13 +160,17 @@ class Stage:
             time.sleep(0.05)
 
     def referee(self) -> None:
-        """Every bridge spoke by the rules, said nothing on stderr, ended quietly with its host, and left nothing behind."""
+        """Every bridge spoke by the rules, said nothing on stderr, ended quietly with its host, and
+        left nothing behind.
+        """
         try:
             paths = [path for kind in _RULES for path in self.folder.glob(f"{kind}-*.jsonl")]
             assert paths, "no bridge was started"
             for path in paths:
                 record = self._ended(path)
-                after = record.closed["program"] - record.closed.get("host", record.closed["program"])
+                after = record.closed["program"] - record.closed.get(
+                    "host", record.closed["program"]
+                )
                 assert after < QUIET_END, f"the bridge ended {after:g} s after its host, see {path}"
                 check = _RULES[path.name.partition("-")[0]]
                 check(record)
@@ -162,12 +183,16 @@ class Stage:
         while "program" not in (record := read(path)).closed:
             if time.monotonic() > until:
                 os.kill(int(path.stem.rpartition("-")[2]), signal.SIGKILL)
-                raise AssertionError(f"a bridge was still there {QUIET_END:g} s after its host, see {path}")
+                raise AssertionError(
+                    f"a bridge was still there {QUIET_END:g} s after its host, see {path}"
+                )
             time.sleep(0.05)
         return record
 
     def _nothing_is_left(self) -> None:
-        """No process whose home is ours (where there is a /proc to tell), and no temporary folder of the bridge's."""
+        """No process whose home is ours (where there is a /proc to tell), and no temporary folder
+        of the bridge's.
+        """
         until = time.monotonic() + QUIET_END
         while processes := self._processes():
             if time.monotonic() > until:
@@ -176,13 +201,19 @@ class Stage:
                         os.kill(process, signal.SIGKILL)
                 raise AssertionError(f"left behind: {processes}")
             time.sleep(0.05)
-        kills = self.program.name == "codex"  # at once, when it ends itself: then nobody is left to take the browser's files away
+        kills = (
+            self.program.name == "codex"
+        )  # at once, when it ends itself: then nobody is left to take the browser's files away
         while (folders := self._folders()) and not kills:
             assert time.monotonic() < until, f"left behind: {folders}"
             time.sleep(0.05)
 
     def _folders(self) -> list[str]:
-        return [path.name for path in self.temporary.iterdir() if path.name.startswith(("abp-", "playwright"))]
+        return [
+            path.name
+            for path in self.temporary.iterdir()
+            if path.name.startswith(("abp-", "playwright"))
+        ]
 
     def _processes(self) -> dict[int, str]:
         """Those that were started with our home: their commands by their ids."""
@@ -205,8 +236,16 @@ def _check_agent(record: Record) -> None:
 
 
 def _check_proxy(record: Record) -> None:
-    """What the proxy says itself; the lines of its agent, whose stderr it shares, are not ours to judge."""
-    AcpWire([(who, message) for who, message in record.acp.lines if who == "client" or _is_the_proxys(message)]).check()
+    """What the proxy says itself; the lines of its agent, whose stderr it shares, are not ours to
+    judge.
+    """
+    AcpWire(
+        [
+            (who, message)
+            for who, message in record.acp.lines
+            if who == "client" or _is_the_proxys(message)
+        ]
+    ).check()
     said = [line for line in record.stderr if line.startswith(("abp-bridge", "Traceback"))]
     assert said == [], f"the bridge said {said}"
 
@@ -217,11 +256,18 @@ def _is_the_proxys(message: Json) -> bool:
     return "method" in message and any(str(mark).startswith("abp-") for mark in marks)
 
 
-_RULES: dict[str, Callable[[Record], None]] = {"mcp": _check_server, "acp": _check_agent, "proxy": _check_proxy}
+_RULES: dict[str, Callable[[Record], None]] = {
+    "mcp": _check_server,
+    "acp": _check_agent,
+    "proxy": _check_proxy,
+}
 
 
 class Chat:
-    """A conversation with a host, which shows questions on the way. A host's module says how a turn begins and ends."""
+    """A conversation with a host, which shows questions on the way.
+
+    A host's module says how a turn begins and ends.
+    """
 
     def __init__(self, stage: Stage, program: Program) -> None:
         self.stage = stage
@@ -258,7 +304,9 @@ class Chat:
         """Have the app ask one thing: (what was shown, the ABP response that the app got)."""
         shown = self.play(asking(method, **params), *answers)
         told = self.stage.results()[-1]["content"][0]["text"]
-        assert any(told in text for _, text in self.stage.model.requests[-1].said), "the model was not told what the app got"
+        assert any(told in text for _, text in self.stage.model.requests[-1].said), (
+            "the model was not told what the app got"
+        )
         return shown, json.loads(told)
 
 
@@ -269,7 +317,9 @@ def calling(tool: str, **arguments: Json) -> str:
 
 def asking(method: str, **params: Json) -> str:
     """A line of a script: the model has the demo app ask one thing."""
-    return calling("abp_call", capability="demo.ask", params={"request": {"method": method, "params": params}})
+    return calling(
+        "abp_call", capability="demo.ask", params={"request": {"method": method, "params": params}}
+    )
 
 
 def accept(**content: Json) -> Json:

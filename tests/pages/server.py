@@ -1,4 +1,5 @@
-"""The web that the browser tests live in: this folder on a port of this machine, and addresses that misbehave.
+"""The web that the browser tests live in: this folder on a port of this machine, and addresses that
+misbehave.
 
 `127.0.0.1` and `localhost` are two origins of the same server, and two sites to a browser.
 """
@@ -16,7 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 HERE = Path(__file__).parent
 TYPES = {".html": "text/html", ".js": "text/javascript", ".json": "application/json"}
 
-# As strict as apps are: what crosses must cross without inline scripts, without eval, and with trusted types.
+# As strict as apps are: what crosses must cross without inline scripts, without eval, and with
+# trusted types.
 POLICY = "default-src 'self'; frame-src *; require-trusted-types-for 'script'"
 
 
@@ -38,7 +40,10 @@ def web() -> Iterator[Web]:
         def do_GET(self) -> None:
             running.requests.append(self.path)
             parts = urlsplit(self.path)
-            asked = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+            asked = {
+                name: values[0]
+                for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+            }
             if parts.path == "/redirect":
                 self.answer(302, location=asked["to"])
             elif parts.path == "/loop":
@@ -54,9 +59,21 @@ def web() -> Iterator[Web]:
             else:
                 file = HERE / parts.path.removeprefix("/")
                 known = file.suffix in TYPES and file.is_file()
-                self.answer(200 if known else 404, file.read_bytes() if known else b"", TYPES.get(file.suffix, "text/plain"))
+                self.answer(
+                    200 if known else 404,
+                    file.read_bytes() if known else b"",
+                    TYPES.get(file.suffix, "text/plain"),
+                )
 
-        def answer(self, status: int, body: bytes = b"", kind: str = "text/html", *, location: str = "", encoding: str = "") -> None:
+        def answer(
+            self,
+            status: int,
+            body: bytes = b"",
+            kind: str = "text/html",
+            *,
+            location: str = "",
+            encoding: str = "",
+        ) -> None:
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -86,4 +103,11 @@ def web() -> Iterator[Web]:
 
 
 def manifest(**members: object) -> str:
-    return json.dumps({"abp": "0.1", "app": {"id": "t", "name": "T", "version": "1"}, "capabilities": [], **members})
+    return json.dumps(
+        {
+            "abp": "0.1",
+            "app": {"id": "t", "name": "T", "version": "1"},
+            "capabilities": [],
+            **members,
+        }
+    )

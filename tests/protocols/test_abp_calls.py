@@ -9,7 +9,14 @@ import pytest
 
 from abp_bridge.core.capability import CallResult, Capability, Failure
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.protocols.abp import call_params, decode_app_info, decode_capabilities, decode_result, initialize_params, merge_capabilities
+from abp_bridge.protocols.abp import (
+    call_params,
+    decode_app_info,
+    decode_capabilities,
+    decode_result,
+    initialize_params,
+    merge_capabilities,
+)
 from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES
 
 Json = Any
@@ -37,8 +44,15 @@ def test_a_call_carries_its_id_as_its_progress_token() -> None:
 
 
 def test_an_app_introduces_itself() -> None:
-    opened = decode_app_info({"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]})
-    assert (opened.id, opened.name, opened.session, opened.version) == ("shop", "The shop", "s1", "0.1")
+    opened = decode_app_info(
+        {"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]}
+    )
+    assert (opened.id, opened.name, opened.session, opened.version) == (
+        "shop",
+        "The shop",
+        "s1",
+        "0.1",
+    )
     assert (opened.capabilities, opened.warnings) == ((Capability("a"),), ())
 
 
@@ -62,7 +76,10 @@ def test_an_introduction_is_read_as_it_comes(raw: Json, expected: tuple[str, str
 
 
 WARNINGS: dict[str, tuple[Json, str]] = {
-    "X16 a version to come": ({"protocolVersion": "2.0"}, "the app speaks ABP 2.0; this bridge knows 0.x and 1.x"),
+    "X16 a version to come": (
+        {"protocolVersion": "2.0"},
+        "the app speaks ABP 2.0; this bridge knows 0.x and 1.x",
+    ),
     "capabilities without a name": (
         {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
         "1 of the 3 capabilities that the app lists can be used",
@@ -81,15 +98,31 @@ def test_what_is_odd_about_an_app_is_said(raw: Json, words: str) -> None:
 
 
 REFUSALS: dict[str, tuple[Json, str, str]] = {
-    "nothing": (None, "SESSION_INVALID", "initialize() answered null, where ABP has an object with sessionId and app"),
-    "a word": ("ok", "SESSION_INVALID", 'initialize() answered "ok", where ABP has an object with sessionId and app'),
-    "nothing, wrapped": ({"success": True}, "SESSION_INVALID", 'initialize() answered {"success": true}, where'),
+    "nothing": (
+        None,
+        "SESSION_INVALID",
+        "initialize() answered null, where ABP has an object with sessionId and app",
+    ),
+    "a word": (
+        "ok",
+        "SESSION_INVALID",
+        'initialize() answered "ok", where ABP has an object with sessionId and app',
+    ),
+    "nothing, wrapped": (
+        {"success": True},
+        "SESSION_INVALID",
+        'initialize() answered {"success": true}, where',
+    ),
     "a refusal": (
         {"success": False, "error": {"code": "PERMISSION_DENIED", "message": "Log in first."}},
         "PERMISSION_DENIED",
         "the app refused: PERMISSION_DENIED: Log in first.",
     ),
-    "a refusal without words": ({"success": False}, "OPERATION_FAILED", "the app refused: OPERATION_FAILED: The app gave no reason."),
+    "a refusal without words": (
+        {"success": False},
+        "OPERATION_FAILED",
+        "the app refused: OPERATION_FAILED: The app gave no reason.",
+    ),
 }
 
 
@@ -123,15 +156,32 @@ def test_capabilities_are_read_as_they_come(raw: Json, names: Sequence[str]) -> 
 
 
 def test_a_whole_capability() -> None:
-    raw = {"name": "a", "description": "Does\u202e it", "inputSchema": {"type": "object"}, "available": False, "experimental": True}
-    assert decode_capabilities([raw]) == (Capability("a", "Does it", {"type": "object"}, available=False, experimental=True),)
+    raw = {
+        "name": "a",
+        "description": "Does\u202e it",
+        "inputSchema": {"type": "object"},
+        "available": False,
+        "experimental": True,
+    }
+    assert decode_capabilities([raw]) == (
+        Capability("a", "Does it", {"type": "object"}, available=False, experimental=True),
+    )
 
 
 CAPABILITIES: dict[str, tuple[Json, Capability]] = {
     "deprecated": ({"deprecated": True}, Capability("a", deprecated="deprecated")),
-    "deprecated, use this": ({"deprecated": True, "deprecationMessage": "Use b."}, Capability("a", deprecated="Use b.")),
-    "a message that is none": ({"deprecated": True, "deprecationMessage": 5}, Capability("a", deprecated="deprecated")),
-    "fields of the wrong type": ({"description": 5, "inputSchema": [], "available": "no", "experimental": 1}, Capability("a")),
+    "deprecated, use this": (
+        {"deprecated": True, "deprecationMessage": "Use b."},
+        Capability("a", deprecated="Use b."),
+    ),
+    "a message that is none": (
+        {"deprecated": True, "deprecationMessage": 5},
+        Capability("a", deprecated="deprecated"),
+    ),
+    "fields of the wrong type": (
+        {"description": 5, "inputSchema": [], "available": "no", "experimental": 1},
+        Capability("a"),
+    ),
 }
 
 
@@ -151,30 +201,61 @@ MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] =
         [[A], [Capability("a", available=False)]],
         [Capability("a", "From the manifest", {"type": "object"}, available=False)],
     ),
-    "X13 a newer description wins": ([[A], [Capability("a", "Newer", {"a": 1})]], [Capability("a", "Newer", {"a": 1})]),
+    "X13 a newer description wins": (
+        [[A], [Capability("a", "Newer", {"a": 1})]],
+        [Capability("a", "Newer", {"a": 1})],
+    ),
     "X12 an empty list wipes nothing": ([[A], []], [A]),
-    "a list that names any names them all": ([[A, Capability("b")], [Capability("c")]], [Capability("c")]),
+    "a list that names any names them all": (
+        [[A, Capability("b")], [Capability("c")]],
+        [Capability("c")],
+    ),
     "nothing": ([], []),
 }
 
 
 @pytest.mark.parametrize(("sources", "merged"), MERGED.values(), ids=MERGED)
-def test_capabilities_from_several_places_are_one_list(sources: Sequence[Sequence[Capability]], merged: Sequence[Capability]) -> None:
+def test_capabilities_from_several_places_are_one_list(
+    sources: Sequence[Sequence[Capability]], merged: Sequence[Capability]
+) -> None:
     assert list(merge_capabilities(*sources)) == merged
 
 
 # --- results ---
 
 RESULTS: dict[str, tuple[Json, CallResult]] = {
-    "data": ({"success": True, "data": {"a": 1}, "metadata": {"duration": 5}}, CallResult({"a": 1}, metadata={"duration": 5})),
+    "data": (
+        {"success": True, "data": {"a": 1}, "metadata": {"duration": 5}},
+        CallResult({"a": 1}, metadata={"duration": 5}),
+    ),
     "nothing to return": ({"success": True}, CallResult(None)),
     "metadata that is none": ({"success": True, "data": 1, "metadata": "x"}, CallResult(1)),
-    "X27 undefined": (None, CallResult(failure=Failure("INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"))),
+    "X27 undefined": (
+        None,
+        CallResult(
+            failure=Failure(
+                "INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"
+            )
+        ),
+    ),
     "no ABP answer": (
         {"success": "yes", "n": 1},
-        CallResult({"success": "yes", "n": 1}, metadata={"note": "the app's answer had no 'success' member; it is passed on as it came"}),
+        CallResult(
+            {"success": "yes", "n": 1},
+            metadata={
+                "note": "the app's answer had no 'success' member; it is passed on as it came"
+            },
+        ),
     ),
-    "a bare value": ("done", CallResult("done", metadata={"note": "the app's answer had no 'success' member; it is passed on as it came"})),
+    "a bare value": (
+        "done",
+        CallResult(
+            "done",
+            metadata={
+                "note": "the app's answer had no 'success' member; it is passed on as it came"
+            },
+        ),
+    ),
     "X8 cancelled, without an error": (
         {"success": False, "cancelled": True},
         CallResult(failure=Failure("CANCELLED", "The call was cancelled."), cancelled=True),
@@ -195,13 +276,29 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
         {"success": False, "error": {"code": "TIMEOUT", "message": "Late."}},
         CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)),
     ),
-    "failed without a reason": ({"success": False}, CallResult(failure=Failure("OPERATION_FAILED", "The app gave no reason."))),
-    "failed in a word": ({"success": False, "error": "No font"}, CallResult(failure=Failure("OPERATION_FAILED", "No font"))),
-    "failed with data": ({"success": False, "data": [1]}, CallResult([1], Failure("OPERATION_FAILED", "The app gave no reason."))),
+    "failed without a reason": (
+        {"success": False},
+        CallResult(failure=Failure("OPERATION_FAILED", "The app gave no reason.")),
+    ),
+    "failed in a word": (
+        {"success": False, "error": "No font"},
+        CallResult(failure=Failure("OPERATION_FAILED", "No font")),
+    ),
+    "failed with data": (
+        {"success": False, "data": [1]},
+        CallResult([1], Failure("OPERATION_FAILED", "The app gave no reason.")),
+    ),
     "an error in full": (
         {
             "success": False,
-            "error": {"code": "X", "message": "m", "details": {"d": 1}, "retryable": True, "retryAfter": 1500, "alternatives": ["b", 5]},
+            "error": {
+                "code": "X",
+                "message": "m",
+                "details": {"d": 1},
+                "retryable": True,
+                "retryAfter": 1500,
+                "alternatives": ["b", 5],
+            },
         },
         CallResult(failure=Failure("X", "m", True, 1.5, {"d": 1}, ("b",))),
     ),
@@ -219,6 +316,11 @@ def test_a_result_is_read_as_it_comes(raw: Json, result: CallResult) -> None:
 
 @pytest.mark.parametrize("after", [0, -5, True, "1000", 10**400], ids=lambda after: str(after)[:8])
 def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
-    failure = decode_result({"success": False, "error": {"code": "RATE_LIMITED", "retryAfter": after, "alternatives": "b"}}).failure
+    failure = decode_result(
+        {
+            "success": False,
+            "error": {"code": "RATE_LIMITED", "retryAfter": after, "alternatives": "b"},
+        }
+    ).failure
     assert failure is not None
     assert (failure.retryable, failure.retry_after, failure.alternatives) == (True, None, ())

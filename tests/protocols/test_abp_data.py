@@ -22,30 +22,69 @@ SAVED = {"savedTo": "/tmp/a.pdf"}
 
 FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
     # what the app returned, what is in it, and the result with a file in its place
-    "X17 BinaryData": ({"content": TEXT, "mimeType": "application/pdf", "encoding": "base64"}, [Blob(PDF, "application/pdf")], SAVED),
-    "X17 BinaryData, the type says it": ({"content": TEXT, "mimeType": "application/pdf"}, [Blob(PDF, "application/pdf")], SAVED),
-    "X17 in lines": ({"content": LINES, "mimeType": "application/pdf"}, [Blob(PDF, "application/pdf")], SAVED),
-    "X17 text, encoded": ({"content": "aGk=", "mimeType": "text/plain", "encoding": "base64"}, [Blob(b"hi", "text/plain")], SAVED),
+    "X17 BinaryData": (
+        {"content": TEXT, "mimeType": "application/pdf", "encoding": "base64"},
+        [Blob(PDF, "application/pdf")],
+        SAVED,
+    ),
+    "X17 BinaryData, the type says it": (
+        {"content": TEXT, "mimeType": "application/pdf"},
+        [Blob(PDF, "application/pdf")],
+        SAVED,
+    ),
+    "X17 in lines": (
+        {"content": LINES, "mimeType": "application/pdf"},
+        [Blob(PDF, "application/pdf")],
+        SAVED,
+    ),
+    "X17 text, encoded": (
+        {"content": "aGk=", "mimeType": "text/plain", "encoding": "base64"},
+        [Blob(b"hi", "text/plain")],
+        SAVED,
+    ),
     "X17 under a key": (
         {"file": {"content": TEXT, "mimeType": "application/pdf", "filename": "a.pdf"}, "pages": 3},
         [Blob(PDF, "application/pdf", "a.pdf")],
         {"file": {"filename": "a.pdf", "mimeType": "application/pdf", **SAVED}, "pages": 3},
     ),
-    "X17 in a list": ([1, {"content": TEXT, "mimeType": "image/png"}], [Blob(PDF, "image/png")], [1, {"mimeType": "image/png", **SAVED}]),
+    "X17 in a list": (
+        [1, {"content": TEXT, "mimeType": "image/png"}],
+        [Blob(PDF, "image/png")],
+        [1, {"mimeType": "image/png", **SAVED}],
+    ),
     "X17 flat": (
         {"pdf": TEXT, "mimeType": "application/pdf", "fileName": "b.pdf"},
         [Blob(PDF, "application/pdf", "b.pdf")],
         {"pdf": SAVED, "mimeType": "application/pdf", "fileName": "b.pdf"},
     ),
     "X17 a data URL": (f"data:image/png;base64,{TEXT}", [Blob(PDF, "image/png")], SAVED),
-    "X17 a data URL under a key": ({"imageDataUrl": f"DATA:image/png;name=a.png;base64,{TEXT}"}, [Blob(PDF, "image/png")], {"imageDataUrl": SAVED}),
-    "X17 a data URL without a type": ({"image": "data:;base64,aGk="}, [Blob(b"hi", "text/plain")], {"image": SAVED}),
+    "X17 a data URL under a key": (
+        {"imageDataUrl": f"DATA:image/png;name=a.png;base64,{TEXT}"},
+        [Blob(PDF, "image/png")],
+        {"imageDataUrl": SAVED},
+    ),
+    "X17 a data URL without a type": (
+        {"image": "data:;base64,aGk="},
+        [Blob(b"hi", "text/plain")],
+        {"image": SAVED},
+    ),
     "a reference": (
-        {"downloadUrl": "https://a/b", "mimeType": "image/png", "size": 5, "filename": "b.png", "auth": {"token": "t"}, "content": "A picture"},
+        {
+            "downloadUrl": "https://a/b",
+            "mimeType": "image/png",
+            "size": 5,
+            "filename": "b.png",
+            "auth": {"token": "t"},
+            "content": "A picture",
+        },
         [Reference("https://a/b", "image/png", "b.png", 5)],
         {"mimeType": "image/png", "size": 5, "filename": "b.png", "content": "A picture", **SAVED},
     ),
-    "a reference of no size": ({"downloadUrl": "u", "mimeType": "m", "size": -1}, [Reference("u", "m")], {"mimeType": "m", "size": -1, **SAVED}),
+    "a reference of no size": (
+        {"downloadUrl": "u", "mimeType": "m", "size": -1},
+        [Reference("u", "m")],
+        {"mimeType": "m", "size": -1, **SAVED},
+    ),
     "a reference of a size that is none": (
         {"downloadUrl": "u", "mimeType": "m", "size": True},
         [Reference("u", "m")],
@@ -60,18 +99,25 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
 
 
 @pytest.mark.parametrize(("data", "found", "filled"), FOUND.values(), ids=FOUND)
-def test_binary_data_is_taken_out_and_the_rest_stays(data: Json, found: list[Blob | Reference], filled: Json) -> None:
+def test_binary_data_is_taken_out_and_the_rest_stays(
+    data: Json, found: list[Blob | Reference], filled: Json
+) -> None:
     rest, taken = extract(data)
     assert taken == found
     put = fill(rest, [SAVED for _ in taken])
     beside = (
-        {name: value for name, value in data.items() if name not in ("content", "encoding")} if isinstance(data, dict) and filled is SAVED else {}
+        {name: value for name, value in data.items() if name not in ("content", "encoding")}
+        if isinstance(data, dict) and filled is SAVED
+        else {}
     )
     assert put == {**beside, **SAVED} if filled is SAVED else put == filled
 
 
 DIGEST = hashlib.sha512(b"x").hexdigest()
-PROSE = "a long description of the file with no punctuation at all so that without its spaces it would be base64 by its looks " * 4
+PROSE = (
+    "a long description of the file with no punctuation at all so that without its spaces it would"
+    " be base64 by its looks " * 4
+)
 
 KEPT: dict[str, Json] = {
     "text": {"content": "Hello there", "mimeType": "text/plain"},
@@ -100,7 +146,16 @@ def test_what_only_looks_like_binary_data_stays(data: Json) -> None:
 
 
 WORDS = ("mimeType", "content", "encoding", "downloadUrl", "size", "filename", "auth", "pdf")
-VALUES = ("image/png", "text/plain", "base64", TEXT, f"data:image/png;base64,{TEXT}", "data:,x", 5, None)
+VALUES = (
+    "image/png",
+    "text/plain",
+    "base64",
+    TEXT,
+    f"data:image/png;base64,{TEXT}",
+    "data:,x",
+    5,
+    None,
+)
 
 
 @given(garbled(WORDS, VALUES) | st.dictionaries(st.sampled_from(WORDS), st.sampled_from(VALUES)))

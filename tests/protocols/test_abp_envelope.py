@@ -27,15 +27,24 @@ def test_which_binding_a_line_is_in(message: Json, is_one: bool) -> None:
 
 
 OUT: dict[str, tuple[Json, Json]] = {
-    "a request": ({"id": "abp-1", "method": "initialize", "params": {"agent": {}}}, {"type": "initialize", "id": "abp-1", "payload": {"agent": {}}}),
+    "a request": (
+        {"id": "abp-1", "method": "initialize", "params": {"agent": {}}},
+        {"type": "initialize", "id": "abp-1", "payload": {"agent": {}}},
+    ),
     "a notification": ({"method": "shutdown"}, {"type": "shutdown", "payload": {}}),
-    "an answer": ({"id": 7, "result": {"success": True}}, {"type": "elicitation/response", "id": 7, "payload": {"success": True}}),
+    "an answer": (
+        {"id": 7, "result": {"success": True}},
+        {"type": "elicitation/response", "id": 7, "payload": {"success": True}},
+    ),
     "an error": (
         {"id": 7, "error": {"code": -32602, "message": "No."}},
         {
             "type": "elicitation/response",
             "id": 7,
-            "payload": {"success": False, "error": {"code": "INVALID_PARAMS", "message": "No.", "retryable": False}},
+            "payload": {
+                "success": False,
+                "error": {"code": "INVALID_PARAMS", "message": "No.", "retryable": False},
+            },
         },
     ),
 }
@@ -49,17 +58,35 @@ def test_what_we_say(message: Json, envelope: Json) -> None:
 ASK = {"method": "elicitation/confirm", "params": {"message": "?"}}
 
 IN: dict[str, tuple[Json, Json]] = {
-    "an answer": ({"type": "initialize-result", "id": 1, "payload": {"app": {}}}, {"id": 1, "result": {"app": {}}}),
-    "an answer to a call": ({"type": "capabilities/call-result", "id": "a", "payload": {"success": True}}, {"id": "a", "result": {"success": True}}),
+    "an answer": (
+        {"type": "initialize-result", "id": 1, "payload": {"app": {}}},
+        {"id": 1, "result": {"app": {}}},
+    ),
+    "an answer to a call": (
+        {"type": "capabilities/call-result", "id": "a", "payload": {"success": True}},
+        {"id": "a", "result": {"success": True}},
+    ),
     "an answer of nothing": ({"type": "shutdown-result", "id": 1}, {"id": 1, "result": None}),
     "a question": ({"type": "elicitation/request", "id": 7, "payload": ASK}, {"id": 7, **ASK}),
-    "X28 a question without a timestamp": ({"type": "elicitation/request", "id": 7, "payload": ASK}, {"id": 7, **ASK}),
+    "X28 a question without a timestamp": (
+        {"type": "elicitation/request", "id": 7, "payload": ASK},
+        {"id": 7, **ASK},
+    ),
     "a question with a timeout": (
-        {"type": "elicitation/request", "id": 7, "timestamp": 5, "payload": {**ASK, "timeout": 300}},
+        {
+            "type": "elicitation/request",
+            "id": 7,
+            "timestamp": 5,
+            "payload": {**ASK, "timeout": 300},
+        },
         {"id": 7, "method": "elicitation/confirm", "params": {"message": "?", "timeout": 300}},
     ),
     "a question with its own timeout": (
-        {"type": "elicitation/request", "id": 7, "payload": {"method": "m", "params": {"timeout": 1}, "timeout": 300}},
+        {
+            "type": "elicitation/request",
+            "id": 7,
+            "payload": {"method": "m", "params": {"timeout": 1}, "timeout": 300},
+        },
         {"id": 7, "method": "m", "params": {"timeout": 1}},
     ),
     "a question with nothing but a timeout": (
@@ -67,30 +94,52 @@ IN: dict[str, tuple[Json, Json]] = {
         {"id": 7, "method": "m", "params": {"timeout": 300}},
     ),
     "a question whose params are wrong stays wrong": (
-        {"type": "elicitation/request", "id": 7, "payload": {"method": "m", "params": ["?"], "timeout": 300}},
+        {
+            "type": "elicitation/request",
+            "id": 7,
+            "payload": {"method": "m", "params": ["?"], "timeout": 300},
+        },
         {"id": 7, "method": "m", "params": ["?"]},
     ),
     "a question without a method": (
         {"type": "elicitation/request", "id": 7, "payload": {}},
         {"id": 7, "method": "elicitation/request", "params": None},
     ),
-    "progress": ({"type": "progress", "id": 9, "payload": {"percentage": 5}}, {"method": "notifications/progress", "params": {"percentage": 5}}),
-    "progress that is a word": ({"type": "progress", "payload": "half"}, {"method": "notifications/progress", "params": {"value": "half"}}),
+    "progress": (
+        {"type": "progress", "id": 9, "payload": {"percentage": 5}},
+        {"method": "notifications/progress", "params": {"percentage": 5}},
+    ),
+    "progress that is a word": (
+        {"type": "progress", "payload": "half"},
+        {"method": "notifications/progress", "params": {"value": "half"}},
+    ),
     "X2 a notification by event": (
         {"type": "notification", "payload": {"event": "error", "data": {"code": "X"}}},
         {"method": "notifications/error", "params": {"code": "X"}},
     ),
     "X2 a notification by method": (
-        {"type": "notification", "payload": {"method": "notifications/error", "params": {"code": "X"}}},
+        {
+            "type": "notification",
+            "payload": {"method": "notifications/error", "params": {"code": "X"}},
+        },
         {"method": "notifications/error", "params": {"code": "X"}},
     ),
     "a notification of a value": (
         {"type": "notification", "payload": {"event": "n", "data": [1]}},
         {"method": "notifications/n", "params": {"value": [1]}},
     ),
-    "a notification of nothing": ({"type": "notification"}, {"method": "notifications/unnamed", "params": {}}),
-    "a type nobody knows": ({"type": "cart", "id": 1, "payload": {"n": 1}}, {"method": "notifications/cart", "params": {"n": 1}}),
-    "a type nobody knows, and a word": ({"type": "cart", "payload": "full"}, {"method": "notifications/cart", "params": {"value": "full"}}),
+    "a notification of nothing": (
+        {"type": "notification"},
+        {"method": "notifications/unnamed", "params": {}},
+    ),
+    "a type nobody knows": (
+        {"type": "cart", "id": 1, "payload": {"n": 1}},
+        {"method": "notifications/cart", "params": {"n": 1}},
+    ),
+    "a type nobody knows, and a word": (
+        {"type": "cart", "payload": "full"},
+        {"method": "notifications/cart", "params": {"value": "full"}},
+    ),
 }
 
 
@@ -102,11 +151,20 @@ def test_what_the_app_says(envelope: Json, message: Json) -> None:
 @given(
     shaped(
         ("id", "timestamp", "payload"),
-        garbled(("method", "params", "event", "data", "timeout"), ("elicitation/input", "notifications/x", "error", 5, None, {"timeout": 1}, [])),
+        garbled(
+            ("method", "params", "event", "data", "timeout"),
+            ("elicitation/input", "notifications/x", "error", 5, None, {"timeout": 1}, []),
+        ),
     )
 )
 def test_any_envelope_is_a_message(rest: Json) -> None:
-    for kind in ("elicitation/request", "notification", "progress", "initialize-result", "anything"):
+    for kind in (
+        "elicitation/request",
+        "notification",
+        "progress",
+        "initialize-result",
+        "anything",
+    ):
         message = from_envelope({"type": kind, **rest})
         assert message["jsonrpc"] == "2.0"
         assert "result" in message or isinstance(message["method"], str)

@@ -22,10 +22,18 @@ NOTICES: dict[str, tuple[Json, Notice]] = {
         {"method": "notifications/state/changed", "params": STATE},
         Notice(Event.STATE_CHANGED, "notifications/state/changed", STATE),
     ),
-    "X2 without the prefix": ({"event": "error", "data": {"code": "X"}}, Notice(Event.ERROR, "notifications/error", {"code": "X"})),
+    "X2 without the prefix": (
+        {"event": "error", "data": {"code": "X"}},
+        Notice(Event.ERROR, "notifications/error", {"code": "X"}),
+    ),
     "started": (
         {"event": "operation/started", "data": {"operationId": "op", "capability": "a"}},
-        Notice(Event.STARTED, "notifications/operation/started", {"operationId": "op", "capability": "a"}, "op"),
+        Notice(
+            Event.STARTED,
+            "notifications/operation/started",
+            {"operationId": "op", "capability": "a"},
+            "op",
+        ),
     ),
     "an operation with a number": (
         {"event": "operation/completed", "data": {"operationId": 7}},
@@ -33,11 +41,21 @@ NOTICES: dict[str, tuple[Json, Notice]] = {
     ),
     "X24 only what changed": (
         {"event": "capabilities/list_changed", "data": {"changed": ["a"]}},
-        Notice(Event.CAPABILITIES_CHANGED, "notifications/capabilities/list_changed", {"added": [], "removed": [], "changed": ["a"]}),
+        Notice(
+            Event.CAPABILITIES_CHANGED,
+            "notifications/capabilities/list_changed",
+            {"added": [], "removed": [], "changed": ["a"]},
+        ),
     ),
-    "an event of the app's own": ({"event": "cart", "data": {"n": 1}}, Notice(Event.OTHER, "notifications/cart", {"n": 1})),
+    "an event of the app's own": (
+        {"event": "cart", "data": {"n": 1}},
+        Notice(Event.OTHER, "notifications/cart", {"n": 1}),
+    ),
     "one that calls itself other": ({"event": "other"}, Notice(Event.OTHER, "notifications/other")),
-    "data that is no object": ({"event": "cart", "data": [1]}, Notice(Event.OTHER, "notifications/cart", {"value": [1]})),
+    "data that is no object": (
+        {"event": "cart", "data": [1]},
+        Notice(Event.OTHER, "notifications/cart", {"value": [1]}),
+    ),
     "no name": ({"data": {"n": 1}}, Notice(Event.OTHER, "notifications/unnamed", {"n": 1})),
     "a name that is none": ({"event": 5}, Notice(Event.OTHER, "notifications/unnamed")),
     "a word": ("hello", Notice(Event.OTHER, "notifications/unreadable", {"value": "hello"})),
@@ -50,10 +68,16 @@ def test_a_notification_is_read_as_it_comes(raw: Json, notice: Notice) -> None:
 
 
 CHANGES: dict[str, tuple[Json, dict[str, list[str]]]] = {
-    "X24 all three": ({"added": ["a"], "removed": ["b"], "changed": ["c"]}, {"added": ["a"], "removed": ["b"], "changed": ["c"]}),
+    "X24 all three": (
+        {"added": ["a"], "removed": ["b"], "changed": ["c"]},
+        {"added": ["a"], "removed": ["b"], "changed": ["c"]},
+    ),
     "X24 none": ({}, {"added": [], "removed": [], "changed": []}),
     "nothing": (None, {"added": [], "removed": [], "changed": []}),
-    "whole capabilities": ({"added": [{"name": "a"}, {"id": "b"}, 5], "removed": "b"}, {"added": ["a"], "removed": [], "changed": []}),
+    "whole capabilities": (
+        {"added": [{"name": "a"}, {"id": "b"}, 5], "removed": "b"},
+        {"added": ["a"], "removed": [], "changed": []},
+    ),
 }
 
 
@@ -67,8 +91,14 @@ PROGRESS: dict[str, tuple[Json, Progress | None]] = {
     "X4 by its token": ({"progressToken": 7, "progress": 2, "total": 5}, Progress("7", 2, 5)),
     "X4 of nothing in particular": ({"progress": 2, "total": 5}, Progress(None, 2, 5)),
     "X5 percentage only": ({"operationId": "op", "percentage": 25}, Progress("op", 0.25, 1)),
-    "X5 percentage beside a step without a total": ({"progress": 3, "percentage": 25}, Progress(None, 0.25, 1)),
-    "X5 percentage beside a step with a total": ({"progress": 3, "total": 4, "percentage": 10}, Progress(None, 3, 4)),
+    "X5 percentage beside a step without a total": (
+        {"progress": 3, "percentage": 25},
+        Progress(None, 0.25, 1),
+    ),
+    "X5 percentage beside a step with a total": (
+        {"progress": 3, "total": 4, "percentage": 10},
+        Progress(None, 3, 4),
+    ),
     "X5 percentage 0": ({"percentage": 0}, Progress(None, 0, 1)),
     "a fraction": ({"progress": 0.5}, Progress(None, 0.5, 1)),
     "a count of what nobody knows the end of": ({"progress": 17}, Progress(None, 17)),
@@ -77,11 +107,23 @@ PROGRESS: dict[str, tuple[Json, Progress | None]] = {
     "less than nothing": ({"progress": -1, "total": 5}, Progress(None, 0, 5)),
     "of nothing": ({"progress": 3, "total": 0}, Progress(None, 3)),
     "words and time left": (
-        {"progress": 1, "total": 2, "status": "Sorting\n", "stage": "2", "estimatedRemaining": 1500},
+        {
+            "progress": 1,
+            "total": 2,
+            "status": "Sorting\n",
+            "stage": "2",
+            "estimatedRemaining": 1500,
+        },
         Progress(None, 1, 2, "Sorting", "2", 1.5),
     ),
-    "a message for a status": ({"progress": 1, "total": 2, "message": "Sorting", "stage": 5}, Progress(None, 1, 2, "Sorting")),
-    "time that has run out": ({"progress": 1, "total": 2, "estimatedRemaining": -1}, Progress(None, 1, 2)),
+    "a message for a status": (
+        {"progress": 1, "total": 2, "message": "Sorting", "stage": 5},
+        Progress(None, 1, 2, "Sorting"),
+    ),
+    "time that has run out": (
+        {"progress": 1, "total": 2, "estimatedRemaining": -1},
+        Progress(None, 1, 2),
+    ),
     "no number": ({"progress": "half", "percentage": True}, None),
     "numbers that are none": ({"progress": float("nan"), "percentage": 10**400}, None),
     "nothing": (None, None),

@@ -1,4 +1,6 @@
-"""ABP's elicitations as apps really send them -> questions; and how they ended -> what the app gets."""
+"""ABP's elicitations as apps really send them -> questions; and how they ended -> what the app
+gets.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import (
+    MISSING,
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
 from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 
 Json = Any
@@ -21,7 +32,12 @@ ORIGIN = "https://app.example"
 
 def decoded(method: str, params: Json = None, **more: Json) -> Question:
     request = {"method": method, "params": params, **more}
-    return decode_question({name: value for name, value in request.items() if value is not None}, id="q1", origin=ORIGIN, call="call-1")
+    return decode_question(
+        {name: value for name, value in request.items() if value is not None},
+        id="q1",
+        origin=ORIGIN,
+        call="call-1",
+    )
 
 
 def field(question: Question) -> Field:
@@ -33,15 +49,37 @@ def field(question: Question) -> Field:
 
 
 def test_input() -> None:
-    schema = {"type": "string", "title": "Name", "description": "As on the passport", "minLength": 1}
+    schema = {
+        "type": "string",
+        "title": "Name",
+        "description": "As on the passport",
+        "minLength": 1,
+    }
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
-    assert (question.id, question.kind, question.message, question.origin, question.call) == ("q1", Kind.INPUT, "Who?", ORIGIN, "call-1")
-    assert (question.wrapped, question.default, question.destructive, question.timeout) == (True, MISSING, False, None)
-    assert field(question) == Field("value", FieldType.TEXT, schema, title="Name", description="As on the passport")
+    assert (question.id, question.kind, question.message, question.origin, question.call) == (
+        "q1",
+        Kind.INPUT,
+        "Who?",
+        ORIGIN,
+        "call-1",
+    )
+    assert (question.wrapped, question.default, question.destructive, question.timeout) == (
+        True,
+        MISSING,
+        False,
+        None,
+    )
+    assert field(question) == Field(
+        "value", FieldType.TEXT, schema, title="Name", description="As on the passport"
+    )
 
 
 def test_input_of_several_fields() -> None:
-    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}}, "required": ["name"]}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}},
+        "required": ["name"],
+    }
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
     assert not question.wrapped
     assert [(each.name, each.type, each.required, each.default) for each in question.fields] == [
@@ -51,7 +89,14 @@ def test_input_of_several_fields() -> None:
 
 
 def test_preference() -> None:
-    question = decoded("elicitation/preference", {"prompt": "Paper?", "schema": {"type": "string", "enum": ["A4", "Letter"]}, "default": "A4"})
+    question = decoded(
+        "elicitation/preference",
+        {
+            "prompt": "Paper?",
+            "schema": {"type": "string", "enum": ["A4", "Letter"]},
+            "default": "A4",
+        },
+    )
     assert (question.kind, question.default) == (Kind.PREFERENCE, "A4")
     assert (field(question).type, field(question).default) == (FieldType.CHOICE, "A4")
 
@@ -64,10 +109,21 @@ def test_confirm() -> None:
 
 
 def test_select() -> None:
-    options = [{"value": "r", "label": "Red", "description": "Warm"}, {"value": "g", "label": "Green"}]
-    question = decoded("elicitation/select", {"prompt": "Which?", "options": options, "default": "g"})
-    assert (field(question).name, field(question).type, field(question).default) == ("selected", FieldType.CHOICE, "g")
-    assert [(each.value, each.key, each.label, each.description) for each in field(question).choices] == [
+    options = [
+        {"value": "r", "label": "Red", "description": "Warm"},
+        {"value": "g", "label": "Green"},
+    ]
+    question = decoded(
+        "elicitation/select", {"prompt": "Which?", "options": options, "default": "g"}
+    )
+    assert (field(question).name, field(question).type, field(question).default) == (
+        "selected",
+        FieldType.CHOICE,
+        "g",
+    )
+    assert [
+        (each.value, each.key, each.label, each.description) for each in field(question).choices
+    ] == [
         ("r", "r", "Red", "Warm"),
         ("g", "g", "Green", ""),
     ]
@@ -76,7 +132,11 @@ def test_select() -> None:
 def test_resource() -> None:
     question = decoded("elicitation/resource", {"type": "image/png", "uri": "file:///tmp/a.png"})
     assert question.message == "Please give image/png (file:///tmp/a.png)."
-    assert (field(question).name, field(question).type, field(question).accept) == ("file", FieldType.FILE, ("image/png",))
+    assert (field(question).name, field(question).type, field(question).accept) == (
+        "file",
+        FieldType.FILE,
+        ("image/png",),
+    )
     assert question.request == {"type": "image/png", "uri": "file:///tmp/a.png"}
     assert decoded("elicitation/resource", {"prompt": "Your photo?"}).message == "Your photo?"
     assert decoded("elicitation/resource").message == "Please give a file."
@@ -92,18 +152,50 @@ def test_sampling() -> None:
 
 TOLERATED: dict[str, tuple[str, Json, tuple[str, Json]]] = {
     "X10 elicitation/text": ("elicitation/text", {"prompt": "Name?"}, ("type", FieldType.TEXT)),
-    "X11 input with enum": ("elicitation/input", {"schema": {"type": "string", "enum": ["a", "b"]}}, ("type", FieldType.CHOICE)),
-    "X11 input with a default inside": ("elicitation/input", {"schema": {"type": "string", "default": "a"}}, ("default", "a")),
-    "X11 preference with a default inside": ("elicitation/preference", {"schema": {"type": "string", "default": "a"}}, ("default", "a")),
-    "X11 preference with a default outside": ("elicitation/preference", {"schema": {"type": "string"}, "default": "b"}, ("default", "b")),
-    "X11 outside wins": ("elicitation/preference", {"schema": {"type": "string", "default": "a"}, "default": "b"}, ("default", "b")),
+    "X11 input with enum": (
+        "elicitation/input",
+        {"schema": {"type": "string", "enum": ["a", "b"]}},
+        ("type", FieldType.CHOICE),
+    ),
+    "X11 input with a default inside": (
+        "elicitation/input",
+        {"schema": {"type": "string", "default": "a"}},
+        ("default", "a"),
+    ),
+    "X11 preference with a default inside": (
+        "elicitation/preference",
+        {"schema": {"type": "string", "default": "a"}},
+        ("default", "a"),
+    ),
+    "X11 preference with a default outside": (
+        "elicitation/preference",
+        {"schema": {"type": "string"}, "default": "b"},
+        ("default", "b"),
+    ),
+    "X11 outside wins": (
+        "elicitation/preference",
+        {"schema": {"type": "string", "default": "a"}, "default": "b"},
+        ("default", "b"),
+    ),
     "no schema": ("elicitation/input", {"prompt": "Name?"}, ("schema", {"type": "string"})),
-    "a schema that is none": ("elicitation/preference", {"schema": True}, ("schema", {"type": "string"})),
+    "a schema that is none": (
+        "elicitation/preference",
+        {"schema": True},
+        ("schema", {"type": "string"}),
+    ),
     "no params": ("elicitation/input", None, ("type", FieldType.TEXT)),
     "a prompt in message": ("elicitation/input", {"message": "Name?"}, ("message", "Name?")),
-    "a prompt in question": ("elicitation/confirm", {"prompt": " ", "question": "Sure?"}, ("message", "Sure?")),
+    "a prompt in question": (
+        "elicitation/confirm",
+        {"prompt": " ", "question": "Sure?"},
+        ("message", "Sure?"),
+    ),
     "no prompt": ("elicitation/input", {"prompt": 5}, ("message", "Please fill this in.")),
-    "no prompt to choose by": ("elicitation/select", {"options": ["a"]}, ("message", "Please choose.")),
+    "no prompt to choose by": (
+        "elicitation/select",
+        {"options": ["a"]},
+        ("message", "Please choose."),
+    ),
     "nothing to confirm": ("elicitation/confirm", {}, ("message", "Please confirm.")),
 }
 
@@ -127,12 +219,21 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "oneOf titles": ({"oneOf": [{"const": "a", "title": "A"}]}, FieldType.CHOICE),
     "anyOf titles": ({"anyOf": [{"const": "a"}]}, FieldType.CHOICE),
     "several of many": ({"type": "array", "items": {"enum": ["a"]}}, FieldType.CHOICES),
-    "several titled": ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}, FieldType.CHOICES),
+    "several titled": (
+        {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+        FieldType.CHOICES,
+    ),
     "a list of anything": ({"type": "array", "items": {"type": "string"}}, FieldType.JSON),
     "a list of nobody knows": ({"type": "array", "items": ["string"]}, FieldType.JSON),
     "an object without properties": ({"type": "object"}, FieldType.JSON),
-    "an object whose properties are a list": ({"type": "object", "properties": ["a"]}, FieldType.JSON),
-    "forms to choose between": ({"anyOf": [{"type": "string"}, {"type": "number"}]}, FieldType.JSON),
+    "an object whose properties are a list": (
+        {"type": "object", "properties": ["a"]},
+        FieldType.JSON,
+    ),
+    "forms to choose between": (
+        {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        FieldType.JSON,
+    ),
     "a type nobody knows": ({"type": "date"}, FieldType.JSON),
 }
 
@@ -144,13 +245,27 @@ def test_a_schemas_field(schema: Mapping[str, Json], kind: FieldType) -> None:
 
 
 def test_properties_without_a_type_are_fields() -> None:
-    question = decoded("elicitation/input", {"schema": {"properties": {"a": True}, "required": "a"}})
-    assert (field(question).name, field(question).type, field(question).required, question.wrapped) == ("a", FieldType.TEXT, False, False)
+    question = decoded(
+        "elicitation/input", {"schema": {"properties": {"a": True}, "required": "a"}}
+    )
+    assert (
+        field(question).name,
+        field(question).type,
+        field(question).required,
+        question.wrapped,
+    ) == ("a", FieldType.TEXT, False, False)
 
 
 def test_a_preferences_default_fills_its_fields() -> None:
-    properties = {"size": {"enum": ["A4", "A5"]}, "copies": {"type": "integer", "default": 1}, "note": True}
-    question = decoded("elicitation/preference", {"schema": {"type": "object", "properties": properties}, "default": {"size": "A5"}})
+    properties = {
+        "size": {"enum": ["A4", "A5"]},
+        "copies": {"type": "integer", "default": 1},
+        "note": True,
+    }
+    question = decoded(
+        "elicitation/preference",
+        {"schema": {"type": "object", "properties": properties}, "default": {"size": "A5"}},
+    )
     assert [each.default for each in question.fields] == ["A5", 1, MISSING]
     assert question.default == {"size": "A5"}
 
@@ -166,7 +281,9 @@ DEFAULTS: dict[str, tuple[Mapping[str, Json], Json]] = {
 
 
 @pytest.mark.parametrize(("schema", "default"), DEFAULTS.values(), ids=DEFAULTS)
-def test_a_default_is_offered_when_it_is_an_answer(schema: Mapping[str, Json], default: Json) -> None:
+def test_a_default_is_offered_when_it_is_an_answer(
+    schema: Mapping[str, Json], default: Json
+) -> None:
     assert field(decoded("elicitation/input", {"schema": schema})).default is default
 
 
@@ -176,19 +293,41 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
     # what the app sends: (value, key, label) of each option
     "bare values": (["a", 1], [("a", "a", "a"), (1, "1", "1")]),
     "a label only": ([{"label": "Red"}], [("Red", "Red", "Red")]),
-    "a value only": ([{"value": {"b": 1, "a": 2}}], [({"b": 1, "a": 2}, '{"a": 2, "b": 1}', '{"b": 1, "a": 2}')]),
-    "the number 1, true and the text": ([1, True, "1"], [(1, "integer 1", "1 (integer 1)"), (True, "true", "true"), ("1", "1", "1")]),
+    "a value only": (
+        [{"value": {"b": 1, "a": 2}}],
+        [({"b": 1, "a": 2}, '{"a": 2, "b": 1}', '{"b": 1, "a": 2}')],
+    ),
+    "the number 1, true and the text": (
+        [1, True, "1"],
+        [(1, "integer 1", "1 (integer 1)"), (True, "true", "true"), ("1", "1", "1")],
+    ),
     "the text first": (
         ["1", 1, "true", True],
-        [("1", "1", "1"), (1, "integer 1", "1 (integer 1)"), ("true", "true", "true"), (True, "boolean true", "true (boolean true)")],
+        [
+            ("1", "1", "1"),
+            (1, "integer 1", "1 (integer 1)"),
+            ("true", "true", "true"),
+            (True, "boolean true", "true (boolean true)"),
+        ],
     ),
     "text that looks like a key": (
         ["1", "integer 1", 1],
-        [("1", "1", "1"), ("integer 1", "integer 1", "integer 1"), (1, "integer 1'", "1 (integer 1')")],
+        [
+            ("1", "1", "1"),
+            ("integer 1", "integer 1", "integer 1"),
+            (1, "integer 1'", "1 (integer 1')"),
+        ],
     ),
-    "null and its word": ([None, "null"], [(None, "null null", "null (null null)"), ("null", "null", "null")]),
+    "null and its word": (
+        [None, "null"],
+        [(None, "null null", "null (null null)"), ("null", "null", "null")],
+    ),
     "labels that collide": (
-        [{"value": "a", "label": "Same"}, {"value": "b", "label": "Same"}, {"value": "c", "label": "Same (b)"}],
+        [
+            {"value": "a", "label": "Same"},
+            {"value": "b", "label": "Same"},
+            {"value": "c", "label": "Same (b)"},
+        ],
         [("a", "a", "Same"), ("b", "b", "Same (b)"), ("c", "c", "Same (b) (c)")],
     ),
     "labels that are another's value": (
@@ -196,11 +335,23 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [("a", "a", "b (a)"), ("b", "b", "a (b)")],
     ),
     "labels that collide in their first 200 characters": (
-        [{"value": "x" * 300, "label": "Same"}, {"value": "x" * 250 + "y" * 50, "label": "Same"}, {"value": "x" * 260 + "z" * 40, "label": "Same"}],
+        [
+            {"value": "x" * 300, "label": "Same"},
+            {"value": "x" * 250 + "y" * 50, "label": "Same"},
+            {"value": "x" * 260 + "z" * 40, "label": "Same"},
+        ],
         [
             ("x" * 300, "x" * 300, "Same"),
-            ("x" * 250 + "y" * 50, "x" * 250 + "y" * 50, f"Same ({'x' * 200} … [100 more characters not shown])"),
-            ("x" * 260 + "z" * 40, "x" * 260 + "z" * 40, f"Same ({'x' * 200} … [100 more characters not shown]) [2]"),
+            (
+                "x" * 250 + "y" * 50,
+                "x" * 250 + "y" * 50,
+                f"Same ({'x' * 200} … [100 more characters not shown])",
+            ),
+            (
+                "x" * 260 + "z" * 40,
+                "x" * 260 + "z" * 40,
+                f"Same ({'x' * 200} … [100 more characters not shown]) [2]",
+            ),
         ],
     ),
     "the same option twice": (
@@ -208,14 +359,22 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [("a", "a", "A / Again / a"), ("b", "b", "b")],
     ),
     "twice under one label": (["a", "a"], [("a", "a", "a")]),
-    "a label that hides": ([{"value": "a", "label": "\u202ea\u200b"}, {"value": "", "label": "\u200b"}], [("a", "a", "a"), ("", "", "(empty)")]),
+    "a label that hides": (
+        [{"value": "a", "label": "\u202ea\u200b"}, {"value": "", "label": "\u200b"}],
+        [("a", "a", "a"), ("", "", "(empty)")],
+    ),
     "a label that is no text": ([{"value": "a", "label": ["é"]}], [("a", "a", '["é"]')]),
-    "a description that is no text": ([{"value": "a", "label": "A", "description": 5}], [("a", "a", "A")]),
+    "a description that is no text": (
+        [{"value": "a", "label": "A", "description": 5}],
+        [("a", "a", "A")],
+    ),
 }
 
 
 @pytest.mark.parametrize(("options", "expected"), OPTIONS.values(), ids=OPTIONS)
-def test_every_option_is_there_once_and_can_be_told_apart(options: list[Json], expected: list[tuple[Json, str, str]]) -> None:
+def test_every_option_is_there_once_and_can_be_told_apart(
+    options: list[Json], expected: list[tuple[Json, str, str]]
+) -> None:
     choices = field(decoded("elicitation/select", {"options": options})).choices
     assert [(each.value, each.key, each.label) for each in choices] == expected
     assert [type(each.value) for each in choices] == [type(value) for value, _, _ in expected]
@@ -223,9 +382,13 @@ def test_every_option_is_there_once_and_can_be_told_apart(options: list[Json], e
 
 def test_enum_names_are_labels() -> None:
     schema = {"type": "string", "enum": ["a", "b"], "enumNames": ["Apples", "Pears"]}
-    assert [each.label for each in field(decoded("elicitation/input", {"schema": schema})).choices] == ["Apples", "Pears"]
+    assert [
+        each.label for each in field(decoded("elicitation/input", {"schema": schema})).choices
+    ] == ["Apples", "Pears"]
     short = {**schema, "enumNames": ["Apples"]}
-    assert [each.label for each in field(decoded("elicitation/input", {"schema": short})).choices] == ["a", "b"]
+    assert [
+        each.label for each in field(decoded("elicitation/input", {"schema": short})).choices
+    ] == ["a", "b"]
 
 
 def test_several_may_be_selected() -> None:
@@ -237,24 +400,54 @@ def test_several_may_be_selected() -> None:
         MISSING,
     )
     for default, offered in ((["b"], ["b"]), ("b", ["b"]), (["x"], MISSING)):
-        assert field(decoded("elicitation/select", {**params, "default": default})).default == offered
+        assert (
+            field(decoded("elicitation/select", {**params, "default": default})).default == offered
+        )
 
 
 # --- what cannot be put to anybody ---
 
 REFUSED: dict[str, tuple[Json, str, str]] = {
-    "no object": ("ask him", "INVALID_PARAMS", 'an elicitation request must be an object, not "ask him"'),
-    "no method": ({}, "NOT_SUPPORTED", "unknown elicitation method 'None'; known are elicitation/text, elicitation/input"),
-    "a method that is no name": ({"method": ["elicitation/input"]}, "NOT_SUPPORTED", "unknown elicitation method"),
-    "a method nobody has": ({"method": "elicitation/dance"}, "NOT_SUPPORTED", "unknown elicitation method 'elicitation/dance'"),
+    "no object": (
+        "ask him",
+        "INVALID_PARAMS",
+        'an elicitation request must be an object, not "ask him"',
+    ),
+    "no method": (
+        {},
+        "NOT_SUPPORTED",
+        "unknown elicitation method 'None'; known are elicitation/text, elicitation/input",
+    ),
+    "a method that is no name": (
+        {"method": ["elicitation/input"]},
+        "NOT_SUPPORTED",
+        "unknown elicitation method",
+    ),
+    "a method nobody has": (
+        {"method": "elicitation/dance"},
+        "NOT_SUPPORTED",
+        "unknown elicitation method 'elicitation/dance'",
+    ),
     "params that are no object": (
         {"method": "elicitation/input", "params": ["x"]},
         "INVALID_PARAMS",
         'the elicitation\'s params must be an object, not ["x"]',
     ),
-    "nothing to select": ({"method": "elicitation/select", "params": {}}, "INVALID_PARAMS", "elicitation/select needs a list of at least one option"),
-    "no options": ({"method": "elicitation/select", "params": {"options": []}}, "INVALID_PARAMS", "needs a list of at least one option"),
-    "options by name": ({"method": "elicitation/select", "params": {"options": {"a": "A"}}}, "INVALID_PARAMS", "needs a list of at least one option"),
+    "nothing to select": (
+        {"method": "elicitation/select", "params": {}},
+        "INVALID_PARAMS",
+        "elicitation/select needs a list of at least one option",
+    ),
+    "no options": (
+        {"method": "elicitation/select", "params": {"options": []}},
+        "INVALID_PARAMS",
+        "needs a list of at least one option",
+    ),
+    "options by name": (
+        {"method": "elicitation/select", "params": {"options": {"a": "A"}}},
+        "INVALID_PARAMS",
+        "needs a list of at least one option",
+    ),
     "an option of nothing": (
         {"method": "elicitation/select", "params": {"options": [{}]}},
         "INVALID_PARAMS",
@@ -266,23 +459,42 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "a question may offer at most 2000 options, not 2001",
     ),
     "201 fields": (
-        {"method": "elicitation/input", "params": {"schema": {"type": "object", "properties": {f"f{number}": {} for number in range(201)}}}},
+        {
+            "method": "elicitation/input",
+            "params": {
+                "schema": {
+                    "type": "object",
+                    "properties": {f"f{number}": {} for number in range(201)},
+                }
+            },
+        },
         "INVALID_PARAMS",
         "a question may have at most 200 fields, not 201",
     ),
-    "no task": ({"method": "sampling/create", "params": {"task": " "}}, "INVALID_PARAMS", "sampling/create needs a task, in words (params.task)"),
+    "no task": (
+        {"method": "sampling/create", "params": {"task": " "}},
+        "INVALID_PARAMS",
+        "sampling/create needs a task, in words (params.task)",
+    ),
 }
 
 
 @pytest.mark.parametrize(("request_", "code", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_request_that_cannot_be_put_is_refused_with_its_reason(request_: Json, code: str, words: str) -> None:
+def test_a_request_that_cannot_be_put_is_refused_with_its_reason(
+    request_: Json, code: str, words: str
+) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_question(request_, id="q1", origin=ORIGIN)
     assert caught.value.code == code
     assert words in str(caught.value)
     assert encode_problem(caught.value) == {
         "success": False,
-        "error": {"code": code, "message": str(caught.value), "retryable": False, "details": {"reason": str(caught.value)}},
+        "error": {
+            "code": code,
+            "message": str(caught.value),
+            "retryable": False,
+            "details": {"reason": str(caught.value)},
+        },
         "metadata": {"answeredBy": "nobody", "route": "", "latencyMs": 0},
     }
 
@@ -300,50 +512,119 @@ TIMEOUTS: dict[str, tuple[Json, float | None]] = {
 
 
 @pytest.mark.parametrize(("members", "seconds"), TIMEOUTS.values(), ids=TIMEOUTS)
-def test_the_apps_time_is_in_milliseconds(members: Mapping[str, Json], seconds: float | None) -> None:
-    assert decode_question({"method": "elicitation/input", **members}, id="q1", origin=ORIGIN).timeout == seconds
+def test_the_apps_time_is_in_milliseconds(
+    members: Mapping[str, Json], seconds: float | None
+) -> None:
+    assert (
+        decode_question({"method": "elicitation/input", **members}, id="q1", origin=ORIGIN).timeout
+        == seconds
+    )
 
 
 def test_what_an_app_says_is_made_safe_to_show() -> None:
-    schema = {"type": "string", "title": "Na\u202eme\n", "description": "a\u2066b\nc", "enum": ["x"], "enumNames": ["X\x1b"]}
-    question = decoded("elicitation/input", {"prompt": "Pay\u202e\n\n" + "x" * 5_000, "schema": schema})
+    schema = {
+        "type": "string",
+        "title": "Na\u202eme\n",
+        "description": "a\u2066b\nc",
+        "enum": ["x"],
+        "enumNames": ["X\x1b"],
+    }
+    question = decoded(
+        "elicitation/input", {"prompt": "Pay\u202e\n\n" + "x" * 5_000, "schema": schema}
+    )
     assert question.message == "Pay\n\n" + "x" * 3_995 + " … [1005 more characters not shown]"
-    assert (field(question).title, field(question).description, field(question).choices[0].label) == ("Name", "ab\nc", "X")
+    assert (
+        field(question).title,
+        field(question).description,
+        field(question).choices[0].label,
+    ) == ("Name", "ab\nc", "X")
 
 
 # --- secrets ---
 
 ONE = {"type": "string"}
 SECRETS: dict[str, tuple[str, Json]] = {
-    "format password": ("elicitation/input", {"prompt": "?", "schema": {"type": "string", "format": "password"}}),
-    "writeOnly": ("elicitation/input", {"prompt": "?", "schema": {"type": "string", "writeOnly": True}}),
-    "sensitive": ("elicitation/input", {"prompt": "?", "schema": {"type": "string", "sensitive": True}}),
-    "sensitive, says the request": ("elicitation/input", {"prompt": "?", "sensitive": True, "schema": ONE}),
+    "format password": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "string", "format": "password"}},
+    ),
+    "writeOnly": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "string", "writeOnly": True}},
+    ),
+    "sensitive": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "string", "sensitive": True}},
+    ),
+    "sensitive, says the request": (
+        "elicitation/input",
+        {"prompt": "?", "sensitive": True, "schema": ONE},
+    ),
     "sensitive, says the whole form": (
         "elicitation/input",
-        {"prompt": "?", "schema": {"type": "object", "sensitive": True, "properties": {"a": ONE, "b": ONE}}},
+        {
+            "prompt": "?",
+            "schema": {"type": "object", "sensitive": True, "properties": {"a": ONE, "b": ONE}},
+        },
     ),
-    "a sensitive choice": ("elicitation/select", {"prompt": "Which account?", "sensitive": True, "options": ["a", "b"]}),
+    "a sensitive choice": (
+        "elicitation/select",
+        {"prompt": "Which account?", "sensitive": True, "options": ["a", "b"]},
+    ),
     "a sensitive yes": ("elicitation/confirm", {"message": "Are you ill?", "sensitive": True}),
     "by its prompt": ("elicitation/input", {"prompt": "Enter your API key"}),
     "by its prompt, as the only field of an object": (
         "elicitation/input",
         {"prompt": "Your password?", "schema": {"type": "object", "properties": {"value": ONE}}},
     ),
-    "by its name": ("elicitation/input", {"prompt": "?", "schema": {"type": "object", "properties": {"accessToken": ONE, "user": ONE}}}),
-    "by its title": ("elicitation/input", {"prompt": "?", "schema": {"type": "integer", "title": "PIN code"}}),
-    "by its description": ("elicitation/input", {"prompt": "?", "schema": {"type": "string", "description": "the one-time code we sent"}}),
+    "by its name": (
+        "elicitation/input",
+        {
+            "prompt": "?",
+            "schema": {"type": "object", "properties": {"accessToken": ONE, "user": ONE}},
+        },
+    ),
+    "by its title": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "integer", "title": "PIN code"}},
+    ),
+    "by its description": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "string", "description": "the one-time code we sent"}},
+    ),
     "several of them": ("elicitation/input", {"prompt": "Your passwords"}),
-    "as a list": ("elicitation/input", {"prompt": "?", "schema": {"type": "array", "items": ONE, "title": "API keys"}}),
+    "as a list": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"type": "array", "items": ONE, "title": "API keys"}},
+    ),
     "inside an object": (
         "elicitation/input",
-        {"prompt": "?", "schema": {"type": "object", "properties": {"login": {"type": "object", "properties": {"user": ONE, "password": ONE}}}}},
+        {
+            "prompt": "?",
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "login": {"type": "object", "properties": {"user": ONE, "password": ONE}}
+                },
+            },
+        },
     ),
     "inside an object, said by format": (
         "elicitation/input",
-        {"prompt": "?", "schema": {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"format": "password"}}}}}},
+        {
+            "prompt": "?",
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "object", "properties": {"b": {"format": "password"}}}
+                },
+            },
+        },
     ),
-    "said by format, whatever the app denies": ("elicitation/input", {"prompt": "?", "schema": {"format": "password", "sensitive": False}}),
+    "said by format, whatever the app denies": (
+        "elicitation/input",
+        {"prompt": "?", "schema": {"format": "password", "sensitive": False}},
+    ),
 }
 
 
@@ -355,14 +636,27 @@ def test_a_secret_is_known_as_one(method: str, params: Json) -> None:
 NO_SECRETS: dict[str, tuple[str, Json]] = {
     "a name": ("elicitation/input", {"prompt": "Your name?"}),
     "a key of a piano": ("elicitation/input", {"prompt": "Which key?"}),
-    "a choice between secrets": ("elicitation/select", {"prompt": "Which password manager?", "options": ["a", "b"]}),
+    "a choice between secrets": (
+        "elicitation/select",
+        {"prompt": "Which password manager?", "options": ["a", "b"]},
+    ),
     "a yes about secrets": ("elicitation/confirm", {"message": "Delete the password?"}),
-    "the app says it is none": ("elicitation/input", {"prompt": "Your secret wish?", "sensitive": False}),
+    "the app says it is none": (
+        "elicitation/input",
+        {"prompt": "Your secret wish?", "sensitive": False},
+    ),
     "the field says it is none": (
         "elicitation/input",
-        {"prompt": "Your password hint?", "sensitive": True, "schema": {"type": "string", "sensitive": False}},
+        {
+            "prompt": "Your password hint?",
+            "sensitive": True,
+            "schema": {"type": "string", "sensitive": False},
+        },
     ),
-    "a form that only speaks of one": ("elicitation/input", {"prompt": "Set up the password policy", "schema": {"properties": {"a": ONE, "b": ONE}}}),
+    "a form that only speaks of one": (
+        "elicitation/input",
+        {"prompt": "Set up the password policy", "schema": {"properties": {"a": ONE, "b": ONE}}},
+    ),
 }
 
 
@@ -373,25 +667,52 @@ def test_what_is_no_secret_is_asked(method: str, params: Json) -> None:
 
 # --- how it ended -> what the app gets ---
 
-BY_PERSON = {"answeredBy": "person", "route": "mcp-form", "latencyMs": 1500.0, "outcome": "accepted"}
+BY_PERSON = {
+    "answeredBy": "person",
+    "route": "mcp-form",
+    "latencyMs": 1500.0,
+    "outcome": "accepted",
+}
 
 DATA: dict[str, tuple[Question, Mapping[str, Json], Json]] = {
     "input": (decoded("elicitation/input"), {"value": "Ann"}, {"value": "Ann"}),
-    "input of several fields": (decoded("elicitation/input", {"schema": {"properties": {"a": {}, "b": {}}}}), {"a": "1"}, {"value": {"a": "1"}}),
-    "preference": (decoded("elicitation/preference", {"default": "x"}), {"value": "y"}, {"value": "y"}),
-    "confirm": (decoded("elicitation/confirm", {"message": "?"}), {"confirmed": False}, {"confirmed": False}),
-    "select": (decoded("elicitation/select", {"options": ["a"]}), {"selected": "a"}, {"selected": "a"}),
+    "input of several fields": (
+        decoded("elicitation/input", {"schema": {"properties": {"a": {}, "b": {}}}}),
+        {"a": "1"},
+        {"value": {"a": "1"}},
+    ),
+    "preference": (
+        decoded("elicitation/preference", {"default": "x"}),
+        {"value": "y"},
+        {"value": "y"},
+    ),
+    "confirm": (
+        decoded("elicitation/confirm", {"message": "?"}),
+        {"confirmed": False},
+        {"confirmed": False},
+    ),
+    "select": (
+        decoded("elicitation/select", {"options": ["a"]}),
+        {"selected": "a"},
+        {"selected": "a"},
+    ),
     "resource": (
         decoded("elicitation/resource"),
         {"file": {"content": "aGk=", "mimeType": "text/plain"}},
         {"content": "aGk=", "mimeType": "text/plain"},
     ),
-    "sampling": (decoded("sampling/create", {"task": "Sum up"}), {"result": "Short."}, {"result": "Short."}),
+    "sampling": (
+        decoded("sampling/create", {"task": "Sum up"}),
+        {"result": "Short."},
+        {"result": "Short."},
+    ),
 }
 
 
 @pytest.mark.parametrize(("question", "content", "data"), DATA.values(), ids=DATA)
-def test_an_answer_comes_in_the_methods_own_shape(question: Question, content: Mapping[str, Json], data: Json) -> None:
+def test_an_answer_comes_in_the_methods_own_shape(
+    question: Question, content: Mapping[str, Json], data: Json
+) -> None:
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content, route="mcp-form", latency=1.5)
     assert encode_answer(question, answer) == {"success": True, "data": data, "metadata": BY_PERSON}
 
@@ -402,12 +723,39 @@ def test_what_was_not_checked_is_said() -> None:
 
 
 ENDINGS: dict[Outcome, dict[str, Json]] = {
-    Outcome.DECLINED: {"code": "USER_CANCELLED", "message": "The user declined to answer.", "retryable": False, "cancelled": True},
-    Outcome.CANCELLED: {"code": "USER_CANCELLED", "message": "The user dismissed the question.", "retryable": False, "cancelled": True},
-    Outcome.TIMED_OUT: {"code": "TIMEOUT", "message": "Nobody answered in time.", "retryable": True},
-    Outcome.UNSUPPORTED: {"code": "NOT_SUPPORTED", "message": "This host has no way to ask its user that.", "retryable": False},
-    Outcome.INVALID: {"code": "ELICITATION_FAILED", "message": "The host kept sending answers that do not fit the question.", "retryable": True},
-    Outcome.WITHDRAWN: {"code": "CANCELLED", "message": "The question was withdrawn before it was answered.", "retryable": False, "cancelled": True},
+    Outcome.DECLINED: {
+        "code": "USER_CANCELLED",
+        "message": "The user declined to answer.",
+        "retryable": False,
+        "cancelled": True,
+    },
+    Outcome.CANCELLED: {
+        "code": "USER_CANCELLED",
+        "message": "The user dismissed the question.",
+        "retryable": False,
+        "cancelled": True,
+    },
+    Outcome.TIMED_OUT: {
+        "code": "TIMEOUT",
+        "message": "Nobody answered in time.",
+        "retryable": True,
+    },
+    Outcome.UNSUPPORTED: {
+        "code": "NOT_SUPPORTED",
+        "message": "This host has no way to ask its user that.",
+        "retryable": False,
+    },
+    Outcome.INVALID: {
+        "code": "ELICITATION_FAILED",
+        "message": "The host kept sending answers that do not fit the question.",
+        "retryable": True,
+    },
+    Outcome.WITHDRAWN: {
+        "code": "CANCELLED",
+        "message": "The question was withdrawn before it was answered.",
+        "retryable": False,
+        "cancelled": True,
+    },
 }
 
 
@@ -415,9 +763,18 @@ def test_every_outcome_has_a_row() -> None:
     assert {*ENDINGS, Outcome.ACCEPTED} == set(Outcome)
 
 
-@pytest.mark.parametrize(("outcome", "row"), ENDINGS.items(), ids=[f"X9 {outcome.value}" for outcome in ENDINGS])
-def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(outcome: Outcome, row: Mapping[str, Json]) -> None:
-    error = {"code": row["code"], "message": row["message"], "retryable": row["retryable"], "details": {"reason": row["message"]}}
+@pytest.mark.parametrize(
+    ("outcome", "row"), ENDINGS.items(), ids=[f"X9 {outcome.value}" for outcome in ENDINGS]
+)
+def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(
+    outcome: Outcome, row: Mapping[str, Json]
+) -> None:
+    error = {
+        "code": row["code"],
+        "message": row["message"],
+        "retryable": row["retryable"],
+        "details": {"reason": row["message"]},
+    }
     cancelled = {"cancelled": True} if row.get("cancelled") else {}
     metadata = {"answeredBy": "nobody", "route": "", "latencyMs": 0.0, "outcome": outcome.value}
     assert encode_answer(decoded("elicitation/input"), Answer(outcome, AnsweredBy.NOBODY)) == {
@@ -431,7 +788,10 @@ def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(outcome
 def test_a_reason_is_passed_on() -> None:
     answer = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="mcp-form: secrets never do")
     error = encode_answer(decoded("elicitation/input"), answer)["error"]
-    assert (error["message"], error["details"]) == ("mcp-form: secrets never do", {"reason": "mcp-form: secrets never do"})
+    assert (error["message"], error["details"]) == (
+        "mcp-form: secrets never do",
+        {"reason": "mcp-form: secrets never do"},
+    )
 
 
 @pytest.mark.parametrize("outcome", ENDINGS, ids=lambda outcome: outcome.value)
@@ -442,7 +802,13 @@ def test_a_preference_nobody_gave_is_the_apps_default(outcome: Outcome) -> None:
         assert not response["success"], "nobody waits for it"
         return
     assert (response["success"], response["data"]) == (True, {"value": "A4"})
-    assert response["metadata"] == {"answeredBy": "default", "route": "", "latencyMs": 0.0, "outcome": outcome.value, "reason": "because"}
+    assert response["metadata"] == {
+        "answeredBy": "default",
+        "route": "",
+        "latencyMs": 0.0,
+        "outcome": outcome.value,
+        "reason": "because",
+    }
 
 
 def test_only_a_preference_has_a_default_of_its_own() -> None:
@@ -457,4 +823,6 @@ def test_only_a_preference_has_a_default_of_its_own() -> None:
 
 def test_a_default_of_null_is_a_default() -> None:
     question = replace(decoded("elicitation/preference"), default=None)
-    assert encode_answer(question, Answer(Outcome.DECLINED, AnsweredBy.PERSON))["data"] == {"value": None}
+    assert encode_answer(question, Answer(Outcome.DECLINED, AnsweredBy.PERSON))["data"] == {
+        "value": None
+    }

@@ -20,7 +20,11 @@ def update(**said: Json) -> Json:
 
 
 def permission(**params: Json) -> Json:
-    return {"id": 1, "method": "session/request_permission", "params": {"sessionId": "s", "options": OPTIONS, **params}}
+    return {
+        "id": 1,
+        "method": "session/request_permission",
+        "params": {"sessionId": "s", "options": OPTIONS, **params},
+    }
 
 
 COMMAND = {"name": "a", "description": "A", "input": {"hint": "h"}}
@@ -29,8 +33,14 @@ MESSAGES: dict[str, tuple[Json, Json]] = {
         permission(toolCall={**CALL, "title": "Book it?"}),
         permission(title="Book it?", subject={"type": "tool_call", "toolCall": CALL}),
     ),
-    "a tool call begins with an update": (update(sessionUpdate="tool_call", **CALL), update(sessionUpdate="tool_call_update", **CALL)),
-    "an update stays": (update(sessionUpdate="tool_call_update", **CALL), update(sessionUpdate="tool_call_update", **CALL)),
+    "a tool call begins with an update": (
+        update(sessionUpdate="tool_call", **CALL),
+        update(sessionUpdate="tool_call_update", **CALL),
+    ),
+    "an update stays": (
+        update(sessionUpdate="tool_call_update", **CALL),
+        update(sessionUpdate="tool_call_update", **CALL),
+    ),
     "what is said is a message": (
         update(**acp.encode_message("hello")),
         update(**acp.encode_message("hello"), messageId="abp-said-1"),
@@ -39,12 +49,25 @@ MESSAGES: dict[str, tuple[Json, Json]] = {
         update(sessionUpdate="available_commands_update", availableCommands=[COMMAND]),
         update(
             sessionUpdate="available_commands_update",
-            availableCommands=[{"type": "command", "name": "a", "description": "A", "input": {"type": "text", "hint": "h"}}],
+            availableCommands=[
+                {
+                    "type": "command",
+                    "name": "a",
+                    "description": "A",
+                    "input": {"type": "text", "hint": "h"},
+                }
+            ],
         ),
     ),
-    "there are no modes": ({"id": 1, "result": {"sessionId": "s", "modes": {}}}, {"id": 1, "result": {"sessionId": "s"}}),
+    "there are no modes": (
+        {"id": 1, "result": {"sessionId": "s", "modes": {}}},
+        {"id": 1, "result": {"sessionId": "s"}},
+    ),
     "an error stays": ({"id": 1, "error": {"code": 1}}, {"id": 1, "error": {"code": 1}}),
-    "a form stays": ({"id": 1, "method": "elicitation/create", "params": {"a": 1}}, {"id": 1, "method": "elicitation/create", "params": {"a": 1}}),
+    "a form stays": (
+        {"id": 1, "method": "elicitation/create", "params": {"a": 1}},
+        {"id": 1, "method": "elicitation/create", "params": {"a": 1}},
+    ),
 }
 
 
@@ -56,23 +79,40 @@ def test_a_message_in_the_words_of_version_two(case: str) -> None:
 
 def test_each_message_of_the_agent_has_an_id_of_its_own() -> None:
     outward = v2.Outward()
-    said = [outward(update(**acp.encode_message("hello")))["params"]["update"]["messageId"] for _ in range(2)]
+    said = [
+        outward(update(**acp.encode_message("hello")))["params"]["update"]["messageId"]
+        for _ in range(2)
+    ]
     assert said == ["abp-said-1", "abp-said-2"]
 
 
 @pytest.mark.parametrize("capabilities", [{"elicitation": {"form": {}}}, None, []])
 def test_a_client_is_read_as_one_of_version_one(capabilities: Json) -> None:
-    client = v2.decode_client({"protocolVersion": 2, "info": {"name": "x"}, "capabilities": capabilities})
+    client = v2.decode_client(
+        {"protocolVersion": 2, "info": {"name": "x"}, "capabilities": capabilities}
+    )
     found = acp.decode_capabilities(client["clientCapabilities"])
-    assert (client["clientInfo"], found.form, found.notices) == ({"name": "x"}, bool(capabilities), True)
+    assert (client["clientInfo"], found.form, found.notices) == (
+        {"name": "x"},
+        bool(capabilities),
+        True,
+    )
 
 
 def test_a_prompt_is_taken_echoed_and_ended_with_its_reason() -> None:
     prompt = [{"type": "text", "text": "hello"}]
     assert v2.encode_taken("m1") == {"messageId": "m1"}
-    assert v2.encode_prompt("m1", prompt) == {"sessionUpdate": "user_message", "messageId": "m1", "content": prompt}
+    assert v2.encode_prompt("m1", prompt) == {
+        "sessionUpdate": "user_message",
+        "messageId": "m1",
+        "content": prompt,
+    }
     assert v2.encode_state() == {"sessionUpdate": "state_update", "state": "running"}
-    assert v2.encode_state("cancelled") == {"sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled"}
+    assert v2.encode_state("cancelled") == {
+        "sessionUpdate": "state_update",
+        "state": "idle",
+        "stopReason": "cancelled",
+    }
 
 
 def test_the_agent_says_who_it_is() -> None:

@@ -11,7 +11,16 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.question import (
+    MISSING,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.schema_fields import decode_choices
 
@@ -25,12 +34,16 @@ def decode(properties: Json, message: str = "Fill this in", **more: Json) -> Que
     return mcp.decode_form({"message": message, "requestedSchema": schema}, id="q", origin="server")
 
 
-# --- Question -> the wire -> Question -------------------------------------------------------------------------------------------------------
+# --- Question -> the wire -> Question -------------------------------------------------------------
 
 labels = some.text(max_size=30).map(sanitize.label)
-choices = some.lists(some.one_of(some.text(max_size=12), some.integers(-9, 99)), min_size=1, max_size=12).flatmap(
+choices = some.lists(
+    some.one_of(some.text(max_size=12), some.integers(-9, 99)), min_size=1, max_size=12
+).flatmap(
     lambda values: some.lists(labels, min_size=len(values), max_size=len(values)).map(
-        lambda names: decode_choices([(value, name or value, "") for value, name in zip(values, names, strict=True)])
+        lambda names: decode_choices(
+            [(value, name or value, "") for value, name in zip(values, names, strict=True)]
+        )
     )
 )
 SCHEMAS: dict[FieldType, Json] = {
@@ -45,7 +58,9 @@ SCHEMAS: dict[FieldType, Json] = {
 @some.composite
 def fields(draw: some.DrawFn, name: str) -> Field:
     kind = draw(some.sampled_from([kind for kind in FieldType if kind is not FieldType.FILE]))
-    offered: tuple[Choice, ...] = draw(choices) if kind in (FieldType.CHOICE, FieldType.CHOICES) else ()
+    offered: tuple[Choice, ...] = (
+        draw(choices) if kind in (FieldType.CHOICE, FieldType.CHOICES) else ()
+    )
     values = [choice.value for choice in offered]
     listed: dict[FieldType, Json] = {
         FieldType.CHOICE: {"enum": values},
@@ -57,7 +72,9 @@ def fields(draw: some.DrawFn, name: str) -> Field:
         schema=SCHEMAS.get(kind) or listed[kind],
         title=draw(labels),
         required=draw(some.booleans()),
-        default=draw(some.sampled_from([MISSING, *values])) if kind is FieldType.CHOICE else MISSING,
+        default=(
+            draw(some.sampled_from([MISSING, *values])) if kind is FieldType.CHOICE else MISSING
+        ),
         choices=offered,
     )
 
@@ -77,7 +94,9 @@ def questions(draw: some.DrawFn) -> Question:
 
 
 def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tuple[str, str]]]]:
-    """What a field must have become on the other side: (type, required, choices) of each property that stands for it."""
+    """What a field must have become on the other side: (type, required, choices) of each property
+    that stands for it.
+    """
     offered = [(choice.key, choice.label) for choice in field.choices]
     if field.type is FieldType.JSON:
         return [(FieldType.TEXT, field.required, [])]
@@ -88,10 +107,15 @@ def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tupl
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(question=questions())
-def test_a_question_of_ours_is_the_same_question_on_the_other_side(version: str, question: Question) -> None:
+def test_a_question_of_ours_is_the_same_question_on_the_other_side(
+    version: str, question: Question
+) -> None:
     read = mcp.decode_form(mcp.encode_form(question, version), id="q", origin="bridge")
 
-    seen = [(field.type, field.required, [(choice.key, choice.label) for choice in field.choices]) for field in read.fields]
+    seen = [
+        (field.type, field.required, [(choice.key, choice.label) for choice in field.choices])
+        for field in read.fields
+    ]
     assert seen == [each for field in question.fields for each in crossed(field, version)]
     assert read.message == sanitize.message(f"app asks: {question.message}")
     assert read.destructive is question.destructive
@@ -102,19 +126,36 @@ def test_a_default_arrives_as_the_choice_it_was(question: Question) -> None:
     read = mcp.decode_form(mcp.encode_form(question, "2025-11-25"), id="q", origin="bridge")
     for field, same in zip(question.fields, read.fields, strict=True):
         expected = next(
-            (choice.key for choice in field.choices if choice.value == field.default and type(choice.value) is type(field.default)), MISSING
+            (
+                choice.key
+                for choice in field.choices
+                if choice.value == field.default and type(choice.value) is type(field.default)
+            ),
+            MISSING,
         )
         assert same.default == expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_wrong_before_is_part_of_what_is_asked(version: str) -> None:
-    question = Question("q", Kind.CONFIRM, "Sure?", (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),), "app", destructive=True)
-    read = mcp.decode_form(mcp.encode_form(question, version, problem="it was not"), id="q", origin="bridge")
-    assert (read.message, read.destructive) == ("app asks: Sure?\n\nPlease answer again: it was not.", True)
+    question = Question(
+        "q",
+        Kind.CONFIRM,
+        "Sure?",
+        (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),),
+        "app",
+        destructive=True,
+    )
+    read = mcp.decode_form(
+        mcp.encode_form(question, version, problem="it was not"), id="q", origin="bridge"
+    )
+    assert (read.message, read.destructive) == (
+        "app asks: Sure?\n\nPlease answer again: it was not.",
+        True,
+    )
 
 
-# --- a server's own forms -------------------------------------------------------------------------------------------------------------------
+# --- a server's own forms -------------------------------------------------------------------------
 
 
 def test_a_form_becomes_one_question_of_several_fields() -> None:
@@ -122,8 +163,16 @@ def test_a_form_becomes_one_question_of_several_fields() -> None:
         {
             "name": {"type": "string", "title": "Name", "description": "Yours"},
             "age": {"type": "integer", "minimum": 0},
-            "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"], "default": "l"},
-            "extras": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}},
+            "size": {
+                "type": "string",
+                "enum": ["s", "l"],
+                "enumNames": ["Small", "Large"],
+                "default": "l",
+            },
+            "extras": {
+                "type": "array",
+                "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]},
+            },
         },
         required=["name", "size"],
     )
@@ -133,10 +182,22 @@ def test_a_form_becomes_one_question_of_several_fields() -> None:
         (FieldType.CHOICE, True),
         (FieldType.CHOICES, False),
     ]
-    assert (question.kind, question.origin, question.wrapped, question.destructive) == (Kind.INPUT, "server", False, False)
-    assert (question.fields[0].title, question.fields[0].description, question.fields[2].default) == ("Name", "Yours", "l")
+    assert (question.kind, question.origin, question.wrapped, question.destructive) == (
+        Kind.INPUT,
+        "server",
+        False,
+        False,
+    )
+    assert (
+        question.fields[0].title,
+        question.fields[0].description,
+        question.fields[2].default,
+    ) == ("Name", "Yours", "l")
     content = {"name": "Ada", "age": "7", "size": "Small", "extras": ["a", "B"]}
-    assert validate_answer(question, content) == ({"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]}, [])
+    assert validate_answer(question, content) == (
+        {"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]},
+        [],
+    )
 
 
 def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
@@ -146,7 +207,10 @@ def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
 
 def test_an_empty_form_asks_only_for_consent() -> None:
     assert decode({}).fields == ()
-    assert mcp.decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields == ()
+    assert (
+        mcp.decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields
+        == ()
+    )
 
 
 def test_a_message_of_nothing_still_says_something() -> None:
@@ -154,7 +218,9 @@ def test_a_message_of_nothing_still_says_something() -> None:
 
 
 def test_what_is_shown_holds_no_control_characters() -> None:
-    question = decode({"a": {"type": "string", "title": "\x1b[2JName"}}, message="Hello\x1b[31m\u202e you")
+    question = decode(
+        {"a": {"type": "string", "title": "\x1b[2JName"}}, message="Hello\x1b[31m\u202e you"
+    )
     assert (question.message, question.fields[0].title) == ("Hello[31m you", "[2JName")
 
 
@@ -170,7 +236,10 @@ NONSENSE: list[tuple[Json, str]] = [
     ({"message": "Go", "requestedSchema": {"type": "string"}}, "'object', not 'string'"),
     ({"message": "Go", "requestedSchema": {"properties": ["a"]}}, "properties"),
     ({"message": "Go", "requestedSchema": {"properties": {"a": "string"}}}, "property 'a'"),
-    ({"message": "Go", "requestedSchema": {"properties": {str(n): {} for n in range(201)}}}, "at most 200"),
+    (
+        {"message": "Go", "requestedSchema": {"properties": {str(n): {} for n in range(201)}}},
+        "at most 200",
+    ),
 ]
 
 
@@ -183,12 +252,20 @@ def test_nonsense_is_refused_in_words(raw: Json, words: str) -> None:
 json_values = some.recursive(
     some.none() | some.booleans() | some.integers() | some.text(max_size=8),
     lambda inner: (
-        some.lists(inner, max_size=4) | some.dictionaries(some.sampled_from(["type", "properties", "enum", "items", "x"]), inner, max_size=4)
+        some.lists(inner, max_size=4)
+        | some.dictionaries(
+            some.sampled_from(["type", "properties", "enum", "items", "x"]), inner, max_size=4
+        )
     ),
     max_leaves=12,
 )
 forms = some.fixed_dictionaries(
-    {}, optional={"mode": some.just("form") | json_values, "message": some.text() | json_values, "requestedSchema": json_values}
+    {},
+    optional={
+        "mode": some.just("form") | json_values,
+        "message": some.text() | json_values,
+        "requestedSchema": json_values,
+    },
 )
 
 
@@ -198,7 +275,7 @@ def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
         assert mcp.decode_form(raw, id="q", origin="server").message
 
 
-# --- the answer -----------------------------------------------------------------------------------------------------------------------------
+# --- the answer -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -211,4 +288,7 @@ def test_only_an_accept_carries_content(outcome: Outcome) -> None:
 
 def test_a_reply_is_read_back_as_it_was_given() -> None:
     question = decode({"a": {"type": "integer"}})
-    assert mcp.decode_reply(mcp.encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (mcp.Action.ACCEPT, {"a": 1})
+    assert mcp.decode_reply(mcp.encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (
+        mcp.Action.ACCEPT,
+        {"a": 1},
+    )

@@ -16,7 +16,9 @@ Json = Any
 
 URL = "http://127.0.0.1:4000/open/x"
 QUESTION = decode_question(
-    {"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}, id="question-7", origin="https://app.example"
+    {"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}},
+    id="question-7",
+    origin="https://app.example",
 )
 
 
@@ -25,7 +27,9 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
     form = mcp.encode_link(QUESTION, URL, modes=modes)
     methods.parse_server_request("elicitation/create", version, form)
     assert form["requestedSchema"] == {"type": "object", "properties": {}}
-    assert form["message"].startswith("https://app.example asks: Delete it?\n\nThe app says that this cannot be undone.")
+    assert form["message"].startswith(
+        "https://app.example asks: Delete it?\n\nThe app says that this cannot be undone."
+    )
     assert form["message"].endswith(URL)
     assert ("mode" in form) is modes
 
@@ -77,11 +81,28 @@ def test_what_is_no_answer(arguments: Json, words: str) -> None:
 @pytest.mark.parametrize(
     ("result", "folders"),
     [
-        ({"roots": [{"uri": "file:///home/ann/a%20b"}, {"uri": "file:///x", "name": "X"}]}, ["/home/ann/a b", "/x"]),
-        ({"roots": [{"uri": "https://x"}, {"uri": "file://other/x"}, {"uri": 1}, "file:///y", {}]}, []),
+        (
+            {"roots": [{"uri": "file:///home/ann/a%20b"}, {"uri": "file:///x", "name": "X"}]},
+            ["/home/ann/a b", "/x"],
+        ),
+        (
+            {
+                "roots": [
+                    {"uri": "https://x"},
+                    {"uri": "file://other/x"},
+                    {"uri": 1},
+                    "file:///y",
+                    {},
+                ]
+            },
+            [],
+        ),
         ({"roots": "file:///x"}, []),
         (None, []),
-        ({"roots": [{"uri": f"file:///{number}"} for number in range(500)]}, [f"/{number}" for number in range(100)]),
+        (
+            {"roots": [{"uri": f"file:///{number}"} for number in range(500)]},
+            [f"/{number}" for number in range(100)],
+        ),
     ],
 )
 def test_the_folders_that_a_host_grants(result: Json, folders: list[str]) -> None:

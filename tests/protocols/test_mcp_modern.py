@@ -1,4 +1,6 @@
-"""What each request of MCP 2026-07-28 must say, what it may ask to hear, and the shapes of results."""
+"""What each request of MCP 2026-07-28 must say, what it may ask to hear, and the shapes of
+results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_an_envelope_says_who_sends_it() -> None:
 
 @pytest.mark.parametrize("odd", [None, 7, []])
 def test_who_the_client_is_and_what_it_hears_may_be_left_out(odd: Json) -> None:
-    read = modern.decode_envelope({"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}})
+    read = modern.decode_envelope(
+        {"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}}
+    )
     assert (read.client, read.level) == ({}, None)
 
 
@@ -30,9 +34,21 @@ MALFORMED: dict[str, tuple[Json, int, str]] = {
     "nothing": (None, -32602, "protocolVersion and"),
     "no meta": ({}, -32602, "clientCapabilities"),
     "an odd meta": ({"_meta": 7}, -32602, "protocolVersion and"),
-    "an odd version": ({"_meta": {**WHOLE, f"{META}protocolVersion": 7}}, -32602, "protocolVersion"),
-    "odd capabilities": ({"_meta": {**WHOLE, f"{META}clientCapabilities": []}}, -32602, "clientCapabilities"),
-    "another version": ({"_meta": {**WHOLE, f"{META}protocolVersion": "2099-01-01"}}, -32022, "2099-01-01"),
+    "an odd version": (
+        {"_meta": {**WHOLE, f"{META}protocolVersion": 7}},
+        -32602,
+        "protocolVersion",
+    ),
+    "odd capabilities": (
+        {"_meta": {**WHOLE, f"{META}clientCapabilities": []}},
+        -32602,
+        "clientCapabilities",
+    ),
+    "another version": (
+        {"_meta": {**WHOLE, f"{META}protocolVersion": "2099-01-01"}},
+        -32022,
+        "2099-01-01",
+    ),
 }
 
 
@@ -47,24 +63,44 @@ def test_an_envelope_that_is_none_is_an_error_that_says_what_is_missing(case: st
 
 def test_a_request_shows_its_era_by_naming_its_version() -> None:
     assert modern.is_enveloped({"_meta": WHOLE})
-    assert not any(modern.is_enveloped(params) for params in (None, {}, {"_meta": None}, {"_meta": {"progressToken": 1}}))
+    assert not any(
+        modern.is_enveloped(params)
+        for params in (None, {}, {"_meta": None}, {"_meta": {"progressToken": 1}})
+    )
 
 
 def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
     server = {"name": "s", "version": "1"}
-    assert modern.complete_result({"content": []}, server) == {"resultType": "complete", "content": [], "_meta": {f"{META}serverInfo": server}}
+    assert modern.complete_result({"content": []}, server) == {
+        "resultType": "complete",
+        "content": [],
+        "_meta": {f"{META}serverInfo": server},
+    }
     assert modern.complete_result({}, server, cached=True)["cacheScope"] == "private"
     asked = modern.encode_round({"q1": {"method": "m", "params": {}}}, "sealed")
     assert modern.complete_result(asked, server)["resultType"] == "input_required"
-    assert (asked["inputRequests"], asked["requestState"]) == ({"q1": {"method": "m", "params": {}}}, "sealed")
+    assert (asked["inputRequests"], asked["requestState"]) == (
+        {"q1": {"method": "m", "params": {}}},
+        "sealed",
+    )
 
 
 def test_a_retry_brings_its_state_and_its_answers() -> None:
     assert modern.decode_retry({"name": "t"}) == (None, {})
-    assert modern.decode_retry({"requestState": "s", "inputResponses": {"q1": {"action": "accept"}}}) == ("s", {"q1": {"action": "accept"}})
+    assert modern.decode_retry(
+        {"requestState": "s", "inputResponses": {"q1": {"action": "accept"}}}
+    ) == ("s", {"q1": {"action": "accept"}})
 
 
-@pytest.mark.parametrize("params", [{"requestState": 7}, {"requestState": None}, {"inputResponses": None}, {"inputResponses": {"q1": 7}}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"requestState": 7},
+        {"requestState": None},
+        {"inputResponses": None},
+        {"inputResponses": {"q1": 7}},
+    ],
+)
 def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
     with pytest.raises(modern.InvalidParamsError) as refused:
         modern.decode_retry(params)
@@ -72,13 +108,28 @@ def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
 
 
 def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
-    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": "yes", "resourceSubscriptions": ["abp://a/b"]}
-    assert modern.decode_filter({"notifications": wanted}) == {"toolsListChanged": True, "resourceSubscriptions": ["abp://a/b"]}
+    wanted = {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourcesListChanged": "yes",
+        "resourceSubscriptions": ["abp://a/b"],
+    }
+    assert modern.decode_filter({"notifications": wanted}) == {
+        "toolsListChanged": True,
+        "resourceSubscriptions": ["abp://a/b"],
+    }
     assert modern.decode_filter({"notifications": {}}) == {}
 
 
 @pytest.mark.parametrize(
-    "wanted", [None, [], {"resourceSubscriptions": "abp://a"}, {"resourceSubscriptions": [1]}, {"resourceSubscriptions": ["x" * 2_001]}]
+    "wanted",
+    [
+        None,
+        [],
+        {"resourceSubscriptions": "abp://a"},
+        {"resourceSubscriptions": [1]},
+        {"resourceSubscriptions": ["x" * 2_001]},
+    ],
 )
 def test_a_filter_that_is_none_is_an_error(wanted: Json) -> None:
     with pytest.raises(modern.InvalidParamsError):

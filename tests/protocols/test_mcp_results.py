@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.protocols.mcp import LEVELS, encode_log, encode_progress, encode_result, encode_text, encode_tool, tool_name
+from abp_bridge.protocols.mcp import (
+    LEVELS,
+    encode_log,
+    encode_progress,
+    encode_result,
+    encode_text,
+    encode_tool,
+    tool_name,
+)
 
 Json = Any
 
@@ -27,22 +35,35 @@ NAMES: dict[str, tuple[str, Sequence[str], str]] = {
 
 
 @pytest.mark.parametrize(("capability", "taken", "name"), NAMES.values(), ids=NAMES)
-def test_a_capabilitys_tool_is_named_after_it(capability: str, taken: Sequence[str], name: str) -> None:
+def test_a_capabilitys_tool_is_named_after_it(
+    capability: str, taken: Sequence[str], name: str
+) -> None:
     assert tool_name(capability, taken) == name
 
 
 @given(st.lists(st.text(max_size=80), max_size=20))
-def test_any_capabilities_have_names_of_their_own_that_every_provider_takes(capabilities: list[str]) -> None:
+def test_any_capabilities_have_names_of_their_own_that_every_provider_takes(
+    capabilities: list[str],
+) -> None:
     names: list[str] = []
     for capability in capabilities:
         names.append(tool_name(capability, names))
     assert len(set(names)) == len(names)
-    assert all(0 < len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum() for name in names)
+    assert all(
+        0 < len(name) <= 64
+        and name.isascii()
+        and name.replace("_", "a").replace("-", "a").isalnum()
+        for name in names
+    )
 
 
 TOOLS: dict[str, tuple[Capability, str, Json]] = {
     "in full": (
-        Capability("a.b", "Does it.", {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+        Capability(
+            "a.b",
+            "Does it.",
+            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        ),
         "Does it. (Capability a.b of the app https://app.example.)",
         {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
     ),
@@ -53,21 +74,48 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
     ),
     "with warnings": (
         Capability("a", "Does it.", deprecated="Use b", experimental=True, available=False),
-        "Does it. (Capability a of the app https://app.example.) Deprecated: Use b. Experimental. The app says that it is not available now.",
+        (
+            "Does it. (Capability a of the app https://app.example.) Deprecated: Use b."
+            " Experimental. The app says that it is not available now."
+        ),
         {"type": "object", "properties": {}},
     ),
     "what providers refuse at the root is said": (
-        Capability("a", "Does it.", {"type": "object", "oneOf": [{"required": ["é"]}], "additionalProperties": False}),
-        'Does it. (Capability a of the app https://app.example.) The arguments must also fit {"oneOf": [{"required": ["é"]}]}.',
+        Capability(
+            "a",
+            "Does it.",
+            {"type": "object", "oneOf": [{"required": ["é"]}], "additionalProperties": False},
+        ),
+        (
+            "Does it. (Capability a of the app https://app.example.) The arguments must also fit"
+            ' {"oneOf": [{"required": ["é"]}]}.'
+        ),
         {"type": "object", "properties": {}, "additionalProperties": False},
     ),
     "what would make a host refuse the whole list is left out": (
-        Capability("a\u202e", "Does it.", {"$schema": 5, "type": "array", "properties": {"n": 5, "m": True, "o": {}}, "required": "n"}),
+        Capability(
+            "a\u202e",
+            "Does it.",
+            {
+                "$schema": 5,
+                "type": "array",
+                "properties": {"n": 5, "m": True, "o": {}},
+                "required": "n",
+            },
+        ),
         "Does it. (Capability a of the app https://app.example.)",
         {"type": "object", "properties": {"n": {}, "m": True, "o": {}}},
     ),
     "names that are none are not required": (
-        Capability("a", "Does it.", {"$schema": "http://json-schema.org/draft-07/schema#", "properties": [], "required": ["n", 5]}),
+        Capability(
+            "a",
+            "Does it.",
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "properties": [],
+                "required": ["n", 5],
+            },
+        ),
         "Does it. (Capability a of the app https://app.example.)",
         {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {}},
     ),
@@ -77,7 +125,11 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
 @pytest.mark.parametrize(("capability", "description", "schema"), TOOLS.values(), ids=TOOLS)
 def test_a_capability_as_a_tool(capability: Capability, description: str, schema: Json) -> None:
     before = dict(capability.input_schema)
-    assert encode_tool("abp_a", capability, "https://app.example") == {"name": "abp_a", "description": description, "inputSchema": schema}
+    assert encode_tool("abp_a", capability, "https://app.example") == {
+        "name": "abp_a",
+        "description": description,
+        "inputSchema": schema,
+    }
     assert capability.input_schema == before
 
 
@@ -85,9 +137,17 @@ RESULTS: dict[str, tuple[CallResult, str, bool]] = {
     "text": (CallResult("Hello"), "Hello", False),
     "JSON": (CallResult({"a": "é"}), '{"a": "é"}', False),
     "nothing": (CallResult(None), "null", False),
-    "with a note": (CallResult(1, metadata={"note": "it had no 'success' member"}), "1\nNote: it had no 'success' member.", False),
+    "with a note": (
+        CallResult(1, metadata={"note": "it had no 'success' member"}),
+        "1\nNote: it had no 'success' member.",
+        False,
+    ),
     "a note that is none": (CallResult(1, metadata={"note": 5}), "1", False),
-    "a failure": (CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)), "TIMEOUT: Late. (retryable)", True),
+    "a failure": (
+        CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)),
+        "TIMEOUT: Late. (retryable)",
+        True,
+    ),
     "a failure with all there is": (
         CallResult([1], Failure("X", "No.", details={"d": 1}, alternatives=("b", "c"))),
         'X: No.\nDetails: {"d": 1}\nThe app suggests instead: b, c\nData: [1]',
@@ -104,7 +164,9 @@ def test_how_a_call_ended(result: CallResult, said: str, error: bool) -> None:
 
 def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
     file = SavedFile("abp://shop/results/a.pdf", "/tmp/a.pdf", "a.pdf", "application/pdf", 5)
-    assert encode_result(CallResult("Done"), told=["started a", "completed a"], files=[file])["content"] == [
+    assert encode_result(CallResult("Done"), told=["started a", "completed a"], files=[file])[
+        "content"
+    ] == [
         {"type": "text", "text": "Done"},
         {
             "type": "resource_link",
@@ -121,7 +183,13 @@ def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
 SHOWN: dict[str, tuple[str, Json]] = {
     "a picture": ("image/png", {"type": "image", "data": "YQ==", "mimeType": "image/png"}),
     "a sound": ("audio/wav", {"type": "audio", "data": "YQ==", "mimeType": "audio/wav"}),
-    "words": ("Text/Plain; charset=utf-8", {"type": "resource", "resource": {"uri": "abp://a/results/f", "mimeType": "text/plain", "text": "a"}}),
+    "words": (
+        "Text/Plain; charset=utf-8",
+        {
+            "type": "resource",
+            "resource": {"uri": "abp://a/results/f", "mimeType": "text/plain", "text": "a"},
+        },
+    ),
 }
 
 
@@ -132,15 +200,22 @@ def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
     assert (shown, link["type"]) == (block, "resource_link")
 
 
-@pytest.mark.parametrize("kind", ["application/pdf", "image/svg+xml", "text/plain; charset=no-such"])
+@pytest.mark.parametrize(
+    "kind", ["application/pdf", "image/svg+xml", "text/plain; charset=no-such"]
+)
 def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
-    assert [block["type"] for block in encode_result(CallResult("Done"), files=[file])["content"]] == ["text", "resource_link"]
+    assert [
+        block["type"] for block in encode_result(CallResult("Done"), files=[file])["content"]
+    ] == ["text", "resource_link"]
 
 
 PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
     "a step": (Progress("op", 2.0, 5.0), {"progress": 2, "total": 5}),
-    "a fraction": (Progress("op", 0.25, 1.0, "Sorting"), {"progress": 0.25, "total": 1, "message": "Sorting"}),
+    "a fraction": (
+        Progress("op", 0.25, 1.0, "Sorting"),
+        {"progress": 0.25, "total": 1, "message": "Sorting"},
+    ),
     "no total": (Progress("op", 17.0), {"progress": 17}),
 }
 
@@ -149,11 +224,17 @@ PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
 def test_progress(progress: Progress, params: Mapping[str, Json]) -> None:
     sent = encode_progress("t1", progress)
     assert sent == {"progressToken": "t1", **params}
-    assert [type(value) for value in sent.values()] == [str, *(type(value) for value in params.values())]
+    assert [type(value) for value in sent.values()] == [
+        str,
+        *(type(value) for value in params.values()),
+    ]
 
 
 LOGS: dict[str, tuple[Notice, str]] = {
-    "a change": (Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"}), "info"),
+    "a change": (
+        Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"}),
+        "info",
+    ),
     "an error": (Notice(Event.ERROR, "notifications/error", {"field": "a"}), "error"),
 }
 

@@ -1,4 +1,6 @@
-"""Questions as OpenCode's QuestionRequests, and the labels that come back as values: none is guessed, and none is lost."""
+"""Questions as OpenCode's QuestionRequests, and the labels that come back as values: none is
+guessed, and none is lost.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,20 @@ from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, validate_answer
 from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.opencode import HEADER_LIMIT, decode_answers, encode_answers, encode_request
+from abp_bridge.protocols.opencode import (
+    HEADER_LIMIT,
+    decode_answers,
+    encode_answers,
+    encode_request,
+)
 
 Json = Any
 
 
 def ask(method: str, **params: Json) -> Question:
-    return abp.decode_question({"method": f"elicitation/{method}", "params": params}, id="q", origin="https://app.example")
+    return abp.decode_question(
+        {"method": f"elicitation/{method}", "params": params}, id="q", origin="https://app.example"
+    )
 
 
 def infos(question: Question) -> list[Json]:
@@ -39,10 +48,18 @@ def labels(info: Json) -> list[str]:
 def fields(**properties: Json) -> Question:
     """A form; what has a `?` at the end of its name is optional."""
     schema = {name.rstrip("_"): part for name, part in properties.items()}
-    return ask("input", prompt="Go", schema={"type": "object", "properties": schema, "required": [name for name in properties if name[-1] != "_"]})
+    return ask(
+        "input",
+        prompt="Go",
+        schema={
+            "type": "object",
+            "properties": schema,
+            "required": [name for name in properties if name[-1] != "_"],
+        },
+    )
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------
 
 
 def test_who_asks_is_said_first() -> None:
@@ -78,7 +95,9 @@ def test_what_can_be_chosen(question: Question, shown: list[str]) -> None:
 
 def test_leave_to_read_a_file_is_allowed_or_not() -> None:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
-    question = Question("q", Kind.RESOURCE, "May it read this file?\n/a", (field,), "app", note="It is large.")
+    question = Question(
+        "q", Kind.RESOURCE, "May it read this file?\n/a", (field,), "app", note="It is large."
+    )
     (info,) = infos(question)
     assert labels(info) == ["Allow", "Do not allow"]
     assert info["question"].endswith("abp-bridge: It is large.")
@@ -86,9 +105,17 @@ def test_leave_to_read_a_file_is_allowed_or_not() -> None:
 
 
 def test_a_default_is_marked() -> None:
-    one, several = infos(fields(a={"enum": ["x", "y"], "default": "y"}, b={"type": "array", "items": {"enum": ["x", "y"]}, "default": ["x"]}))
+    one, several = infos(
+        fields(
+            a={"enum": ["x", "y"], "default": "y"},
+            b={"type": "array", "items": {"enum": ["x", "y"]}, "default": ["x"]},
+        )
+    )
     assert [option["description"] for option in one["options"]] == ["", "(suggested by the app)"]
-    assert [option["description"] for option in several["options"]] == ["(suggested by the app)", ""]
+    assert [option["description"] for option in several["options"]] == [
+        "(suggested by the app)",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,13 +125,19 @@ def test_a_default_is_marked() -> None:
         ({"type": "number"}, "The answer is a number."),
         ({"type": "object", "x": 1}, 'The answer is JSON that fits {"type": "object", "x": 1}'),
         ({"type": "array", "items": {"enum": ["a", "b"]}}, "Choose any number."),
-        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 2}, "Choose at least 1 and at most 2."),
+        (
+            {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 2},
+            "Choose at least 1 and at most 2.",
+        ),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "Choose at most 1."),
         ({"type": "string", "description": "As on your passport"}, "As on your passport"),
     ],
 )
 def test_what_an_answer_must_be_is_said(schema: Json, words: str) -> None:
-    shown = infos(fields(a=schema, b={"type": "string"}))[0]["question"], infos(ask("input", prompt="x", schema={**schema, "default": None}))
+    shown = (
+        infos(fields(a=schema, b={"type": "string"}))[0]["question"],
+        infos(ask("input", prompt="x", schema={**schema, "default": None})),
+    )
     assert words in shown[0]
 
 
@@ -114,20 +147,37 @@ def test_a_destructive_confirm_says_so() -> None:
 
 
 def test_one_field_s_description_is_shown_without_its_name() -> None:
-    (info,) = infos(ask("input", prompt="Name?", schema={"type": "string", "title": "Name", "description": "As on your passport"}))
-    assert (info["header"], info["question"]) == ("Name", "https://app.example asks: Name?\n\nAs on your passport")
+    (info,) = infos(
+        ask(
+            "input",
+            prompt="Name?",
+            schema={"type": "string", "title": "Name", "description": "As on your passport"},
+        )
+    )
+    assert (info["header"], info["question"]) == (
+        "Name",
+        "https://app.example asks: Name?\n\nAs on your passport",
+    )
 
 
-# --- what comes back ------------------------------------------------------------------------------------------------------------------------
+# --- what comes back ------------------------------------------------------------------------------
 
 
 def test_an_optional_field_can_be_left_empty() -> None:
-    question = fields(a_={"type": "string"}, b_={"type": "array", "items": {"enum": ["x", "y"]}}, c_={"enum": ["x", "Leave empty"]})
+    question = fields(
+        a_={"type": "string"},
+        b_={"type": "array", "items": {"enum": ["x", "y"]}},
+        c_={"enum": ["x", "Leave empty"]},
+    )
     shown = [labels(info)[-1] for info in infos(question)]
     assert shown == ["Leave empty", "Leave empty", "Leave empty (no answer)"]
     assert decode_answers(question, {"answers": [[label] for label in shown]}) == {}
     assert encode_answers(question, {}) == [[label] for label in shown]
-    assert decode_answers(question, {"answers": [["a"], [], ["Leave empty"]]}) == {"a": "a", "b": [], "c": "Leave empty"}
+    assert decode_answers(question, {"answers": [["a"], [], ["Leave empty"]]}) == {
+        "a": "a",
+        "b": [],
+        "c": "Leave empty",
+    }
 
 
 @pytest.mark.parametrize(
@@ -138,16 +188,27 @@ def test_an_optional_field_can_be_left_empty() -> None:
         ([["x"], "y", ["z"]], "the body must be"),
         ([["x"], [1], ["z"]], "the body must be"),
         ([["x"]], "there must be 3 lists of answers, one for each question, not 1"),
-        ([["no"], [], ["z"]], "City: 'no' is none of the options, which are 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', 'c9' and 2 more"),
+        (
+            [["no"], [], ["z"]],
+            (
+                "City: 'no' is none of the options, which are 'c0', 'c1', 'c2', 'c3', 'c4', 'c5',"
+                " 'c6', 'c7', 'c8', 'c9' and 2 more"
+            ),
+        ),
         ([["c1", "c2"], [], ["z"]], "City: exactly one answer is needed, not 2"),
-        ([["c1"], ["m", "Leave empty"], ["z"]], "meals: 'Leave empty' cannot be chosen together with others"),
+        (
+            [["c1"], ["m", "Leave empty"], ["z"]],
+            "meals: 'Leave empty' cannot be chosen together with others",
+        ),
         ([["c1"], ["x"], ["z"]], "meals: 'x' is none of the options, which are 'm', 'Leave empty'"),
         ([["c1"], [], []], "note: exactly one answer is needed, not 0"),
     ],
 )
 def test_what_does_not_fit_is_said_in_words(answers: Json, words: str) -> None:
     city = {"enum": [f"c{number}" for number in range(12)], "title": "City"}
-    question = fields(city=city, meals_={"type": "array", "items": {"enum": ["m"]}}, note={"type": "string"})
+    question = fields(
+        city=city, meals_={"type": "array", "items": {"enum": ["m"]}}, note={"type": "string"}
+    )
     with pytest.raises(RemoteProtocolError) as problem:
         decode_answers(question, {"answers": answers})
     assert words in str(problem.value)
@@ -155,16 +216,28 @@ def test_what_does_not_fit_is_said_in_words(answers: Json, words: str) -> None:
 
 def test_choices_of_one_name_have_labels_of_their_own() -> None:
     choices = tuple(Choice(number, key, "A") for number, key in enumerate(("k", "k", "k")))
-    question = Question("q", Kind.SELECT, "Which?", (Field("selected", FieldType.CHOICE, {"enum": [0, 1, 2]}, choices=choices),), "app")
+    question = Question(
+        "q",
+        Kind.SELECT,
+        "Which?",
+        (Field("selected", FieldType.CHOICE, {"enum": [0, 1, 2]}, choices=choices),),
+        "app",
+    )
     (info,) = infos(question)
     assert labels(info) == ["A", "A (k)", "A (2)"]
-    assert [decode_answers(question, {"answers": [[label]]})["selected"] for label in labels(info)] == [0, 1, 2]
+    assert [
+        decode_answers(question, {"answers": [[label]]})["selected"] for label in labels(info)
+    ] == [0, 1, 2]
 
 
 @given(asked_fields)
 def test_what_a_person_means_comes_back_in_labels(asked: list[tuple[str, Asked, bool]]) -> None:
     properties = {name: each.schema for name, each, _ in asked}
-    schema = {"type": "object", "properties": properties, "required": [name for name, _, required in asked if required]}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, _, required in asked if required],
+    }
     question = ask("input", prompt="Go", schema=schema)
     meant = {name: each.meant for name, each, _ in asked}
     content, _ = validate_answer(question, meant)
@@ -177,7 +250,9 @@ def test_what_a_person_means_comes_back_in_labels(asked: list[tuple[str, Asked, 
 
 
 @given(requests, garbled(["answers"], ["Yes", "a", ["a"], [["a"]], 1, None]))
-def test_whatever_comes_back_is_content_or_said_to_be_wrong(request: Mapping[str, Json], body: Json) -> None:
+def test_whatever_comes_back_is_content_or_said_to_be_wrong(
+    request: Mapping[str, Json], body: Json
+) -> None:
     try:
         question = abp.decode_question(request, id="q", origin="app")
     except RemoteProtocolError:

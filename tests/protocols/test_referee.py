@@ -1,6 +1,8 @@
-"""Everything made for MCP, held against what MCP allows: `mcp_types` by version, and a stricter reading of each version's form schema.
+"""Everything made for MCP, held against what MCP allows: `mcp_types` by version, and a stricter
+reading of each version's form schema.
 
-`mcp_types` has one shape for all versions up to 2025-11-25 and lets unknown members pass; the strict schemas here do neither.
+`mcp_types` has one shape for all versions up to 2025-11-25 and lets unknown members pass; the
+strict schemas here do neither.
 """
 
 from __future__ import annotations
@@ -35,21 +37,40 @@ NAMED = {"title": STRING, "description": STRING}
 def _closed(kind: str | Sequence[str], members: Mapping[str, Json], *needed: str) -> Json:
     types = [kind] if isinstance(kind, str) else list(kind)
     properties = {"type": {"enum": types}, **NAMED, **members}
-    return {"type": "object", "properties": properties, "required": ["type", *needed], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["type", *needed],
+        "additionalProperties": False,
+    }
 
 
-TEXTS = {"minLength": COUNT, "maxLength": COUNT, "format": {"enum": ["email", "uri", "date", "date-time"]}}
+TEXTS = {
+    "minLength": COUNT,
+    "maxLength": COUNT,
+    "format": {"enum": ["email", "uri", "date", "date-time"]},
+}
 OPTIONS = {"type": "array", "items": STRING, "minItems": 1, "uniqueItems": True}
 TITLED = {
     "type": "array",
     "minItems": 1,
-    "items": {"type": "object", "properties": {"const": STRING, "title": STRING}, "required": ["const", "title"], "additionalProperties": False},
+    "items": {
+        "type": "object",
+        "properties": {"const": STRING, "title": STRING},
+        "required": ["const", "title"],
+        "additionalProperties": False,
+    },
 }
 MULTI = {"minItems": COUNT, "maxItems": COUNT, "default": {"type": "array", "items": STRING}}
 
 
 def _items(word: str, options: Json) -> Json:
-    return {"type": "object", "properties": {"type": {"const": "string"}, word: options}, "required": [word], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": {"type": {"const": "string"}, word: options},
+        "required": [word],
+        "additionalProperties": False,
+    }
 
 
 # The `PrimitiveSchemaDefinition` of each revision's schema.ts.
@@ -58,7 +79,9 @@ PRIMITIVES: dict[str, Sequence[Json]] = {
         _closed("string", TEXTS),
         _closed(["number", "integer"], {"minimum": NUMBER, "maximum": NUMBER}),
         _closed("boolean", {"default": {"type": "boolean"}}),
-        _closed("string", {"enum": OPTIONS, "enumNames": {"type": "array", "items": STRING}}, "enum"),
+        _closed(
+            "string", {"enum": OPTIONS, "enumNames": {"type": "array", "items": STRING}}, "enum"
+        ),
     ),
     "2025-11-25": (
         _closed("string", {**TEXTS, "default": STRING}),
@@ -113,45 +136,89 @@ def test_a_form_is_one(fields: list[tuple[str, Asked, bool]]) -> None:
 
 @settings(max_examples=60)
 @given(requests, broken_schemas)
-def test_a_form_made_of_nonsense_is_one(request: Mapping[str, Json], schema: Mapping[str, Json]) -> None:
+def test_a_form_made_of_nonsense_is_one(
+    request: Mapping[str, Json], schema: Mapping[str, Json]
+) -> None:
     try:
         question = decode_question(request, id="q", origin="https://app.example")
     except RemoteProtocolError:
-        question = decode_question({"method": "elicitation/input", "params": {"schema": schema}}, id="q", origin="https://app.example")
+        question = decode_question(
+            {"method": "elicitation/input", "params": {"schema": schema}},
+            id="q",
+            origin="https://app.example",
+        )
     if question.kind is not Kind.RESOURCE:  # no form carries a file
         _is_a_form(question)
     for version in VERSIONS:
-        methods.parse_server_request("sampling/createMessage", version, mcp.encode_sampling(replace(question, request={"context": schema})))
+        methods.parse_server_request(
+            "sampling/createMessage",
+            version,
+            mcp.encode_sampling(replace(question, request={"context": schema})),
+        )
 
 
 def test_the_strict_reading_of_2025_06_18_refuses_what_came_later() -> None:
-    later = ({"type": "string", "default": "a"}, {"type": "string", "oneOf": []}, {"type": "array", "items": {}}, {"type": "string", "pattern": "a"})
+    later = (
+        {"type": "string", "default": "a"},
+        {"type": "string", "oneOf": []},
+        {"type": "array", "items": {}},
+        {"type": "string", "pattern": "a"},
+    )
     for made in later:
         assert not STRICT["2025-06-18"].is_valid({"type": "object", "properties": {"a": made}})
 
 
 def test_a_url_is_one() -> None:
-    question = decode_question({"method": "elicitation/input"}, id="q", origin="https://app.example")
-    methods.parse_server_request("elicitation/create", "2025-11-25", mcp.encode_url(question, "https://a.b/c", "e1"))
+    question = decode_question(
+        {"method": "elicitation/input"}, id="q", origin="https://app.example"
+    )
+    methods.parse_server_request(
+        "elicitation/create", "2025-11-25", mcp.encode_url(question, "https://a.b/c", "e1")
+    )
 
 
-failures = st.none() | st.builds(Failure, st.text(), st.text(), st.booleans(), st.none() | st.floats(0, 1e6), json_values, st.just(("a", "b")))
+failures = st.none() | st.builds(
+    Failure,
+    st.text(),
+    st.text(),
+    st.booleans(),
+    st.none() | st.floats(0, 1e6),
+    json_values,
+    st.just(("a", "b")),
+)
 kinds = st.sampled_from(["image/png", "audio/wav", "text/plain", "application/pdf"])
-files = st.builds(SavedFile, st.just("abp://a/b"), st.text(), st.text(), kinds, st.integers(0), st.none() | st.binary())
+files = st.builds(
+    SavedFile,
+    st.just("abp://a/b"),
+    st.text(),
+    st.text(),
+    kinds,
+    st.integers(0),
+    st.none() | st.binary(),
+)
 
 
 @given(json_values, failures, st.lists(files, max_size=2), st.lists(st.text(), max_size=2))
-def test_a_result_is_one(data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]) -> None:
+def test_a_result_is_one(
+    data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]
+) -> None:
     result = mcp.encode_result(CallResult(data, failure), told=told, files=saved)
     for version in VERSIONS:
         methods.validate_server_result("tools/call", version, result)
 
 
 @settings(max_examples=60)
-@given(st.text(min_size=1), broken_schemas, st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values}))
+@given(
+    st.text(min_size=1),
+    broken_schemas,
+    st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values}),
+)
 def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
     capabilities = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
-    tools = [mcp.encode_tool(mcp.tool_name(each.name), each, "https://app.example") for each in capabilities]
+    tools = [
+        mcp.encode_tool(mcp.tool_name(each.name), each, "https://app.example")
+        for each in capabilities
+    ]
     for version in VERSIONS:
         methods.validate_server_result("tools/list", version, {"tools": tools})
 

@@ -1,4 +1,6 @@
-"""What a person meant is what the app gets, over any form of any question; and what does not fit never gets through."""
+"""What a person meant is what the app gets, over any form of any question; and what does not fit
+never gets through.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def questioned(fields: Fields) -> Question:
         "properties": {name: asked.schema for name, asked, _ in fields},
         "required": [name for name, _, required in fields if required],
     }
-    return decode_question({"method": "elicitation/input", "params": {"prompt": "?", "schema": schema}}, id="q", origin="https://app.example")
+    return decode_question(
+        {"method": "elicitation/input", "params": {"prompt": "?", "schema": schema}},
+        id="q",
+        origin="https://app.example",
+    )
 
 
 def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -42,7 +48,11 @@ def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Js
 @given(asked_fields, st.booleans(), st.sets(st.integers(0, 3)))
 def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set[int]) -> None:
     question = questioned(fields)
-    meant = {name: asked.meant for number, (name, asked, required) in enumerate(fields) if required or number not in skipped}
+    meant = {
+        name: asked.meant
+        for number, (name, asked, required) in enumerate(fields)
+        if required or number not in skipped
+    }
     for version, plain in FORMS:
         form = encode_form(question, version, plain=plain)
         answer, problems = answered(question, fill_in(question, form, meant, in_words=in_words))
@@ -52,10 +62,14 @@ def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set
 
 @given(
     asked_fields,
-    st.dictionaries(st.sampled_from(["it", "it_1", "it_2", "tags", "tags_1", "value", ""]), json_values),
+    st.dictionaries(
+        st.sampled_from(["it", "it_1", "it_2", "tags", "tags_1", "value", ""]), json_values
+    ),
     st.lists(json_values, max_size=4),
 )
-def test_what_passes_review_fits_the_apps_schema(fields: Fields, strewn: Mapping[str, Json], placed: list[Json]) -> None:
+def test_what_passes_review_fits_the_apps_schema(
+    fields: Fields, strewn: Mapping[str, Json], placed: list[Json]
+) -> None:
     question = questioned(fields)
     sent = {**strewn, **{name: value for (name, _, _), value in zip(fields, placed, strict=False)}}
     answer, problems = answered(question, sent)
@@ -72,21 +86,33 @@ def test_what_passes_review_fits_the_apps_schema(fields: Fields, strewn: Mapping
 def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -> None:
     answer, problems = answered(questioned(fields), {})
     assert answer == {}
-    assert problems == [label(f"{name} is required", 1_000) for name, _, required in fields if required]
+    assert problems == [
+        label(f"{name} is required", 1_000) for name, _, required in fields if required
+    ]
 
 
 @given(asked_fields, st.booleans())
 def test_an_answer_in_the_apps_own_values_stays_as_it_is(fields: Fields, by_label: bool) -> None:
-    """Menus and forms asked field by field give values: reading them again, or an option's label, must not make another answer of them."""
+    """Menus and forms asked field by field give values: reading them again, or an option's label,
+    must not make another answer of them.
+    """
     question = questioned(fields)
     meant = {name: asked.meant for name, asked, _ in fields}
     assert answer_errors(question, meant) == []
-    labelled = {each.name: _labels(each, meant[each.name]) if by_label else meant[each.name] for each in question.fields if each.choices}
+    labelled = {
+        each.name: _labels(each, meant[each.name]) if by_label else meant[each.name]
+        for each in question.fields
+        if each.choices
+    }
     answer, _ = validate_answer(question, {**meant, **labelled})
     assert all(json_equal(answer[name], meant[name]) for name in labelled)
 
 
 def _labels(field: Field, value: Json) -> Json:
     if field.type is FieldType.CHOICES:
-        return [choice.label for choice in field.choices if any(json_equal(choice.value, each) for each in value)]
+        return [
+            choice.label
+            for choice in field.choices
+            if any(json_equal(choice.value, each) for each in value)
+        ]
     return next(choice.label for choice in field.choices if json_equal(choice.value, value))

@@ -1,4 +1,6 @@
-"""Whatever an app or a host sends, decoding ends in a value or in RemoteProtocolError; and a question that was decoded can be asked and answered."""
+"""Whatever an app or a host sends, decoding ends in a value or in RemoteProtocolError; and a
+question that was decoded can be asked and answered.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from core.strategies import SCHEMA_VALUES, SCHEMA_WORDS, broken_schemas, garbled, json_values, shaped
+from core.strategies import (
+    SCHEMA_VALUES,
+    SCHEMA_WORDS,
+    broken_schemas,
+    garbled,
+    json_values,
+    shaped,
+)
 from hypothesis import given, note, settings
 from protocols.strategies import requests
 
@@ -64,7 +73,14 @@ ABP_WORDS = [
     "text",
 ]
 ABP_VALUES: Sequence[Json] = (
-    *("notifications/error", "state/changed", "capabilities/list_changed", "TIMEOUT", "accept", "decline"),
+    *(
+        "notifications/error",
+        "state/changed",
+        "capabilities/list_changed",
+        "TIMEOUT",
+        "accept",
+        "decline",
+    ),
     True,
     False,
     None,
@@ -80,7 +96,14 @@ spoken = garbled(ABP_WORDS, ABP_VALUES)
 anything = json_values | spoken | shaped(ABP_WORDS, spoken)
 
 QUESTION = abp.decode_question(
-    {"method": "elicitation/input", "params": {"schema": {"properties": {"content": {"type": "array", "items": {"enum": ["a", 1]}}, "id": {}}}}},
+    {
+        "method": "elicitation/input",
+        "params": {
+            "schema": {
+                "properties": {"content": {"type": "array", "items": {"enum": ["a", 1]}}, "id": {}}
+            }
+        },
+    },
     id="q",
     origin="o",
 )
@@ -89,10 +112,15 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_question": lambda raw: abp.decode_question(raw, id="q", origin="o"),
     "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
     "decode_changes": abp.decode_changes,
-    "decode_progress": lambda raw: [Rising().next(progress) for progress in [abp.decode_progress(raw)] if progress is not None],
+    "decode_progress": lambda raw: [
+        Rising().next(progress) for progress in [abp.decode_progress(raw)] if progress is not None
+    ],
     "decode_result": lambda raw: mcp.encode_result(abp.decode_result(raw)),
     "decode_opened": abp.decode_app_info,
-    "decode_capabilities": lambda raw: [mcp.encode_tool(mcp.tool_name(each.name), each, "o") for each in abp.decode_capabilities(raw)],
+    "decode_capabilities": lambda raw: [
+        mcp.encode_tool(mcp.tool_name(each.name), each, "o")
+        for each in abp.decode_capabilities(raw)
+    ],
     "the host's capabilities": lambda raw: mcp.decode_capabilities(raw, "2025-11-25"),
     "decode_reply": lambda raw: mcp.decode_reply(raw, QUESTION),
     "decode_sampled": mcp.decode_sampled,
@@ -109,14 +137,20 @@ def test_any_json_is_a_value_or_their_error(raw: Json) -> None:
             decode(raw)
 
 
-COLUMNS = [SurfaceVariant(Surface.MCP_FORM, version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)] + [
+COLUMNS = [
+    SurfaceVariant(Surface.MCP_FORM, version, plain)
+    for version in ("2025-06-18", "2025-11-25")
+    for plain in (False, True)
+] + [
     SurfaceVariant(Surface.MCP_URL),
     SurfaceVariant(Surface.MCP_SAMPLING),
 ]
 
 
 def _all_the_way(question: Question, sent: Json) -> None:
-    """Everything that the bridge does with a question, with an answer that the app did not choose."""
+    """Everything that the bridge does with a question, with an answer that the app did not
+    choose.
+    """
     for rung in matrix.candidate_routes(question, COLUMNS):
         assert rung.name
     assert matrix.refusals(question, COLUMNS)
@@ -145,13 +179,23 @@ def test_any_request_of_an_app_is_asked_or_refused(request: Mapping[str, Json], 
         _all_the_way(question, sent)
 
 
-properties = shaped(["content", "id", "it", "it_1"], broken_schemas | garbled(SCHEMA_WORDS, SCHEMA_VALUES))
+properties = shaped(
+    ["content", "id", "it", "it_1"], broken_schemas | garbled(SCHEMA_WORDS, SCHEMA_VALUES)
+)
 answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
 
 
 @settings(max_examples=30)
 @given(broken_schemas, properties, answers)
-def test_any_schema_of_an_app_is_asked(alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json) -> None:
-    for params in ({"schema": alone}, {"schema": {**alone, "type": "object", "properties": several}}, {"schema": alone, "default": sent}):
+def test_any_schema_of_an_app_is_asked(
+    alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json
+) -> None:
+    for params in (
+        {"schema": alone},
+        {"schema": {**alone, "type": "object", "properties": several}},
+        {"schema": alone, "default": sent},
+    ):
         method = "elicitation/preference" if "default" in params else "elicitation/input"
-        _all_the_way(abp.decode_question({"method": method, "params": params}, id="q", origin="o"), sent)
+        _all_the_way(
+            abp.decode_question({"method": method, "params": params}, id="q", origin="o"), sent
+        )

@@ -1,4 +1,6 @@
-"""A connection in motion: waiting for answers, taking questions back, and an outbox that a stuck reader cannot fill."""
+"""A connection in motion: waiting for answers, taking questions back, and an outbox that a stuck
+reader cannot fill.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,19 @@ import anyio
 import pytest
 
 from abp_bridge.rpc import connection as link_module
-from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, ConnectionClosedError, JsonRpcConnection, RemoteError
-from abp_bridge.rpc.protocol import InvalidMessage, JsonRpcProtocol, Notification, Request, UnmatchedResponse
+from abp_bridge.rpc.connection import (
+    MAX_NOTIFICATIONS,
+    ConnectionClosedError,
+    JsonRpcConnection,
+    RemoteError,
+)
+from abp_bridge.rpc.protocol import (
+    InvalidMessage,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    UnmatchedResponse,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -154,11 +167,20 @@ async def test_a_request_waits_for_its_answer() -> None:
             ends.source.say(id="abp-2", result="second")
             ends.source.say(id="abp-1", result="first")
         assert answers == ["second", "first"]
-        assert ends.sink.messages[0] == {"jsonrpc": "2.0", "id": "abp-1", "method": "a", "params": {"n": 1}}
+        assert ends.sink.messages[0] == {
+            "jsonrpc": "2.0",
+            "id": "abp-1",
+            "method": "a",
+            "params": {"n": 1},
+        }
 
 
 ERRORS: dict[str, tuple[Json, int, str]] = {
-    "in full": ({"code": -32601, "message": "no such thing", "data": {"a": 1}}, -32601, "no such thing (-32601)"),
+    "in full": (
+        {"code": -32601, "message": "no such thing", "data": {"a": 1}},
+        -32601,
+        "no such thing (-32601)",
+    ),
     "without a message": ({"code": 5}, 5, "no message (5)"),
     "with a code that is none": ({"code": "x", "message": "no"}, 0, "no (0)"),
 }
@@ -171,7 +193,11 @@ async def test_an_error_is_raised(error: Json, code: int, words: str) -> None:
         async def ask() -> None:
             with pytest.raises(RemoteError) as caught:
                 await ends.link.request("a", {})
-            assert (caught.value.code, str(caught.value), caught.value.data) == (code, words, error.get("data"))
+            assert (caught.value.code, str(caught.value), caught.value.data) == (
+                code,
+                words,
+                error.get("data"),
+            )
 
         tasks.start_soon(ask)
         await until(lambda: ends.sink.messages)
@@ -303,7 +329,9 @@ async def test_what_is_still_to_be_said_is_said_when_the_other_side_stops_talkin
     assert [message["params"]["n"] for message in ends.sink.messages] == [0, 1, 2, 3, 4]
 
 
-async def test_a_reader_that_is_stuck_at_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_is_stuck_at_the_end_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(link_module, "FAREWELL", 0.01)
     async with running(room=0) as ends:
         ends.link.notify("n")
@@ -380,7 +408,9 @@ async def test_more_keys_than_the_bound_are_dropped_and_counted() -> None:
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1)
 
 
-async def test_large_notifications_are_dropped_before_they_fill_the_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_notifications_are_dropped_before_they_fill_the_outbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(link_module, "MAX_OUTBOX", 5_000)
     async with running(room=0) as ends:
         for n in range(10):
@@ -437,7 +467,9 @@ async def test_messages_stay_whole_however_little_is_taken() -> None:
         assert [message["params"] for message in ends.sink.messages] == sent
 
 
-async def test_nothing_more_is_read_from_somebody_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_more_is_read_from_somebody_who_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(link_module, "MAX_OUTBOX", 200)
     async with running(room=0) as ends:
         ends.source.write(b"garbage\n" * 50)

@@ -1,4 +1,6 @@
-"""One end of a JSON-RPC connection: whatever bytes arrive become events, and every request gets at most one response."""
+"""One end of a JSON-RPC connection: whatever bytes arrive become events, and every request gets at
+most one response.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,14 @@ def test_requests_notifications_and_answers_on_the_wire() -> None:
     assert written(peer.notify("done", {})) == {"method": "done", "params": {}}
     peer.receive(line(id=1, method="a") + line(id=2, method="b") + line(id=3, method="c"))
     assert written(peer.respond(1, None)) == {"id": 1, "result": None}
-    assert written(peer.respond_error(2, INVALID_PARAMS, "no")) == {"id": 2, "error": {"code": INVALID_PARAMS, "message": "no"}}
-    assert written(peer.respond_error(3, -1, "no", {"why": 1})) == {"id": 3, "error": {"code": -1, "message": "no", "data": {"why": 1}}}
+    assert written(peer.respond_error(2, INVALID_PARAMS, "no")) == {
+        "id": 2,
+        "error": {"code": INVALID_PARAMS, "message": "no"},
+    }
+    assert written(peer.respond_error(3, -1, "no", {"why": 1})) == {
+        "id": 3,
+        "error": {"code": -1, "message": "no", "data": {"why": 1}},
+    }
 
 
 @example("\ud800")
@@ -70,7 +78,13 @@ def test_any_value_can_be_written(value: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [lambda peer: peer.respond(1, {}), lambda peer: peer.respond_error(1, 0, ""), lambda peer: peer.discard_request(1)], ids=["respond", "respond_error", "discard_request"]
+    "answer",
+    [
+        lambda peer: peer.respond(1, {}),
+        lambda peer: peer.respond_error(1, 0, ""),
+        lambda peer: peer.discard_request(1),
+    ],
+    ids=["respond", "respond_error", "discard_request"],
 )
 def test_a_request_of_theirs_is_answered_once(answer: Callable[[JsonRpcProtocol], object]) -> None:
     peer = JsonRpcProtocol()
@@ -108,8 +122,14 @@ READ: dict[str, tuple[bytes, list[Event]]] = {
     "an answer to an id that is none": (line(id=[1], result=1), [UnmatchedResponse([1])]),
     "an error to nobody": (line(id=None, error={"code": 1}), [UnmatchedResponse(None)]),
     "empty lines": (b"\n\r\n  \n", []),
-    "a line with a carriage return": (line(method="a").replace(b"\n", b"\r\n"), [Notification("a", None)]),
-    "two in one piece": (line(method="a") + line(method="b"), [Notification("a", None), Notification("b", None)]),
+    "a line with a carriage return": (
+        line(method="a").replace(b"\n", b"\r\n"),
+        [Notification("a", None)],
+    ),
+    "two in one piece": (
+        line(method="a") + line(method="b"),
+        [Notification("a", None), Notification("b", None)],
+    ),
     "a byte order mark": (b"\xef\xbb\xbf" + line(method="a"), [Notification("a", None)]),
     "a lone surrogate": (b'{"jsonrpc":"2.0","method":"\\ud800"}\n', [Notification("\ud800", None)]),
     "half a line": (b'{"jsonrpc":"2.0",', []),
@@ -123,28 +143,98 @@ def test_a_line_is_read(data: bytes, events: list[Event]) -> None:
 
 REJECTED: dict[str, tuple[bytes, Json, int, str]] = {
     # what arrived: the id to answer under, the code, the reason
-    "no JSON": (b"hello\n", None, PARSE_ERROR, "Parse error: Expecting value: line 1 column 1 (char 0)"),
+    "no JSON": (
+        b"hello\n",
+        None,
+        PARSE_ERROR,
+        "Parse error: Expecting value: line 1 column 1 (char 0)",
+    ),
     "bytes that are not UTF-8": (
         b'{"a":"\xff"}\n',
         None,
         PARSE_ERROR,
         "Parse error: 'utf-8' codec can't decode byte 0xff in position 6: invalid start byte",
     ),
-    "NaN": (b'{"jsonrpc":"2.0","id":1,"method":"a","params":[NaN]}\n', None, PARSE_ERROR, "Parse error: NaN is not JSON"),
+    "NaN": (
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":[NaN]}\n',
+        None,
+        PARSE_ERROR,
+        "Parse error: NaN is not JSON",
+    ),
     "Infinity": (b"[Infinity]\n", None, PARSE_ERROR, "Parse error: Infinity is not JSON"),
-    "a number out of range": (b'{"jsonrpc":"2.0","id":1e999,"method":"a"}\n', None, PARSE_ERROR, "Parse error: the number 1e999 is out of range"),
-    "100,000 brackets": (b"[" * 100_000 + b"\n", None, PARSE_ERROR, "Parse error: it is nested too deeply"),
-    "a batch": (b'[{"jsonrpc":"2.0","id":1,"method":"a"}]\n', None, INVALID_REQUEST, "Batches are not supported: send one message a line"),
+    "a number out of range": (
+        b'{"jsonrpc":"2.0","id":1e999,"method":"a"}\n',
+        None,
+        PARSE_ERROR,
+        "Parse error: the number 1e999 is out of range",
+    ),
+    "100,000 brackets": (
+        b"[" * 100_000 + b"\n",
+        None,
+        PARSE_ERROR,
+        "Parse error: it is nested too deeply",
+    ),
+    "a batch": (
+        b'[{"jsonrpc":"2.0","id":1,"method":"a"}]\n',
+        None,
+        INVALID_REQUEST,
+        "Batches are not supported: send one message a line",
+    ),
     "a number": (b"5\n", None, INVALID_REQUEST, "A message must be a JSON object"),
-    "no version": (b'{"id":7,"method":"a"}\n', 7, INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"'),
-    "another version": (b'{"jsonrpc":"1.0","id":"x","method":"a"}\n', "x", INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"'),
-    "a method that is no name": (line(id=7, method=5), 7, INVALID_REQUEST, "The method must be a string"),
-    "params that are a word": (line(id=7, method="a", params="b"), 7, INVALID_REQUEST, "The params must be an object or an array"),
-    "an id of null": (line(id=None, method="a"), None, INVALID_REQUEST, "The id must be a string or a number"),
-    "an id of true": (line(id=True, method="a"), None, INVALID_REQUEST, "The id must be a string or a number"),
-    "an id that is a list": (line(id=[7], method="a"), None, INVALID_REQUEST, "The id must be a string or a number"),
-    "nothing to do": (line(id=7), 7, INVALID_REQUEST, "A message needs a method, a result or an error"),
-    "an answer of another version": (b'{"id":7,"result":1}\n', None, INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"'),
+    "no version": (
+        b'{"id":7,"method":"a"}\n',
+        7,
+        INVALID_REQUEST,
+        'Not JSON-RPC: "jsonrpc" must be "2.0"',
+    ),
+    "another version": (
+        b'{"jsonrpc":"1.0","id":"x","method":"a"}\n',
+        "x",
+        INVALID_REQUEST,
+        'Not JSON-RPC: "jsonrpc" must be "2.0"',
+    ),
+    "a method that is no name": (
+        line(id=7, method=5),
+        7,
+        INVALID_REQUEST,
+        "The method must be a string",
+    ),
+    "params that are a word": (
+        line(id=7, method="a", params="b"),
+        7,
+        INVALID_REQUEST,
+        "The params must be an object or an array",
+    ),
+    "an id of null": (
+        line(id=None, method="a"),
+        None,
+        INVALID_REQUEST,
+        "The id must be a string or a number",
+    ),
+    "an id of true": (
+        line(id=True, method="a"),
+        None,
+        INVALID_REQUEST,
+        "The id must be a string or a number",
+    ),
+    "an id that is a list": (
+        line(id=[7], method="a"),
+        None,
+        INVALID_REQUEST,
+        "The id must be a string or a number",
+    ),
+    "nothing to do": (
+        line(id=7),
+        7,
+        INVALID_REQUEST,
+        "A message needs a method, a result or an error",
+    ),
+    "an answer of another version": (
+        b'{"id":7,"result":1}\n',
+        None,
+        INVALID_REQUEST,
+        'Not JSON-RPC: "jsonrpc" must be "2.0"',
+    ),
     "too deep": (
         line(id=7, method="a", params=json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)),
         7,
@@ -155,7 +245,9 @@ REJECTED: dict[str, tuple[bytes, Json, int, str]] = {
 
 
 @pytest.mark.parametrize(("data", "id", "code", "reason"), REJECTED.values(), ids=REJECTED)
-def test_a_line_that_is_no_message_gets_an_error(data: bytes, id: Json, code: int, reason: str) -> None:
+def test_a_line_that_is_no_message_gets_an_error(
+    data: bytes, id: Json, code: int, reason: str
+) -> None:
     peer = JsonRpcProtocol()
     (event,) = peer.receive(data)
     assert isinstance(event, InvalidMessage)
@@ -165,7 +257,9 @@ def test_a_line_that_is_no_message_gets_an_error(data: bytes, id: Json, code: in
 
 
 def test_a_number_of_5000_digits_is_an_error() -> None:
-    (event,) = JsonRpcProtocol().receive(b'{"jsonrpc":"2.0","id":1,"method":"a","params":[' + b"7" * 5_000 + b"]}\n")
+    (event,) = JsonRpcProtocol().receive(
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":[' + b"7" * 5_000 + b"]}\n"
+    )
     assert isinstance(event, InvalidMessage)
     assert written(event.reply)["error"]["code"] == PARSE_ERROR
 
@@ -182,11 +276,16 @@ def test_an_id_in_use_is_refused_and_the_first_request_stands() -> None:
     assert isinstance(event, InvalidMessage)
     assert written(event.reply) == {
         "id": None,
-        "error": {"code": INVALID_REQUEST, "message": "The id 7.0 is in use by a request that is not answered yet"},
+        "error": {
+            "code": INVALID_REQUEST,
+            "message": "The id 7.0 is in use by a request that is not answered yet",
+        },
     }
     (event,) = peer.receive(line(id=7, method=5))
     assert isinstance(event, InvalidMessage)
-    assert written(event.reply)["id"] is None, "an error for 7 would be taken for the answer to the first"
+    assert written(event.reply)["id"] is None, (
+        "an error for 7 would be taken for the answer to the first"
+    )
     peer.respond(7, {})
     assert peer.receive(line(id=7, method="b")) == [Request(7, "b", None)]
 
@@ -198,14 +297,20 @@ ANSWERS: dict[str, tuple[Mapping[str, Json], Json, Json]] = {
     "a result of null": ({"result": None}, None, None),
     "a result beside an error of null": ({"result": 5, "error": None}, 5, None),
     "an error": ({"error": {"code": -1, "message": "no"}}, None, {"code": -1, "message": "no"}),
-    "an error beside a result of null": ({"result": None, "error": {"code": -1}}, None, {"code": -1}),
+    "an error beside a result of null": (
+        {"result": None, "error": {"code": -1}},
+        None,
+        {"code": -1},
+    ),
     "an error that is a word": ({"error": "no"}, None, {"code": -32603, "message": "no"}),
     "an error of null": ({"error": None}, None, {"code": -32603, "message": "None"}),
 }
 
 
 @pytest.mark.parametrize(("members", "result", "error"), ANSWERS.values(), ids=ANSWERS)
-def test_our_request_is_answered_once(members: Mapping[str, Json], result: Json, error: Json) -> None:
+def test_our_request_is_answered_once(
+    members: Mapping[str, Json], result: Json, error: Json
+) -> None:
     peer = JsonRpcProtocol("x-")
     id, _ = peer.request("a", {})
     assert peer.receive(line(id=id, **members)) == [Response("x-1", result, error)]
@@ -218,7 +323,11 @@ def test_an_answer_that_is_too_deep_is_an_error_to_whoever_waits() -> None:
     id, _ = peer.request("a", {})
     deep: Json = [[[[]]]]
     (event,) = peer.receive(line(id=id, result=deep))
-    assert event == Response(id, None, {"code": INVALID_REQUEST, "message": "The message is nested more than 4 levels deep"})
+    assert event == Response(
+        id,
+        None,
+        {"code": INVALID_REQUEST, "message": "The message is nested more than 4 levels deep"},
+    )
     assert peer.waiting == 0
     (event,) = peer.receive(line(id=id, result=deep))
     assert isinstance(event, InvalidMessage), "nobody waits for it any more"
@@ -275,14 +384,23 @@ TOO_LONG: dict[str, tuple[bytes, Json]] = {
 
 @pytest.mark.parametrize("step", [1, 7, 1_000], ids=lambda step: f"in steps of {step}")
 @pytest.mark.parametrize(("data", "id"), TOO_LONG.values(), ids=TOO_LONG)
-def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(data: bytes, id: Json, step: int) -> None:
+def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(
+    data: bytes, id: Json, step: int
+) -> None:
     peer = JsonRpcProtocol(max_line=TINY)
     peer.receive(line(id=1, method="a"))
     data += b"\n" + line(method="next")
-    events = [event for start in range(0, len(data), step) for event in peer.receive(data[start : start + step])]
+    events = [
+        event
+        for start in range(0, len(data), step)
+        for event in peer.receive(data[start : start + step])
+    ]
     rejected, after = events
     assert isinstance(rejected, InvalidMessage)
-    assert written(rejected.reply) == {"id": id, "error": {"code": INVALID_REQUEST, "message": f"The message is longer than {TINY} bytes"}}
+    assert written(rejected.reply) == {
+        "id": id,
+        "error": {"code": INVALID_REQUEST, "message": f"The message is longer than {TINY} bytes"},
+    }
     assert after == Notification("next", None)
 
 
@@ -290,7 +408,9 @@ def test_a_line_just_short_enough_is_read() -> None:
     data = line(method="x" * (TINY - len(line(method="")) + 1))
     assert len(data) == TINY + 1
     assert [type(event) for event in JsonRpcProtocol(max_line=TINY).receive(data)] == [Notification]
-    assert [type(event) for event in JsonRpcProtocol(max_line=TINY - 1).receive(data)] == [InvalidMessage]
+    assert [type(event) for event in JsonRpcProtocol(max_line=TINY - 1).receive(data)] == [
+        InvalidMessage
+    ]
 
 
 def test_a_line_without_end_is_not_kept() -> None:
@@ -307,14 +427,41 @@ def test_a_line_without_end_is_not_kept() -> None:
 # --- any bytes, cut anywhere ---
 
 WORDS = ("jsonrpc", "id", "method", "params", "result", "error")
-VALUES: Sequence[Json] = ("2.0", 1, 0, -1, 1.5, "1", "abp-1", True, None, [], {}, "a", {"code": 1, "message": "m"})
-messages = st.fixed_dictionaries({}, optional={word: st.sampled_from(VALUES) | garbled(WORDS, VALUES) for word in WORDS})
+VALUES: Sequence[Json] = (
+    "2.0",
+    1,
+    0,
+    -1,
+    1.5,
+    "1",
+    "abp-1",
+    True,
+    None,
+    [],
+    {},
+    "a",
+    {"code": 1, "message": "m"},
+)
+messages = st.fixed_dictionaries(
+    {}, optional={word: st.sampled_from(VALUES) | garbled(WORDS, VALUES) for word in WORDS}
+)
 lines = st.one_of(
     messages.map(lambda message: json.dumps({"jsonrpc": "2.0", **message}).encode()),
     messages.map(lambda message: json.dumps(message).encode()),
     json_values.map(lambda value: json.dumps(value).encode()),
     st.binary(max_size=80),
-    st.sampled_from([b"", b" ", b"\r", b"[" * 300, b'{"a":NaN}', b'{"a":1e999}', b'"\xff"', *(data for data, _ in TOO_LONG.values())]),
+    st.sampled_from(
+        [
+            b"",
+            b" ",
+            b"\r",
+            b"[" * 300,
+            b'{"a":NaN}',
+            b'{"a":1e999}',
+            b'"\xff"',
+            *(data for data, _ in TOO_LONG.values()),
+        ]
+    ),
 )
 streams = st.lists(lines, max_size=8).map(b"\n".join) | st.binary(max_size=200)
 
@@ -336,7 +483,9 @@ def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line
         if isinstance(event, InvalidMessage):
             reply = written(event.reply)
             assert reply.keys() == {"id", "error"}
-            assert reply["id"] is None or (isinstance(reply["id"], (str, int, float)) and not isinstance(reply["id"], bool))
+            assert reply["id"] is None or (
+                isinstance(reply["id"], (str, int, float)) and not isinstance(reply["id"], bool)
+            )
             assert JsonRpcProtocol().receive(event.reply) == [UnmatchedResponse(reply["id"])], (
                 "two bridges do not answer each other's errors for ever"
             )
@@ -378,7 +527,9 @@ class TwoPeers(RuleBasedStateMachine):
             if isinstance(event, Request):
                 self.to_do[side].append(event.id)
             elif isinstance(event, Response):
-                assert event.result == event.id or event.error is not None, "an answer belongs to its question"
+                assert event.result == event.id or event.error is not None, (
+                    "an answer belongs to its question"
+                )
                 self.answered[side].append(event.id)
             elif isinstance(event, UnmatchedResponse):
                 self.strays[side].append(event.id)
@@ -394,7 +545,11 @@ class TwoPeers(RuleBasedStateMachine):
             self.peers[side].discard_request(id)
             self.dropped.add(id)
         else:
-            answer = self.peers[side].respond(id, id) if how == "respond" else self.peers[side].respond_error(id, -1, "no")
+            answer = (
+                self.peers[side].respond(id, id)
+                if how == "respond"
+                else self.peers[side].respond_error(id, -1, "no")
+            )
             self.wires[1 - side].extend(answer)
 
     @precondition(lambda self: any(self.asked[side] - self.forgotten[side] for side in (0, 1)))
@@ -411,7 +566,9 @@ class TwoPeers(RuleBasedStateMachine):
         for side in (0, 1):
             assert len(set(self.answered[side])) == len(self.answered[side])
             assert set(self.answered[side]) <= self.asked[side]
-            assert set(self.strays[side]) <= self.forgotten[side], "only what nobody waits for is a stray"
+            assert set(self.strays[side]) <= self.forgotten[side], (
+                "only what nobody waits for is a stray"
+            )
             done = set(self.answered[side]) | self.forgotten[side]
             assert self.peers[side].waiting == len(self.asked[side] - done)
 

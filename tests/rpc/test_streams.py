@@ -1,4 +1,6 @@
-"""File descriptors as streams: nothing blocks, nothing else speaks on the wire, and what was shared is left as it was."""
+"""File descriptors as streams: nothing blocks, nothing else speaks on the wire, and what was shared
+is left as it was.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +159,9 @@ async def test_what_others_share_blocks_again_afterwards() -> None:
 
 
 @pytest.mark.parametrize("end", [StreamReader, StreamWriter])
-async def test_closing_twice_closes_nothing_of_others(end: type[StreamReader] | type[StreamWriter]) -> None:
+async def test_closing_twice_closes_nothing_of_others(
+    end: type[StreamReader] | type[StreamWriter],
+) -> None:
     kept, given = os.pipe() if end is StreamWriter else reversed(os.pipe())
     stream = end(given)
     stream.close()
@@ -173,7 +177,14 @@ async def test_closing_twice_closes_nothing_of_others(end: type[StreamReader] | 
 
 
 def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
 
 
 def test_after_the_claim_nothing_else_speaks_or_listens_on_the_wire() -> None:
@@ -192,7 +203,10 @@ sink.offer(os.read(source._fd, 100))
 
 
 def test_a_whisper_is_heard_when_somebody_listens() -> None:
-    ended = run("from abp_bridge.rpc.streams import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)")
+    ended = run(
+        "from abp_bridge.rpc.streams import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' *"
+        " 10_000)"
+    )
     assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
     assert len(ended.stderr) < 5_000
 
@@ -281,7 +295,9 @@ def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
 
 
 def test_a_host_that_offers_nothing_to_read_is_served_and_done() -> None:
-    ended = subprocess.run(SERVE, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+    ended = subprocess.run(
+        SERVE, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
@@ -289,7 +305,9 @@ def test_a_file_can_be_the_host(tmp_path: Path) -> None:
     said, answered = tmp_path / "said", tmp_path / "answered"
     said.write_text(f"{json.dumps(HELLO)}\n")
     with said.open() as stdin, answered.open("w") as stdout:
-        ended = subprocess.run(SERVE, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        ended = subprocess.run(
+            SERVE, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+        )
     assert (ended.returncode, ended.stderr) == (0, b"")
     (answer,) = [json.loads(line) for line in answered.read_text().splitlines()]
     assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")

@@ -45,7 +45,12 @@ async def ends(watched: int) -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_a_child_hears_and_answers_and_ends_with_its_stdin() -> None:
-    async with spawn(python("import sys\nfor line in sys.stdin: print(line.strip().upper(), flush=True)\nsys.exit(3)")) as child:
+    async with spawn(
+        python(
+            "import sys\nfor line in sys.stdin: print(line.strip().upper(),"
+            " flush=True)\nsys.exit(3)"
+        )
+    ) as child:
         assert child.ending == "still running"
         for word in ("hello", "again"):
             assert child.stdin.write_nowait(f"{word}\n".encode()) == len(word) + 1
@@ -60,7 +65,10 @@ async def test_a_child_gets_its_environment_and_folder(tmp_path: Path) -> None:
         assert await line(child) == f"hello {tmp_path}"
 
 
-DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
+DEAF = (
+    "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready',"
+    " flush=True)\nwhile True: time.sleep(60)"
+)
 
 
 @pytest.fixture
@@ -84,7 +92,10 @@ async def test_a_child_that_hears_nothing_is_killed() -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_a_child_that_only_ignores_the_end_of_its_stdin_is_told_to_end() -> None:
-    code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
+    code = (
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_:"
+        " sys.exit(5))\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
+    )
     async with spawn(python(code)) as child:
         assert await line(child) == "ready"
     assert child.process.returncode == 5
@@ -92,7 +103,9 @@ async def test_a_child_that_only_ignores_the_end_of_its_stdin_is_told_to_end() -
 
 FAMILY = f"""
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {DEAF!r}], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+child = subprocess.Popen(
+    [sys.executable, "-c", {DEAF!r}], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+)
 child.stdout.readline()
 print(child.pid, flush=True)
 sys.stdin.read()
@@ -108,7 +121,9 @@ async def test_what_a_child_started_ends_with_it_however_well_it_ends_itself() -
     await ends(grandchild)
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open") or shutil.which("setpriv") is None, reason="Linux with setpriv")
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open") or shutil.which("setpriv") is None, reason="Linux with setpriv"
+)
 async def test_a_child_does_not_outlive_us_even_when_we_are_killed() -> None:
     code = f"""
 import anyio
@@ -127,14 +142,19 @@ anyio.run(main)
     await ends(child)
 
 
-async def test_where_there_is_no_leash_a_child_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_there_is_no_leash_a_child_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(process_module, "sys", SimpleNamespace(platform="other"))
     async with spawn(python("print('hello', flush=True)")) as child:
         assert await line(child) == "hello"
 
 
 async def test_a_flood_of_complaints_does_not_hold_a_child_and_is_not_kept() -> None:
-    code = "import sys\nfor n in range(1_000): sys.stderr.write(f'{n} ' + 'x' * 10_000 + '\\n')\nprint('done', flush=True)"
+    code = (
+        "import sys\nfor n in range(1_000): sys.stderr.write(f'{n} ' + 'x' * 10_000 +"
+        " '\\n')\nprint('done', flush=True)"
+    )
     async with spawn(python(code)) as child:
         assert await line(child) == "done"
         with anyio.fail_after(PATIENCE):
@@ -148,7 +168,10 @@ LAST_WORDS = {
     "a line": ("sys.stderr.write('one\\n\\n  No font.\\n')", "No font."),
     "half a line": ("sys.stderr.write('one\\nNo fo')", "No fo"),
     "no text": ("sys.stderr.buffer.write(b'\\xff\\n')", "\ufffd"),
-    "no end of a line": ("sys.stderr.write('x' * 1_000_000)", "x" * 300 + " … [700 more characters not shown]"),
+    "no end of a line": (
+        "sys.stderr.write('x' * 1_000_000)",
+        "x" * 300 + " … [700 more characters not shown]",
+    ),
 }
 
 
@@ -166,7 +189,9 @@ def _open_files() -> set[str]:
 
 
 async def test_a_program_that_is_not_there_is_said_at_once() -> None:
-    with pytest.raises(FileNotFoundError, match="there is no program 'no-such-program' on this machine's PATH"):
+    with pytest.raises(
+        FileNotFoundError, match="there is no program 'no-such-program' on this machine's PATH"
+    ):
         async with spawn(["no-such-program", "-x"]):
             pytest.fail("it started")
 

@@ -1,8 +1,11 @@
-"""Apps that are web pages: found by their manifest, run in a Chromium of the bridge's own, and spoken to through `window.abp`.
+"""Apps that are web pages: found by their manifest, run in a Chromium of the bridge's own, and
+spoken to through `window.abp`.
 
-Owns an app's life from discovery to shutdown, and its calls. fetch.py and manifest.py find it, chromium.py runs the browser, page.py and inject.js are
-the way into the page and out of it. The origin that is connected is the one that the page shows when it can be initialised: the target's own, or the
-one where its redirects led when it was discovered, every hop of which was checked. A page that leaves that origin is gone.
+Owns an app's life from discovery to shutdown, and its calls. fetch.py and manifest.py find it,
+chromium.py runs the browser, page.py and inject.js are the way into the page and out of it. The
+origin that is connected is the one that the page shows when it can be initialised: the target's
+own, or the one where its redirects led when it was discovered, every hop of which was checked. A
+page that leaves that origin is gone.
 """
 
 from __future__ import annotations
@@ -35,13 +38,20 @@ CANCEL_LIMIT = 0.4
 GOODBYE_LIMIT = 0.4
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
-_EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}  # with one of these, the app says that it did not run the call
+_EXPIRED = {
+    "SESSION_EXPIRED",
+    "SESSION_INVALID",
+    "NOT_INITIALIZED",
+}  # with one of these, the app says that it did not run the call
 
 
 class BrowserApp:
-    """The app at `target`. `named`: the person wrote the target, so that its own host may be a private one.
+    """The app at `target`.
 
-    `origin`, if given, is what the person is told instead of the address. `browser` runs the browser; the app has a context of its own in it.
+    `named`: the person wrote the target, so that its own host may be a private one.
+
+    `origin`, if given, is what the person is told instead of the address. `browser` runs the
+    browser; the app has a context of its own in it.
     """
 
     renders = True
@@ -71,16 +81,24 @@ class BrowserApp:
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """See `App.open`."""
         found = await discover(self._address, self._guard)
-        async with only_error(AppError), self._browser(self._settings) as browser, anyio.create_task_group() as tasks:
+        async with (
+            only_error(AppError),
+            self._browser(self._settings) as browser,
+            anyio.create_task_group() as tasks,
+        ):
             with _browser_errors():
-                context = await browser.new_context(accept_downloads=False, permissions=[], service_workers="block")
+                context = await browser.new_context(
+                    accept_downloads=False, permissions=[], service_workers="block"
+                )
                 page = AppPage(context, await context.new_page(), listener, tasks, self._alias)
                 await page.prepare()
             self._page = page
             try:
                 sites = {site(self._address), site(found.url)}
                 limit = self._settings.browser_timeout
-                await page.visit(self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit))
+                await page.visit(
+                    self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit)
+                )
                 self.origin = page.origin
                 opened = await self._opened(page, found)
                 page.settle()
@@ -93,10 +111,17 @@ class BrowserApp:
                 tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """See `App.call`. A call that the app did not run because its session had ended is run once more in a new one."""
+        """See `App.call`.
+
+        A call that the app did not run because its session had ended is run once more in a new one.
+        """
         session = self._sessions
         result = await self._call(capability, params, call)
-        if result.failure is not None and result.failure.code in _EXPIRED and await self._renewed(session):
+        if (
+            result.failure is not None
+            and result.failure.code in _EXPIRED
+            and await self._renewed(session)
+        ):
             return await self._call(capability, params, call)
         return result
 
@@ -123,7 +148,9 @@ class BrowserApp:
             with anyio.fail_after(limit), _browser_errors():
                 return await self._page.print()
         except TimeoutError:
-            raise AppError(f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT") from None
+            raise AppError(
+                f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT"
+            ) from None
 
     async def _call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
         page = self._page
@@ -148,20 +175,28 @@ class BrowserApp:
         limit = self._settings.browser_timeout
         try:
             with anyio.fail_after(limit):
-                answer = await page.run("initialize", "initialize", json.dumps(abp.initialize_params(VERSION)))
+                answer = await page.run(
+                    "initialize", "initialize", json.dumps(abp.initialize_params(VERSION))
+                )
             if answer.thrown:
                 raise AppError(f"{self.origin} refused initialize: {_result(answer).failure}")
             self._sessions += 1
             return abp.decode_app_info(answer.value)
         except TimeoutError:
-            raise AppError(f"{self.origin} did not answer initialize within {limit:g} s", "TIMEOUT") from None
+            raise AppError(
+                f"{self.origin} did not answer initialize within {limit:g} s", "TIMEOUT"
+            ) from None
         except PageGoneError as problem:
-            raise AppError(f"{self.origin}: {problem} before it answered initialize", "DISCONNECTED") from None
+            raise AppError(
+                f"{self.origin}: {problem} before it answered initialize", "DISCONNECTED"
+            ) from None
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
 
     async def _renewed(self, session: int) -> bool:
-        """Whether there is a newer session than `session`; the first of several calls that need one begins it."""
+        """Whether there is a newer session than `session`; the first of several calls that need one
+        begins it.
+        """
         async with self._renewing:
             if self._sessions == session and self._page is not None:
                 with suppress(AppError):
@@ -172,8 +207,14 @@ class BrowserApp:
 def _result(outcome: PageOutcome) -> CallResult:
     value, note = outcome.value, "; ".join(outcome.notes)
     if outcome.thrown:
-        error = value if isinstance(value, Mapping) else {"message": value if isinstance(value, str) else json.dumps(value)}
-        value = error if error.get("success") is False else {"success": False, "error": _error(error)}
+        error = (
+            value
+            if isinstance(value, Mapping)
+            else {"message": value if isinstance(value, str) else json.dumps(value)}
+        )
+        value = (
+            error if error.get("success") is False else {"success": False, "error": _error(error)}
+        )
     result = abp.decode_result(value)
     if note:
         noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
@@ -182,7 +223,9 @@ def _result(outcome: PageOutcome) -> CallResult:
 
 
 def _error(thrown: Mapping[str, Json]) -> dict[str, Json]:
-    """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but for its code."""
+    """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but
+    for its code.
+    """
     name, code, words = thrown.get("name"), thrown.get("code"), thrown.get("message")
     if not isinstance(code, str):
         code = "CANCELLED" if name == "AbortError" else "OPERATION_FAILED"
@@ -196,4 +239,6 @@ def _browser_errors() -> Iterator[None]:
     try:
         yield
     except PlaywrightError as problem:
-        raise AppError(f"The browser failed: {label(str(problem).split(chr(10), 1)[0])}", "BROWSER_ERROR") from None
+        raise AppError(
+            f"The browser failed: {label(str(problem).split(chr(10), 1)[0])}", "BROWSER_ERROR"
+        ) from None

@@ -1,6 +1,8 @@
-"""A Chromium of this bridge's own: found on this machine, started with an empty profile, and surely ended.
+"""A Chromium of this bridge's own: found on this machine, started with an empty profile, and surely
+ended.
 
-`python -m abp_bridge.apps.browser.chromium` says which one would be used. Playwright drives it through a pipe, so that nothing else on this machine can.
+`python -m abp_bridge.apps.browser.chromium` says which one would be used. Playwright drives it
+through a pipe, so that nothing else on this machine can.
 """
 
 from __future__ import annotations
@@ -38,19 +40,34 @@ _BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
 
 
 def find_chromium(settings: Settings) -> str | None:
-    """The program to use: the one that was named, else one on PATH or among the applications, else None. Raises AppError if the named one is none."""
+    """The program to use: the one that was named, else one on PATH or among the applications, else
+    None. Raises AppError if the named one is none.
+    """
     if settings.chrome:
         named = shutil.which(settings.chrome)
         if named is None:
-            raise AppError(f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium or Chrome.", "BROWSER_ERROR")
+            raise AppError(
+                f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium"
+                " or Chrome.",
+                "BROWSER_ERROR",
+            )
         return named
-    bundles = [f"{home}/Applications/{name}.app/Contents/MacOS/{name}" for home in ("", str(Path.home())) for name in _BUNDLES]
-    return next((path for name in (*_NAMES, *bundles) if (path := shutil.which(name)) is not None), None)
+    bundles = [
+        f"{home}/Applications/{name}.app/Contents/MacOS/{name}"
+        for home in ("", str(Path.home()))
+        for name in _BUNDLES
+    ]
+    return next(
+        (path for name in (*_NAMES, *bundles) if (path := shutil.which(name)) is not None), None
+    )
 
 
 @asynccontextmanager
 async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
-    """A browser that lives as long as the block. Raises AppError when there is none, or when it does not start in time."""
+    """A browser that lives as long as the block.
+
+    Raises AppError when there is none, or when it does not start in time.
+    """
     path = find_chromium(settings)
     async with _driver(settings) as (driver, ending):
         ending.browser = await _launch(driver, path or _bundled(driver), settings)
@@ -65,9 +82,15 @@ async def _driver(settings: Settings) -> AsyncIterator[tuple[Playwright, _Ending
         with anyio.fail_after(settings.browser_timeout):
             driver = await ending.start()
     except TimeoutError:
-        raise AppError(f"Browser launch timeout: Playwright did not start within {settings.browser_timeout:g} s.", "BROWSER_ERROR") from None
+        raise AppError(
+            "Browser launch timeout: Playwright did not start within"
+            f" {settings.browser_timeout:g} s.",
+            "BROWSER_ERROR",
+        ) from None
     except PlaywrightError as problem:
-        raise AppError(f"Playwright cannot be started: {_first_line(problem)}", "BROWSER_ERROR") from None
+        raise AppError(
+            f"Playwright cannot be started: {_first_line(problem)}", "BROWSER_ERROR"
+        ) from None
     try:
         yield driver, ending
     finally:
@@ -76,7 +99,9 @@ async def _driver(settings: Settings) -> AsyncIterator[tuple[Playwright, _Ending
 
 
 class _Ending:
-    """What was started, so that it can be ended: Playwright's driver (a Node process), and the browser that the driver started."""
+    """What was started, so that it can be ended: Playwright's driver (a Node process), and the
+    browser that the driver started.
+    """
 
     def __init__(self) -> None:
         self.browser: Browser | None = None
@@ -85,7 +110,11 @@ class _Ending:
         self._group: int | None = None
 
     async def start(self) -> Playwright:
-        """Start the driver. Cancelling this does not leave it behind: once begun, it is started and then ended, if need be later."""
+        """Start the driver.
+
+        Cancelling this does not leave it behind: once begun, it is started and then ended, if need
+        be later.
+        """
         starting = asyncio.ensure_future(self._start())
         try:
             return await asyncio.shield(starting)
@@ -128,8 +157,11 @@ class _Ending:
         await self._sweep()
 
     async def _kill(self) -> None:
-        # Playwright has no public name for its driver's process. Where it is not found here, the driver ends a little later, when its stdin has.
-        client = getattr(self._manager, "_client", None) or getattr(self._manager, "_connection", None)
+        # Playwright has no public name for its driver's process. Where it is not found here, the
+        # driver ends a little later, when its stdin has.
+        client = getattr(self._manager, "_client", None) or getattr(
+            self._manager, "_connection", None
+        )
         transport = getattr(client, "_transport", None)
         node: Any = getattr(transport, "_proc", None)
         lost: Any = getattr(transport, "on_error_future", None)
@@ -147,7 +179,9 @@ class _Ending:
             await node.wait()
 
     async def _sweep(self) -> None:
-        """Take its files away: a driver that was killed has not, and what is being killed may still write."""
+        """Take its files away: a driver that was killed has not, and what is being killed may still
+        write.
+        """
         for pause in SWEEPS:
             await anyio.sleep(pause)
             if _removed(self._folder):
@@ -155,7 +189,9 @@ class _Ending:
 
 
 def _folder() -> str:
-    """A folder for the files of one browser, near enough to the root for the sockets that Chromium makes in it."""
+    """A folder for the files of one browser, near enough to the root for the sockets that Chromium
+    makes in it.
+    """
     folder = tempfile.mkdtemp(prefix="abp-")
     if len(os.fsencode(folder)) > LONGEST_PATH:
         os.rmdir(folder)
@@ -173,7 +209,9 @@ _starting = asyncio.Lock()
 
 @contextmanager
 def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Playwright's driver takes its environment from ours, and from that the place of its files and the browser's."""
+    """Playwright's driver takes its environment from ours, and from that the place of its files and
+    the browser's.
+    """
     before = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = folder
     try:
@@ -198,7 +236,10 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
             timeout=limit * 1000,
         )
     except PlaywrightTimeout:
-        words = f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT sets how long to wait, in milliseconds."
+        words = (
+            f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT"
+            " sets how long to wait, in milliseconds."
+        )
     except PlaywrightError as problem:
         words = _why(str(problem), path, settings)
     raise AppError(words, "BROWSER_ERROR")
@@ -207,20 +248,27 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
 def _why(said: str, path: str, settings: Settings) -> str:
     if settings.chrome_sandbox and "sandbox" in said.lower():
         return (
-            f"{path} cannot start its sandbox, as happens to root and in some containers. Run abp-bridge as an ordinary user, "
-            "or set ABP_CHROME_SANDBOX=0 to do without the sandbox."
+            f"{path} cannot start its sandbox, as happens to root and in some containers. Run"
+            " abp-bridge as an ordinary user, or set ABP_CHROME_SANDBOX=0 to do without the"
+            " sandbox."
         )
     if not settings.headless and "DISPLAY" in said:
-        return f"{path} cannot show itself: there is no display. Leave out --headful, or set ABP_HEADLESS=1."
-    return f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another Chromium or Chrome."
+        return (
+            f"{path} cannot show itself: there is no display. Leave out --headful, or set"
+            " ABP_HEADLESS=1."
+        )
+    return (
+        f"{path} does not start: {_first_line(said)}. Set ABP_CHROME to the path of another"
+        " Chromium or Chrome."
+    )
 
 
 def _bundled(driver: Playwright) -> str:
     path = driver.chromium.executable_path
     if not Path(path).exists():
         raise AppError(
-            "No Chromium or Chrome was found. Install one (apt install chromium, brew install --cask chromium, playwright install chromium), "
-            "or set ABP_CHROME to its path.",
+            "No Chromium or Chrome was found. Install one (apt install chromium, brew install"
+            " --cask chromium, playwright install chromium), or set ABP_CHROME to its path.",
             "BROWSER_ERROR",
         )
     return path

@@ -1,6 +1,8 @@
-"""GET over HTTP with safeguards: whom it may reach is decided anew for every hop, and the address that was checked is the one connected to.
+"""GET over HTTP with safeguards: whom it may reach is decided anew for every hop, and the address
+that was checked is the one connected to.
 
-Owns the rules about addresses and hosts; knows nothing of ABP. What is fetched goes to nobody but the caller, and nothing of it is run.
+Owns the rules about addresses and hosts; knows nothing of ABP. What is fetched goes to nobody but
+the caller, and nothing of it is run.
 """
 
 from __future__ import annotations
@@ -28,22 +30,36 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def split(url: str) -> SplitResult:
-    """An http(s) address in parts that every reader of it agrees on. Raises AppError for any other."""
+    """An http(s) address in parts that every reader of it agrees on. Raises AppError for
+    any other.
+    """
     shown = label(url)
     if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
-        raise AppError(f"{shown!r} is no web address: it is too long or holds characters that an address cannot have.", "INVALID_PARAMS")
+        raise AppError(
+            f"{shown!r} is no web address: it is too long or holds characters that an address"
+            " cannot have.",
+            "INVALID_PARAMS",
+        )
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
     except ValueError as problem:
         raise AppError(f"{shown!r} is no web address: {problem}", "INVALID_PARAMS") from None
     if parts.scheme not in DEFAULT_PORTS or not host:
-        raise AppError(f"{shown!r} is no web address: it must begin with http:// or https:// and name a host.", "INVALID_PARAMS")
+        raise AppError(
+            f"{shown!r} is no web address: it must begin with http:// or https:// and name a host.",
+            "INVALID_PARAMS",
+        )
     if "@" in parts.netloc:
         raise AppError("An app's address cannot hold a user name or a password.", "INVALID_PARAMS")
     bracketed = f"[{host}]" if ":" in host else host
     place = bracketed if port in (None, DEFAULT_PORTS[parts.scheme]) else f"{bracketed}:{port}"
-    return parts._replace(netloc=place, path=_quoted(parts.path) or "/", query=_quoted(parts.query), fragment=_quoted(parts.fragment))
+    return parts._replace(
+        netloc=place,
+        path=_quoted(parts.path) or "/",
+        query=_quoted(parts.query),
+        fragment=_quoted(parts.fragment),
+    )
 
 
 def _quoted(part: str) -> str:
@@ -51,7 +67,9 @@ def _quoted(part: str) -> str:
 
 
 def site(url: str) -> str:
-    """The origin of an address as browsers write it, `https://app.example` or `http://localhost:3000`; empty for what is no web address."""
+    """The origin of an address as browsers write it, `https://app.example` or
+    `http://localhost:3000`; empty for what is no web address.
+    """
     try:
         parts = split(url)
     except AppError:
@@ -60,18 +78,25 @@ def site(url: str) -> str:
 
 
 class Guard:
-    """Which hosts may be reached: every public one, and of the others those that the person named as `host` or `host:port`."""
+    """Which hosts may be reached: every public one, and of the others those that the person named
+    as `host` or `host:port`.
+    """
 
     def __init__(self, named: Iterable[str]) -> None:
         self._named = {each.strip().lower() for each in named}
 
     def allows(self, host: str, port: int, address: str) -> bool:
         plain = host.lower().strip("[]")
-        return bool({plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named) or is_public(address)
+        return bool(
+            {plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named
+        ) or is_public(address)
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is reached over the public internet. One that carries another address inside is as public as that."""
+    """Whether an IP address is reached over the public internet.
+
+    One that carries another address inside is as public as that.
+    """
     ip: IPAddress = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
         carried = ip.ipv4_mapped or ip.sixtofour or _translated(ip)
@@ -79,7 +104,9 @@ def is_public(address: str) -> bool:
             return is_public(str(carried))
         if ip.teredo is not None:
             return False
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_unspecified)
+    return ip.is_global and not (
+        ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_unspecified
+    )
 
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -91,7 +118,9 @@ def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 @dataclass(frozen=True, slots=True)
 class FetchedDocument:
-    """The beginning of an answer: `url` is where it came from in the end, `body` its bytes as they arrive."""
+    """The beginning of an answer: `url` is where it came from in the end, `body` its bytes as they
+    arrive.
+    """
 
     url: str
     status: int
@@ -100,28 +129,49 @@ class FetchedDocument:
 
 
 @asynccontextmanager
-async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -> AsyncIterator[FetchedDocument]:
-    """GET `url`, through at most `MAX_REDIRECTS`, all within `limit` seconds including what the block reads. `what` names it in AppErrors."""
+async def get(
+    url: str, guard: Guard, *, what: str, accept: str, limit: float
+) -> AsyncIterator[FetchedDocument]:
+    """GET `url`, through at most `MAX_REDIRECTS`, all within `limit` seconds including what the
+    block reads. `what` names it in AppErrors.
+    """
     failed = f"Failed to fetch {what}"
     try:
         with anyio.fail_after(limit):
             async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
                 for _ in range(MAX_REDIRECTS + 1):
                     url = split(url)._replace(fragment="").geturl()
-                    async with pool.stream("GET", url, headers=list(_headers(accept).items())) as response:
-                        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+                    async with pool.stream(
+                        "GET", url, headers=list(_headers(accept).items())
+                    ) as response:
+                        headers = {
+                            name.decode("latin-1").lower(): value.decode("latin-1")
+                            for name, value in response.headers
+                        }
                         if response.status in (301, 302, 303, 307, 308) and "location" in headers:
                             url = _redirected(url, headers["location"])
                             continue
                         if headers.get("content-encoding", "identity") != "identity":
-                            raise AppError(f"{failed}: its server sent it compressed although asked not to.")
-                        yield FetchedDocument(url, response.status, headers, response.aiter_stream())
+                            raise AppError(
+                                f"{failed}: its server sent it compressed although asked not to."
+                            )
+                        yield FetchedDocument(
+                            url, response.status, headers, response.aiter_stream()
+                        )
                         return
                 raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
     except TimeoutError:
         raise AppError(f"{failed}: not done within {limit:g} s", "TIMEOUT") from None
-    except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as problem:
-        raise AppError(f"{failed}: {label(problem).rstrip('.') or type(problem).__name__}. Is its server running?") from None
+    except (
+        httpcore2.NetworkError,
+        httpcore2.TimeoutException,
+        httpcore2.ProtocolError,
+        httpcore2.UnsupportedProtocol,
+    ) as problem:
+        raise AppError(
+            f"{failed}: {label(problem).rstrip('.') or type(problem).__name__}. Is its server"
+            " running?"
+        ) from None
     except AppError as problem:
         if str(problem).startswith("Failed to fetch"):
             raise
@@ -129,7 +179,12 @@ async def get(url: str, guard: Guard, *, what: str, accept: str, limit: float) -
 
 
 def _headers(accept: str) -> dict[str, str]:
-    return {"Accept": accept, "Accept-Encoding": "identity", "User-Agent": f"abp-bridge/{VERSION}", "Connection": "close"}
+    return {
+        "Accept": accept,
+        "Accept-Encoding": "identity",
+        "User-Agent": f"abp-bridge/{VERSION}",
+        "Connection": "close",
+    }
 
 
 def _redirected(url: str, location: str) -> str:
@@ -140,7 +195,9 @@ def _redirected(url: str, location: str) -> str:
 
 
 class _Checked(httpcore2.AsyncNetworkBackend):
-    """Connects to an address only after the guard has seen that very address: a name that resolves differently a moment later changes nothing."""
+    """Connects to an address only after the guard has seen that very address: a name that resolves
+    differently a moment later changes nothing.
+    """
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -158,16 +215,20 @@ class _Checked(httpcore2.AsyncNetworkBackend):
         allowed = [address for address in addresses if self._guard.allows(host, port, address)]
         if not allowed:
             raise AppError(
-                f"{host} is on a private network ({addresses[0]}), which only the person can allow: "
-                f"start abp-bridge with --app and the app's address, or with --allow {host}",
+                f"{host} is on a private network ({addresses[0]}), which only the person can allow:"
+                f" start abp-bridge with --app and the app's address, or with --allow {host}",
                 "PERMISSION_DENIED",
             )
         for address in allowed[:-1]:
             try:
-                return await self._inner.connect_tcp(address, port, CONNECT_LIMIT, local_address, socket_options)
+                return await self._inner.connect_tcp(
+                    address, port, CONNECT_LIMIT, local_address, socket_options
+                )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await self._inner.connect_tcp(allowed[-1], port, timeout, local_address, socket_options)
+        return await self._inner.connect_tcp(
+            allowed[-1], port, timeout, local_address, socket_options
+        )
 
 
 async def _resolve(host: str, port: int) -> list[str]:

@@ -1,6 +1,8 @@
-"""Discovery (D1..D9): from a page's address to its manifest, over plain HTTP and without running anything of the page's.
+"""Discovery (D1..D9): from a page's address to its manifest, over plain HTTP and without running
+anything of the page's.
 
-A manifest informs; it is never trusted (D3..D5): what an app can do is what it says itself once it runs.
+A manifest informs; it is never trusted (D3..D5): what an app can do is what it says itself once it
+runs.
 """
 
 from __future__ import annotations
@@ -43,16 +45,22 @@ async def discover(target: str, guard: Guard) -> Manifest:
         link = await _link(page)
     if link is None:
         raise AppError(
-            'No <link rel="abp-manifest"> found in page head. Only pages made for ABP (agenticbrowserprotocol.io) can be connected.', "NOT_SUPPORTED"
+            'No <link rel="abp-manifest"> found in page head. Only pages made for ABP'
+            " (agenticbrowserprotocol.io) can be connected.",
+            "NOT_SUPPORTED",
         )
-    async with get(urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT) as file:
+    async with get(
+        urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT
+    ) as file:
         if not 200 <= file.status < 300:
             raise AppError(f"Failed to fetch manifest: HTTP {file.status}")
         content = b""
         async for data in file.body:
             content += data
             if len(content) > MANIFEST_LIMIT:
-                raise AppError(f"Failed to fetch manifest: it is larger than {MANIFEST_LIMIT} bytes")
+                raise AppError(
+                    f"Failed to fetch manifest: it is larger than {MANIFEST_LIMIT} bytes"
+                )
     return _read(page.url, content)
 
 
@@ -78,7 +86,10 @@ async def _link(page: FetchedDocument) -> str | None:
 
 
 class _Head(HTMLParser):
-    """Reads a page until its first manifest link or the end of its head. `over` says that there is nothing more to find."""
+    """Reads a page until its first manifest link or the end of its head.
+
+    `over` says that there is nothing more to find.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,14 +131,28 @@ def _capabilities(listed: Json) -> tuple[Capability, ...]:
     if not isinstance(listed, list):
         raise AppError("Manifest field capabilities must be a list", "INVALID_PARAMS")
     if len(listed) > MAX_CAPABILITIES:
-        raise AppError(f"Manifest lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read", "INVALID_PARAMS")
+        raise AppError(
+            f"Manifest lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read",
+            "INVALID_PARAMS",
+        )
     for number, entry in enumerate(listed, 1):
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"]:
-            raise AppError(f"Manifest capability {number} has no name: {label(json.dumps(entry), 80)}", "INVALID_PARAMS")
+        if (
+            not isinstance(entry, Mapping)
+            or not isinstance(entry.get("name"), str)
+            or not entry["name"]
+        ):
+            raise AppError(
+                f"Manifest capability {number} has no name: {label(json.dumps(entry), 80)}",
+                "INVALID_PARAMS",
+            )
     return abp.decode_capabilities(listed)
 
 
 def _warnings(version: Json) -> tuple[str, ...]:
     """D6, X16: a version that this bridge does not know is worth a word, and worth a try."""
     known = isinstance(version, (str, int, float)) and str(version).split(".")[0] in ("0", "1")
-    return () if known else (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)
+    return (
+        ()
+        if known
+        else (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)
+    )

@@ -1,7 +1,9 @@
-"""One page of an app, from before its first script until it is gone: what crosses between it and the bridge, and who in it may speak.
+"""One page of an app, from before its first script until it is gone: what crosses between it and
+the bridge, and who in it may speak.
 
-`inject.js` is the other half of this module. Nothing that a page sends is trusted: only the main frame, while it shows the connected app's origin, is
-heard at all, and whatever it says is read as JSON and decoded like any other app's words.
+`inject.js` is the other half of this module. Nothing that a page sends is trusted: only the main
+frame, while it shows the connected app's origin, is heard at all, and whatever it says is read as
+JSON and decoded like any other app's words.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ class PageGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PageOutcome:
-    """What became of something called in the page: its value, or what it threw. `notes` say what of it JSON could not hold."""
+    """What became of something called in the page: its value, or what it threw.
+
+    `notes` say what of it JSON could not hold.
+    """
 
     value: Json = None
     thrown: bool = False
@@ -52,12 +57,21 @@ class PageOutcome:
 
 
 class AppPage:
-    """A page of `context`, not yet showing anything. Its handlers run in `tasks`, which must outlive it.
+    """A page of `context`, not yet showing anything.
+
+    Its handlers run in `tasks`, which must outlive it.
 
     `alias`, if not empty, is what the person is told instead of the page's origin.
     """
 
-    def __init__(self, context: BrowserContext, page: Page, listener: AppListener, tasks: TaskGroup, alias: str) -> None:
+    def __init__(
+        self,
+        context: BrowserContext,
+        page: Page,
+        listener: AppListener,
+        tasks: TaskGroup,
+        alias: str,
+    ) -> None:
         self.lost = ""  # why it is gone
         self._context = context
         self._page = page
@@ -88,19 +102,28 @@ class AppPage:
         page.on("crash", lambda _: self._lose("its page crashed"))
         page.on("close", lambda _: self._lose("its page or its browser was closed"))
         page.on("dialog", lambda _: None)  # else Playwright dismisses it at once
-        page.on("download", lambda download: self._note(f"a download was refused: {label(download.suggested_filename)}"))
+        page.on(
+            "download",
+            lambda download: self._note(
+                f"a download was refused: {label(download.suggested_filename)}"
+            ),
+        )
         context.on("page", self._opened_another)
-        # Playwright says neither which frame opened a dialog nor whether a navigation replaced the document.
+        # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
+        # document.
         self._dialogs = await context.new_cdp_session(page)
         self._dialogs.on("Page.frameNavigated", self._navigated)
         self._dialogs.on("Page.javascriptDialogOpening", self._dialog_opened)
         await self._dialogs.send("Page.enable")
 
-    async def visit(self, url: str, sites: Collection[str], *, limit: float, patience: float) -> None:
+    async def visit(
+        self, url: str, sites: Collection[str], *, limit: float, patience: float
+    ) -> None:
         """Load `url` and wait until it can be initialised, on one of `sites`. Raises AppError.
 
-        Up to here the page may replace itself, as bootstrap pages do, as long as it stays on `sites`. `limit` and `patience` are seconds, for
-        the page to load and then for `window.abp` to appear.
+        Up to here the page may replace itself, as bootstrap pages do, as long as it stays on
+        `sites`. `limit` and `patience` are seconds, for the page to load and then for `window.abp`
+        to appear.
         """
         self._sites = sites
         try:
@@ -108,10 +131,14 @@ class AppPage:
             if answer is not None and answer.status >= 400:
                 raise AppError(f"Failed to fetch app page: HTTP {answer.status}")
         except PlaywrightTimeout:
-            raise AppError(f"Failed to fetch app page: not loaded within {limit:g} s", "TIMEOUT") from None
+            raise AppError(
+                f"Failed to fetch app page: not loaded within {limit:g} s", "TIMEOUT"
+            ) from None
         except PlaywrightError as problem:
             if "interrupted by another navigation" not in str(problem):
-                raise AppError(f"Failed to fetch app page: {self.lost or _first_line(problem)}") from None
+                raise AppError(
+                    f"Failed to fetch app page: {self.lost or _first_line(problem)}"
+                ) from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
         self._desk = await self._find_desk(patience)
@@ -126,7 +153,9 @@ class AppPage:
                 left = max(0.0, end - anyio.current_time())
                 try:
                     desk = await self._page.evaluate_handle(DESK)
-                    missing = str(await desk.evaluate("(desk, patience) => desk.ready(patience)", left * 1000))
+                    missing = str(
+                        await desk.evaluate("(desk, patience) => desk.ready(patience)", left * 1000)
+                    )
                     if not missing and not self.lost:
                         return desk
                 except PlaywrightError:
@@ -135,11 +164,22 @@ class AppPage:
                 if missing:
                     break
         if self.lost:
-            raise AppError(f"The app cannot be connected: {self.lost}. Connect the address where the app itself is.", "DISCONNECTED")
-        raise AppError(f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without signing in?", "NOT_SUPPORTED")
+            raise AppError(
+                f"The app cannot be connected: {self.lost}. Connect the address where the app"
+                " itself is.",
+                "DISCONNECTED",
+            )
+        raise AppError(
+            f"{missing}. Does the page at {label(self._page.url)} offer ABP to everybody, without"
+            " signing in?",
+            "NOT_SUPPORTED",
+        )
 
     def settle(self) -> None:
-        """From now on `AppListener.on_disconnect` is told when the page is lost. Raises AppError when it is lost already."""
+        """From now on `AppListener.on_disconnect` is told when the page is lost.
+
+        Raises AppError when it is lost already.
+        """
         if self.lost:
             raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
         self._settled = True
@@ -153,8 +193,12 @@ class AppPage:
     # --- calling ---
 
     async def run(self, method: str, key: str, *arguments: str) -> PageOutcome:
-        """Run a method of inject.js's desk. `key` names this run in the page. Raises PageGoneError."""
-        evaluated = await self._evaluate(f"(desk, given) => desk.{method}(...given)", [key, *arguments])
+        """Run a method of inject.js's desk. `key` names this run in the page. Raises
+        PageGoneError.
+        """
+        evaluated = await self._evaluate(
+            f"(desk, given) => desk.{method}(...given)", [key, *arguments]
+        )
         parts: list[str] = []
         size = 0
         while isinstance(evaluated, list) and len(evaluated) == 2 and isinstance(evaluated[0], str):
@@ -164,7 +208,14 @@ class AppPage:
                 return _read("".join(parts))
             evaluated = await self._evaluate("(desk, key) => desk.next(key)", key)
         return PageOutcome(
-            {"message": evaluated if isinstance(evaluated, str) else "the page returned what no script of this bridge returns"}, thrown=True
+            {
+                "message": (
+                    evaluated
+                    if isinstance(evaluated, str)
+                    else "the page returned what no script of this bridge returns"
+                )
+            },
+            thrown=True,
         )
 
     async def cancel(self, call: str, reason: str) -> None:
@@ -186,7 +237,9 @@ class AppPage:
         return await self._page.pdf(print_background=True, prefer_css_page_size=True)
 
     async def _evaluate(self, expression: str, given: Json) -> Json:
-        """In the document that was initialised, and in no other: what is handed over must not reach one that came after it."""
+        """In the document that was initialised, and in no other: what is handed over must not reach
+        one that came after it.
+        """
         if self.lost or self._desk is None:
             raise PageGoneError(self.lost)
         try:
@@ -214,14 +267,20 @@ class AppPage:
 
     # --- what the page says ---
 
-    async def _heard(self, source: Mapping[str, Any], kind: Json = None, text: Json = None, *_: Json) -> dict[str, Json] | None:
-        """The one door into the bridge, which every frame can find: an ABP response for those who ask, and for those who may not."""
+    async def _heard(
+        self, source: Mapping[str, Any], kind: Json = None, text: Json = None, *_: Json
+    ) -> dict[str, Json] | None:
+        """The one door into the bridge, which every frame can find: an ABP response for those who
+        ask, and for those who may not.
+        """
         frame: Frame = source["frame"]
         if self._listener is None:
             return _failure("DISCONNECTED", "The session ended.")
         if frame != self._page.main_frame or site(frame.url) not in self._sites or self.lost:
             self._refuse(frame)
-            return _failure("PERMISSION_DENIED", f"Only the main frame of {self.origin} may ask or tell.")
+            return _failure(
+                "PERMISSION_DENIED", f"Only the main frame of {self.origin} may ask or tell."
+            )
         try:
             if not isinstance(text, str) or len(text) > MAX_MESSAGE:
                 raise ValueError("it is no text, or too long")
@@ -253,7 +312,8 @@ class AppPage:
                 listener.on_notice(notice)
 
     async def _answered(self, request: Json) -> dict[str, Json]:
-        # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours, and always ends.
+        # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
+        # and always ends.
         reply = _Reply()
         self._replies.add(reply)
         self._tasks.start_soon(self._ask, request, reply)
@@ -273,19 +333,33 @@ class AppPage:
         if self._listener is None:
             return
         kind, words = event.get("type"), message(event.get("message", ""))
-        own = event.get("frameId") == self._main_frame_id and site(event.get("url", "")) in self._sites
+        own = (
+            event.get("frameId") == self._main_frame_id
+            and site(event.get("url", "")) in self._sites
+        )
         if own and self._calls and kind in ("confirm", "prompt") and not self.lost:
             self._tasks.start_soon(self._ask_dialog, kind, words, event.get("defaultPrompt", ""))
             return
         self._tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
-        self._tell(Event.OTHER, f"notifications/dialog/{kind}", {"message": words, **frame, "outcome": "dismissed"})
+        self._tell(
+            Event.OTHER,
+            f"notifications/dialog/{kind}",
+            {"message": words, **frame, "outcome": "dismissed"},
+        )
 
     async def _ask_dialog(self, kind: str, words: str, default: str) -> None:
-        """X21. What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a person can say yes."""
+        """X21.
+
+        What a confirm() confirms, nobody knows: it is asked as one that destroys, so that only a
+        person can say yes.
+        """
         accept, typed = False, ""
         if kind == "confirm":
-            request = {"method": "elicitation/confirm", "params": {"message": words, "destructive": True}}
+            request = {
+                "method": "elicitation/confirm",
+                "params": {"message": words, "destructive": True},
+            }
         else:
             schema = {"type": "string", **({"default": default} if default else {})}
             request = {"method": "elicitation/input", "params": {"prompt": words, "schema": schema}}
@@ -302,12 +376,16 @@ class AppPage:
 
     async def _close_dialog(self, accept: bool, typed: str = "") -> None:
         with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
-            await self._dialogs.send("Page.handleJavaScriptDialog", {"accept": accept, "promptText": typed})
+            await self._dialogs.send(
+                "Page.handleJavaScriptDialog", {"accept": accept, "promptText": typed}
+            )
 
     def _opened_another(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
-        self._note(f"the app opened a window ({label(other.url, 200) or 'empty'}), which was closed")
+        self._note(
+            f"the app opened a window ({label(other.url, 200) or 'empty'}), which was closed"
+        )
         self._tasks.start_soon(_close, other)
 
     # --- being gone ---
@@ -335,7 +413,9 @@ class AppPage:
             self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
-        self._tell(Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words})
+        self._tell(
+            Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
+        )
 
     def _tell(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
         if self._listener is not None:

@@ -1,1 +1,3 @@
-"""The built-in app: every kind of question, notification and progress, from one script (`script.json`), with and without a browser."""
+"""The built-in app: every kind of question, notification and progress, from one script
+(`script.json`), with and without a browser.
+"""

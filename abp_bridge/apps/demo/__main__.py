@@ -1,4 +1,5 @@
-"""The built-in app without a browser: `python -m abp_bridge.apps.demo` speaks ABP on a pipe, and is an example of how to write such an app.
+"""The built-in app without a browser: `python -m abp_bridge.apps.demo` speaks ABP on a pipe, and is
+an example of how to write such an app.
 
 Plays `script.json`. `page/app.js` plays the same script in a page.
 """
@@ -26,7 +27,9 @@ class App:
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
-        self._offered = {each["name"]: each for each in SCRIPT["capabilities"] if not each.get("hidden")}
+        self._offered = {
+            each["name"]: each for each in SCRIPT["capabilities"] if not each.get("hidden")
+        }
         self._waiting: dict[str, asyncio.Future[Json]] = {}
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._serial = 0
@@ -40,16 +43,34 @@ class App:
                     asked.set_result(message.get("result"))
             elif message["method"] == "capabilities/call":
                 call = message["params"]["options"]["callId"]
-                self._calls[call] = asyncio.create_task(self._call(message["id"], call, message["params"]))
+                self._calls[call] = asyncio.create_task(
+                    self._call(message["id"], call, message["params"])
+                )
             else:
-                self._send({"id": message["id"], "result": self._answer(message["method"], message.get("params", {}))})
+                self._send(
+                    {
+                        "id": message["id"],
+                        "result": self._answer(message["method"], message.get("params", {})),
+                    }
+                )
                 if message["method"] == "shutdown":
                     return
 
     def _answer(self, method: str, params: Json) -> Json:
         if method == "initialize":
-            features = {"notifications": True, "progress": True, "elicitation": True, "dynamicCapabilities": True}
-            return {"sessionId": "demo", "protocolVersion": "0.1", "app": SCRIPT["app"], "capabilities": self._capabilities(), "features": features}
+            features = {
+                "notifications": True,
+                "progress": True,
+                "elicitation": True,
+                "dynamicCapabilities": True,
+            }
+            return {
+                "sessionId": "demo",
+                "protocolVersion": "0.1",
+                "app": SCRIPT["app"],
+                "capabilities": self._capabilities(),
+                "features": features,
+            }
         if method == "capabilities/list":
             return self._capabilities()
         if method == "capabilities/cancel":
@@ -61,37 +82,70 @@ class App:
 
     def _capabilities(self) -> Json:
         shown = ("name", "description", "inputSchema")
-        return [{"available": True, **{word: each[word] for word in shown}} for each in self._offered.values()]
+        return [
+            {"available": True, **{word: each[word] for word in shown}}
+            for each in self._offered.values()
+        ]
 
     async def _call(self, id: Json, call: str, params: Json) -> None:
         capability = self._offered.get(params["capability"])
         try:
             if capability is None:
-                raise Failed({"code": "UNKNOWN_CAPABILITY", "message": f"no {params['capability']}", "retryable": False})
-            response = {"success": True, "data": await self._play(capability["steps"], {"params": params["params"]}, call)}
+                raise Failed(
+                    {
+                        "code": "UNKNOWN_CAPABILITY",
+                        "message": f"no {params['capability']}",
+                        "retryable": False,
+                    }
+                )
+            response = {
+                "success": True,
+                "data": await self._play(capability["steps"], {"params": params["params"]}, call),
+            }
         except Failed as failure:
             response = {"success": False, "error": failure.args[0]}
         except asyncio.CancelledError:
-            response = {"success": False, "cancelled": True, "error": {"code": "CANCELLED", "message": "The call was cancelled", "retryable": False}}
+            response = {
+                "success": False,
+                "cancelled": True,
+                "error": {
+                    "code": "CANCELLED",
+                    "message": "The call was cancelled",
+                    "retryable": False,
+                },
+            }
         del self._calls[call]
         self._send({"id": id, "result": response})
 
     async def _play(self, steps: list[Json], known: dict[str, Json], call: str) -> Json:
-        """Run `steps`. `$name.member` in a step stands for an earlier answer or a parameter; the data is what `return` says, or all answers."""
+        """Run `steps`.
+
+        `$name.member` in a step stands for an earlier answer or a parameter; the data is what
+        `return` says, or all answers.
+        """
         for step in steps:
             match next(iter(step)):
                 case "ask":
                     known[step["as"]] = await self._ask(_filled(step["ask"], known))
                 case "askAll":
-                    known[step["as"]] = await asyncio.gather(*(self._ask(each) for each in _filled(step["askAll"], known)))
+                    known[step["as"]] = await asyncio.gather(
+                        *(self._ask(each) for each in _filled(step["askAll"], known))
+                    )
                 case "askEach":
                     known[step["as"]] = await self._ask_each(_filled(step["askEach"], known), call)
                 case "tell":
                     self._tell(_filled(step["tell"], known), _filled(step.get("times"), known) or 1)
                 case "progress":
-                    self._send({"method": "notifications/progress", "params": {**step["progress"], "progressToken": call}})
+                    self._send(
+                        {
+                            "method": "notifications/progress",
+                            "params": {**step["progress"], "progressToken": call},
+                        }
+                    )
                 case "offer":
-                    self._offered[step["offer"]] = next(each for each in SCRIPT["capabilities"] if each["name"] == step["offer"])
+                    self._offered[step["offer"]] = next(
+                        each for each in SCRIPT["capabilities"] if each["name"] == step["offer"]
+                    )
                 case "wait":
                     await asyncio.sleep(step["wait"] / 1000)
                 case "hold":
@@ -102,7 +156,11 @@ class App:
                     raise Failed(step["fail"])
                 case "return":
                     return _filled(step["return"], known)
-        return {name: answer.get("data") or answer.get("error") for name, answer in known.items() if name != "params"}
+        return {
+            name: answer.get("data") or answer.get("error")
+            for name, answer in known.items()
+            if name != "params"
+        }
 
     def _tell(self, told: Json, times: int) -> None:
         for _ in range(times):

@@ -1,4 +1,6 @@
-"""The built-in app in a browser: `page/` on a port of this machine for as long as the app is open, and a browser that shows it."""
+"""The built-in app in a browser: `page/` on a port of this machine for as long as the app is open,
+and a browser that shows it.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,10 @@ class DemoPage:
 @asynccontextmanager
 async def serve() -> AsyncIterator[str]:
     """The address at which the page is served, to this machine only."""
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(listener.serve, _answer)
         yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"  # noqa: S610 (anyio's, not Django's)
         tasks.cancel_scope.cancel()
@@ -79,14 +84,34 @@ async def serve() -> AsyncIterator[str]:
 
 async def _answer(stream: SocketStream) -> None:
     async with stream:
-        with suppress(anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            request = await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", _MAX_REQUEST)
-            path = request.split(b" ", 2)[1].decode("latin-1").partition("?")[0] if request.startswith(b"GET ") else ""
+        with suppress(
+            anyio.IncompleteRead,
+            anyio.DelimiterNotFound,
+            anyio.BrokenResourceError,
+            anyio.ClosedResourceError,
+        ):
+            request = await BufferedByteReceiveStream(stream).receive_until(
+                b"\r\n\r\n", _MAX_REQUEST
+            )
+            path = (
+                request.split(b" ", 2)[1].decode("latin-1").partition("?")[0]
+                if request.startswith(b"GET ")
+                else ""
+            )
             await stream.send(_response(path))
 
 
 def _response(path: str) -> bytes:
     file, kind = _FILES.get(path, (None, "text/plain"))
-    status, body = ("404 Not Found", b"There is nothing here.") if file is None else ("200 OK", file.read_bytes())
-    headers = [f"Content-Type: {kind}; charset=utf-8", f"Content-Length: {len(body)}", "Cache-Control: no-store", "Connection: close"]
+    status, body = (
+        ("404 Not Found", b"There is nothing here.")
+        if file is None
+        else ("200 OK", file.read_bytes())
+    )
+    headers = [
+        f"Content-Type: {kind}; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+    ]
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body

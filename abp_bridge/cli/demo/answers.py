@@ -1,4 +1,5 @@
-"""The demo's written answers: the person's answers file, and the demo's own script where there is no terminal.
+"""The demo's written answers: the person's answers file, and the demo's own script where there is
+no terminal.
 
 A question that they do not answer is declined, and the remarks say so.
 """
@@ -15,7 +16,9 @@ from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 
 
 class Script:
-    """Answers questions with entries, as `AnswersFile` does; what they do not answer is declined."""
+    """Answers questions with entries, as `AnswersFile` does; what they do not answer is
+    declined.
+    """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._mock = AnswersFile(entries)
@@ -30,13 +33,24 @@ class Script:
     @property
     def misfits(self) -> list[str]:
         """The answers that did not answer, a sentence each."""
-        return [f"{each.problem[:1].upper()}{each.problem[1:]}. Declined." for each in self._mock.asked if each.problem and each.entry is not None]
+        return [
+            f"{each.problem[:1].upper()}{each.problem[1:]}. Declined."
+            for each in self._mock.asked
+            if each.problem and each.entry is not None
+        ]
 
     def account(self) -> list[str]:
         """What did not go as written, a sentence each."""
         said = self.misfits
-        if unanswered := [label(each.message, 80) for each in self._mock.asked if each.problem and each.entry is None]:
-            said.append(f"No answer was left for {len(unanswered)} questions, which were declined: {'; '.join(unanswered)}")
+        if unanswered := [
+            label(each.message, 80)
+            for each in self._mock.asked
+            if each.problem and each.entry is None
+        ]:
+            said.append(
+                f"No answer was left for {len(unanswered)} questions, which were declined:"
+                f" {'; '.join(unanswered)}"
+            )
         if unused := self._mock.unused:
             said.append(f"No question used the entries {', '.join(map(str, unused))}.")
         return said

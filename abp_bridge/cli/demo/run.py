@@ -1,6 +1,8 @@
-"""`abp-bridge demo`: the built-in app behind a real, spawned bridge, and this terminal as its MCP host.
+"""`abp-bridge demo`: the built-in app behind a real, spawned bridge, and this terminal as its MCP
+host.
 
-Owns the story and the host's callbacks. Who answers is `hosts.terminal` or `answers`; how it looks is `view`.
+Owns the story and the host's callbacks. Who answers is `hosts.terminal` or `answers`; how it looks
+is `view`.
 """
 
 from __future__ import annotations
@@ -55,9 +57,13 @@ class DemoError(Exception):
 
 
 def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
-    """Returns the exit code: 0 when the story was told, 1 when it could not be, 2 for an unusable answers file, 128 + n after signal n."""
+    """Returns the exit code: 0 when the story was told, 1 when it could not be, 2 for an unusable
+    answers file, 128 + n after signal n.
+    """
     _mend_streams()
-    logging.getLogger().addHandler(logging.NullHandler())  # the SDK's tracebacks are not for this screen
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # the SDK's tracebacks are not for this screen
     try:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:
@@ -73,7 +79,9 @@ def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
     return code
 
 
-async def _play(browser: bool, script: Script | None, as_json: bool, by: str, words: IO[str]) -> int:
+async def _play(
+    browser: bool, script: Script | None, as_json: bool, by: str, words: IO[str]
+) -> int:
     return await Demo(browser, script, as_json, by).play(words)
 
 
@@ -82,7 +90,9 @@ def _at_terminal() -> bool:
 
 
 def _mend_streams() -> None:
-    """Whatever this process was started with, the three can be used: what is closed goes nowhere, what cannot be encoded is a question mark."""
+    """Whatever this process was started with, the three can be used: what is closed goes nowhere,
+    what cannot be encoded is a question mark.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
@@ -139,7 +149,11 @@ class Demo:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
             task_status.started()
             async for number in received:
-                open_question = number is signal.SIGINT and self._terminal is not None and self._terminal.interrupt()
+                open_question = (
+                    number is signal.SIGINT
+                    and self._terminal is not None
+                    and self._terminal.interrupt()
+                )
                 if not open_question:
                     self._end(128 + number)
 
@@ -153,7 +167,9 @@ class Demo:
         self._introduce()
         began = anyio.current_time()
         bridge = StdioServerParameters(
-            command=sys.executable, args=["-P", "-m", "abp_bridge", "serve", "--app", self._target], env=self._environment()
+            command=sys.executable,
+            args=["-P", "-m", "abp_bridge", "serve", "--app", self._target],
+            env=self._environment(),
         )
         client = Client(
             stdio_client(bridge, errlog=words),  # type: ignore[arg-type]
@@ -175,23 +191,42 @@ class Demo:
             self._code = 1
 
     def _introduce(self) -> None:
-        self._view.note("A real bridge (abp-bridge serve), the built-in app behind it, and this terminal as its MCP host.")
+        self._view.note(
+            "A real bridge (abp-bridge serve), the built-in app behind it, and this terminal as its"
+            " MCP host."
+        )
         if self._by is SCRIPT:
-            why = "the output is for a program" if _at_terminal() else "there is no terminal to ask at"
+            why = (
+                "the output is for a program"
+                if _at_terminal()
+                else "there is no terminal to ask at"
+            )
             self._view.note(f"The questions are answered by the demo's script, as {why}.")
         elif self._by is FILE:
             self._view.note("The questions are answered from your answers file.")
         else:
-            self._view.note("You are asked; Ctrl-C cancels a question, and a second one ends the demo.")
+            self._view.note(
+                "You are asked; Ctrl-C cancels a question, and a second one ends the demo."
+            )
 
     def _environment(self) -> dict[str, str]:
         environment = dict(os.environ)
-        # Here every answer is typed or written down by somebody, however fast it comes: the bridge must not take it for a host's policy.
+        # Here every answer is typed or written down by somebody, however fast it comes: the bridge
+        # must not take it for a host's policy.
         environment.setdefault("ABP_PERSON_FLOOR", "0")
-        environment.setdefault("ABP_HOST_PATIENCE", "86400000")  # this host waits as long as its person does
-        if self._target == "demo:page" and os.geteuid() == 0 and "ABP_CHROME_SANDBOX" not in environment:
+        environment.setdefault(
+            "ABP_HOST_PATIENCE", "86400000"
+        )  # this host waits as long as its person does
+        if (
+            self._target == "demo:page"
+            and os.geteuid() == 0
+            and "ABP_CHROME_SANDBOX" not in environment
+        ):
             environment["ABP_CHROME_SANDBOX"] = "0"
-            self._view.note("As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the demo's own page only.")
+            self._view.note(
+                "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the"
+                " demo's own page only."
+            )
         return environment
 
     async def _connect(self, client: Client) -> None:
@@ -204,11 +239,15 @@ class Demo:
         server = client.server_info
         self._view.connected(
             {
-                "bridge": label(f"{server.name} {server.version}" if server else "a bridge without a name"),
+                "bridge": label(
+                    f"{server.name} {server.version}" if server else "a bridge without a name"
+                ),
                 "mcp": client.protocol_version,
                 "app": label(app["name"]),
                 "origin": label(app["origin"]),
-                "surfaces": [label(f"{each['surface']} {each['version']}") for each in status["surfaces"]],
+                "surfaces": [
+                    label(f"{each['surface']} {each['version']}") for each in status["surfaces"]
+                ],
                 "answers": self._by,
             }
         )
@@ -220,7 +259,12 @@ class Demo:
         before = {tool.name for tool in (await client.list_tools()).tools}
         self._view.calling(capability, about)
         limit = SCRIPTED_LIMIT if self._terminal is None else PERSON_LIMIT
-        result = await client.call_tool("abp_call", {"capability": capability}, read_timeout_seconds=limit, progress_callback=on_progress)
+        result = await client.call_tool(
+            "abp_call",
+            {"capability": capability},
+            read_timeout_seconds=limit,
+            progress_callback=on_progress,
+        )
         self._view.result(capability, bool(result.is_error), _text(result))
         if result.is_error:
             raise DemoError(f"{capability} failed")
@@ -231,8 +275,13 @@ class Demo:
         with anyio.move_on_after(GROWTH_LIMIT):
             while True:
                 listed = self._listing
-                if added := sorted({tool.name for tool in (await client.list_tools()).tools} - before):
-                    self._view.note(f"The list of tools changed: {', '.join(label(name) for name in added)} is new.")
+                if added := sorted(
+                    {tool.name for tool in (await client.list_tools()).tools} - before
+                ):
+                    self._view.note(
+                        f"The list of tools changed: {', '.join(label(name) for name in added)} is"
+                        " new."
+                    )
                     return
                 await listed.wait()
         raise DemoError("the new capability never became a tool")
@@ -242,17 +291,25 @@ class Demo:
         return status
 
     def _account(self, questions: Mapping[str, Any], seconds: float) -> Account:
-        answerers = {"model": ("demo", "there is no model here; the demo gave a sentence of its own.")}
+        answerers = {
+            "model": ("demo", "there is no model here; the demo gave a sentence of its own.")
+        }
         remarks: list[str] = []
         if self._script is not None:
-            short, why = ("script", "the demo's own") if self._by is SCRIPT else ("file", "your answers file")
+            short, why = (
+                ("script", "the demo's own")
+                if self._by is SCRIPT
+                else ("file", "your answers file")
+            )
             answerers["person"] = (short, f"{why}, which the bridge takes for the person.")
             remarks = self._script.account()
         return Account(questions["ended"], questions["endedCount"], seconds, answerers, remarks)
 
     # --- mcp.Client's callbacks: what the bridge asks and tells ---
 
-    async def _on_question(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def _on_question(
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
         from abp_bridge.protocols.mcp import decode_form, encode_reply
@@ -261,7 +318,11 @@ class Demo:
         if params.mode == "url":
             return ElicitResult(action=await self._sent_to(number, params))
         try:
-            asked = decode_form(params.model_dump(by_alias=True, exclude_none=True), id=f"question-{number}", origin="the bridge")
+            asked = decode_form(
+                params.model_dump(by_alias=True, exclude_none=True),
+                id=f"question-{number}",
+                origin="the bridge",
+            )
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
         question = self._named(asked)
@@ -275,20 +336,33 @@ class Demo:
         self._heed_interrupts()
         return ElicitResult.model_validate(encode_reply(outcome, content))
 
-    async def _sent_to(self, number: int, params: types.ElicitRequestURLParams) -> Literal["accept", "decline"]:
-        """What is answered on the bridge's own page: a person here can go there, a script cannot."""
-        words = f"{message(params.message)}\n\nThis is answered on a page of the bridge's own: {params.url}"
+    async def _sent_to(
+        self, number: int, params: types.ElicitRequestURLParams
+    ) -> Literal["accept", "decline"]:
+        """What is answered on the bridge's own page: a person here can go there, a script
+        cannot.
+        """
+        words = (
+            f"{message(params.message)}\n\nThis is answered on a page of the bridge's own:"
+            f" {params.url}"
+        )
         there = Field("go", FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
-        question = self._named(Question(f"question-{number}", Kind.INPUT, words, (there,), "the bridge"))
+        question = self._named(
+            Question(f"question-{number}", Kind.INPUT, words, (there,), "the bridge")
+        )
         self._view.asked(number, question, self._by)
         goes = False
         try:
             if self._terminal is not None:
                 reply = await self._terminal.ask(question)
-                goes = reply.outcome is Outcome.ACCEPTED and validate_answer(question, reply.content)[0] == {"go": True}
+                goes = reply.outcome is Outcome.ACCEPTED and validate_answer(
+                    question, reply.content
+                )[0] == {"go": True}
         finally:
             content = {"go": True} if goes else {}
-            self._view.answered(number, question, Outcome.ACCEPTED if goes else Outcome.DECLINED, content, self._by)
+            self._view.answered(
+                number, question, Outcome.ACCEPTED if goes else Outcome.DECLINED, content, self._by
+            )
         self._heed_interrupts()
         return "accept" if goes else "decline"
 
@@ -303,25 +377,48 @@ class Demo:
         """The bridge puts the app's origin first in the message: here it is who asks."""
         for origin in self._origins:
             if question.message.startswith(f"{origin} asks: "):
-                return replace(question, origin=origin, message=question.message.removeprefix(f"{origin} asks: "))
+                return replace(
+                    question,
+                    origin=origin,
+                    message=question.message.removeprefix(f"{origin} asks: "),
+                )
         return question
 
-    async def _on_sampling(self, context: object, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+    async def _on_sampling(
+        self, context: object, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult:
         from mcp_types import CreateMessageResult, TextContent
 
         self._number = number = self._number + 1
-        task = " ".join(content.text for each in params.messages if isinstance(content := each.content, TextContent))
-        question = Question(f"question-{number}", Kind.SAMPLING, message(task), (), ", ".join(self._origins))
+        task = " ".join(
+            content.text
+            for each in params.messages
+            if isinstance(content := each.content, TextContent)
+        )
+        question = Question(
+            f"question-{number}", Kind.SAMPLING, message(task), (), ", ".join(self._origins)
+        )
         self._view.asked(number, question, DEMO)
         self._view.answered(number, question, Outcome.ACCEPTED, {"result": NO_MODEL}, DEMO)
-        return CreateMessageResult(role="assistant", content=TextContent(type="text", text=NO_MODEL), model="none")
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text=NO_MODEL), model="none"
+        )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         from abp_bridge.protocols.abp import decode_notice
 
-        data = params.data if isinstance(params.data, Mapping) else {"event": "log", "text": params.data}
+        data = (
+            params.data
+            if isinstance(params.data, Mapping)
+            else {"event": "log", "text": params.data}
+        )
         told = decode_notice({"event": data.get("event"), "data": data.get("data")})
-        self._view.told(params.level, label(params.logger or "the bridge"), label(describe(told), 1_000), dict(told.data))
+        self._view.told(
+            params.level,
+            label(params.logger or "the bridge"),
+            label(describe(told), 1_000),
+            dict(told.data),
+        )
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification

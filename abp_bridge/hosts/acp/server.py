@@ -1,4 +1,7 @@
-"""The front of an ACP client connection: handshake, sessions, and the dispatch to them. Each session is a bridge of its own."""
+"""The front of an ACP client connection: handshake, sessions, and the dispatch to them.
+
+Each session is a bridge of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,15 @@ from abp_bridge import VERSION
 from abp_bridge.log import whisper
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Notification, Request
+from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    Request,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -57,9 +68,19 @@ class _Turn:
 
 
 class AcpServer:
-    """One connection. `begin(link, id, client)` makes a session; prompts run in `tasks`. With `draft`, version 2 is spoken to who asks for it."""
+    """One connection.
 
-    def __init__(self, begin: Callable[[JsonRpcConnection, str, Params], AcpSession], tasks: TaskGroup, *, draft: bool = False) -> None:
+    `begin(link, id, client)` makes a session; prompts run in `tasks`. With `draft`, version 2 is
+    spoken to who asks for it.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[JsonRpcConnection, str, Params], AcpSession],
+        tasks: TaskGroup,
+        *,
+        draft: bool = False,
+    ) -> None:
         self.link: JsonRpcConnection  # set once by whoever makes both
         self._begin = begin
         self._tasks = tasks
@@ -93,7 +114,11 @@ class AcpServer:
         except Exception as problem:
             whisper(f"bug in {message.method[:100]}: {problem!r}")
             if self.link.is_open(message.id):
-                self.link.respond_error(message.id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                self.link.respond_error(
+                    message.id,
+                    INTERNAL_ERROR,
+                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
+                )
 
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
@@ -105,7 +130,11 @@ class AcpServer:
         self._client = params
         return {
             "protocolVersion": acp.VERSION,
-            "agentCapabilities": {"loadSession": False, "promptCapabilities": {}, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}},
+            "agentCapabilities": {
+                "loadSession": False,
+                "promptCapabilities": {},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+            },
             "agentInfo": _INFO,
             "authMethods": [],
         }
@@ -122,19 +151,32 @@ class AcpServer:
         return {"sessionId": id, "modes": _MODES}
 
     def _resume(self, params: Params) -> Json:
-        """A session of this process goes on where it is: its apps are still connected. Of another process's nothing is left."""
+        """A session of this process goes on where it is: its apps are still connected.
+
+        Of another process's nothing is left.
+        """
         self._session(params)
         return {"modes": _MODES}
 
     def _set_mode(self, params: Params) -> Json:
         self._session(params)
         if params.get("modeId") != _MODES["currentModeId"]:
-            raise RpcError(INVALID_PARAMS, f"there is only the mode {_MODES['currentModeId']!r}: apps do what they are asked to")
+            raise RpcError(
+                INVALID_PARAMS,
+                f"there is only the mode {_MODES['currentModeId']!r}: apps do what they are"
+                " asked to",
+            )
         return {}
 
     def _list(self, params: Params) -> Json:
         wanted = params.get("cwd")
-        return {"sessions": [{"sessionId": id, "cwd": session.cwd} for id, session in self._sessions.items() if wanted in (None, session.cwd)]}
+        return {
+            "sessions": [
+                {"sessionId": id, "cwd": session.cwd}
+                for id, session in self._sessions.items()
+                if wanted in (None, session.cwd)
+            ]
+        }
 
     def _close(self, id: Id, params: Params) -> None:
         session = self._session(params)
@@ -153,13 +195,21 @@ class AcpServer:
         wanted = params.get("sessionId")
         session = self._sessions.get(wanted) if isinstance(wanted, str) else None
         if session is None:
-            raise RpcError(INVALID_PARAMS, "there is no such session here (they end with their process): session/new makes one")
+            raise RpcError(
+                INVALID_PARAMS,
+                "there is no such session here (they end with their process): session/new"
+                " makes one",
+            )
         return session
 
     def _prompt(self, id: Id, params: Params) -> None:
         session = self._session(params)
         if session.id in self._prompting:
-            raise RpcError(INVALID_REQUEST, "a prompt of this session is running: wait for it, or cancel it with session/cancel")
+            raise RpcError(
+                INVALID_REQUEST,
+                "a prompt of this session is running: wait for it, or cancel it with"
+                " session/cancel",
+            )
         if not isinstance(params.get("prompt"), list):
             raise RpcError(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
@@ -179,7 +229,11 @@ class AcpServer:
                 whisper(f"bug in session/prompt: {problem!r}")
                 stop = "error"
                 if not self._second:
-                    self.link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                    self.link.respond_error(
+                        id,
+                        INTERNAL_ERROR,
+                        f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
+                    )
         del self._running[id], self._prompting[turn.session.id]
         if self._second:
             turn.session.update(v2.encode_state(stop))

@@ -1,4 +1,6 @@
-"""An ACP client's session as the bridge sees it: the surfaces it can be asked on, what it is told, and prompts as commands for the apps."""
+"""An ACP client's session as the bridge sees it: the surfaces it can be asked on, what it is told,
+and prompts as commands for the apps.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.acp.turns import Turns
-from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, Host, SessionApi, SessionError
+from abp_bridge.interfaces.host import (
+    AppCapability,
+    Call,
+    CallOutcome,
+    Host,
+    SessionApi,
+    SessionError,
+)
 from abp_bridge.interfaces.surface import Page, SurfaceResponse
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
@@ -42,13 +51,25 @@ _OWN = {
 
 
 class AcpSession:
-    """One session of one client, spoken to through `link`. `begin` makes the desk that its prompts go to."""
+    """One session of one client, spoken to through `link`.
 
-    def __init__(self, link: JsonRpcConnection, id: str, client: Mapping[str, Json], page: Page, begin: Callable[[Host], SessionApi]) -> None:
+    `begin` makes the desk that its prompts go to.
+    """
+
+    def __init__(
+        self,
+        link: JsonRpcConnection,
+        id: str,
+        client: Mapping[str, Json],
+        page: Page,
+        begin: Callable[[Host], SessionApi],
+    ) -> None:
         self.id = id
         self.cwd = ""
         self._surfaces = ClientSurfaces(link, client, id, page)
-        self._operations: dict[str, str] = {}  # the cards of those that were started, by app and name
+        self._operations: dict[
+            str, str
+        ] = {}  # the cards of those that were started, by app and name
         self._serial = 0
         self._turns = Turns()
         self._running: Call | None = None
@@ -64,10 +85,18 @@ class AcpSession:
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         """See `Host.ask`."""
         shown = question.call and f"abp:{question.call}"
-        return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe, call=shown))
+        return await self._turns.within(
+            lambda: self._surfaces.ask(question, column, problem, observe, call=shown)
+        )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
         """See `Host.send_link`."""
@@ -78,24 +107,43 @@ class AcpSession:
         return [self.cwd] if self.cwd else []
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.on_notice`. Clients without notices hear it summed up at the end of the call; an operation that is no call has a card of its own."""
+        """See `Host.on_notice`.
+
+        Clients without notices hear it summed up at the end of the call; an operation that is no
+        call has a card of its own.
+        """
         if notice.event in (Event.STARTED, Event.COMPLETED) and notice.operation is not None:
             self._operate(f"{app}/{notice.operation}", notice)
         if self._surfaces.capabilities.notices:
             field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
-            self._surfaces.update(acp.encode_notice(notice), key=None if field is None else ("state", self.id, app, str(field)))
+            self._surfaces.update(
+                acp.encode_notice(notice),
+                key=None if field is None else ("state", self.id, app, str(field)),
+            )
 
     def _operate(self, operation: str, notice: Notice) -> None:
-        running = self._running is not None and self._capability == notice.data.get("capability")  # it speaks of the call itself
-        if notice.event is Event.STARTED and not running and operation not in self._operations and len(self._operations) < MAX_OPERATIONS:
+        running = self._running is not None and self._capability == notice.data.get(
+            "capability"
+        )  # it speaks of the call itself
+        if (
+            notice.event is Event.STARTED
+            and not running
+            and operation not in self._operations
+            and len(self._operations) < MAX_OPERATIONS
+        ):
             self._serial += 1
             self._operations[operation] = f"abp:operation-{self._serial}"
             self._surfaces.update(acp.encode_operation(self._operations[operation], notice))
-        elif notice.event is Event.COMPLETED and (card := self._operations.pop(operation, None)) is not None:
+        elif (
+            notice.event is Event.COMPLETED
+            and (card := self._operations.pop(operation, None)) is not None
+        ):
             self._surfaces.update(acp.encode_operation(card, notice))
 
     def on_capabilities_changed(self) -> None:
-        self._surfaces.update(acp.encode_commands(list(self._commands().items())), key=("commands", self.id))
+        self._surfaces.update(
+            acp.encode_commands(list(self._commands().items())), key=("commands", self.id)
+        )
 
     def on_resources_changed(self) -> None:
         """ACP has no resources: files are linked from the call that made them."""
@@ -110,13 +158,17 @@ class AcpSession:
         self.on_capabilities_changed()
 
     def cancel(self) -> None:
-        """The client cancels the turn: the call ends now, and nothing that the same read brings can still answer its questions."""
+        """The client cancels the turn: the call ends now, and nothing that the same read brings can
+        still answer its questions.
+        """
         if self._running is not None:
             self._running.cancel("the client cancelled the turn")
         self._turns.cancel("the user cancelled the turn")
 
     async def prompt(self, prompt: Json) -> None:
-        """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's call."""
+        """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's
+        call.
+        """
         words = acp.prompt_text(prompt)
         self._turns.begin(TURN)
         try:
@@ -137,20 +189,28 @@ class AcpSession:
             return f"Disconnected: {', '.join(gone)}." if gone else "No app was connected."
         if name == "status":
             return f"```json\n{json.dumps(self._desk.status(), ensure_ascii=False, indent=1)}\n```"
-        if name not in self._offers():  # an app named at the start may not be connected yet, or no longer
+        if (
+            name not in self._offers()
+        ):  # an app named at the start may not be connected yet, or no longer
             await self._desk.connect(None)
         offer = self._offers().get(name)
         if offer is None:
             known = ", ".join(f"/{each}" for each in self._commands())
-            raise SessionError("UNKNOWN_CAPABILITY", f"There is no command /{name[:80]}. There are {known}.")
+            raise SessionError(
+                "UNKNOWN_CAPABILITY", f"There is no command /{name[:80]}. There are {known}."
+            )
         return await self._call(offer, _parameters(offer.capability, rest))
 
     async def _call(self, offer: AppCapability, params: Mapping[str, Json]) -> str:
         def report(progress: Progress) -> None:
-            self._surfaces.update(acp.encode_progress(shown, progress), key=("progress", self.id, shown))
+            self._surfaces.update(
+                acp.encode_progress(shown, progress), key=("progress", self.id, shown)
+            )
 
         self._capability = offer.capability.name
-        self._running = call = await self._desk.start(offer.capability.name, params, app=offer.app, on_progress=report)
+        self._running = call = await self._desk.start(
+            offer.capability.name, params, app=offer.app, on_progress=report
+        )
         shown = f"abp:{call.id}"
         self._surfaces.update(acp.encode_call(shown, offer.capability.name, params))
         try:
@@ -162,22 +222,36 @@ class AcpSession:
         finally:
             self._running = None
         lines = _lines(ended)
-        self._surfaces.update(acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None))
+        self._surfaces.update(
+            acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None)
+        )
         return "\n\n".join(lines)
 
     def _describe_app(self, app: str) -> str:
         details = self._desk.status()["apps"][app]
         lines = [f"Connected {app}: {details['name']} ({details['origin']})."]
-        lines += [f"- /{name}: {offer.capability.description}" for name, offer in self._offers().items() if offer.app == app]
+        lines += [
+            f"- /{name}: {offer.capability.description}"
+            for name, offer in self._offers().items()
+            if offer.app == app
+        ]
         return "\n".join(lines)
 
     def _offers(self) -> dict[str, AppCapability]:
-        """The command of each capability. One whose name is taken, by us or by another, has the app's id before it."""
+        """The command of each capability.
+
+        One whose name is taken, by us or by another, has the app's id before it.
+        """
         found: dict[str, AppCapability] = {}
         for offer in self._desk.capabilities():
             name = mcp.tool_name(offer.capability.name).removeprefix("abp_")
-            names = (name, *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))))
-            found[next(each for each in names if each and each not in found and each not in _OWN)] = offer
+            names = (
+                name,
+                *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))),
+            )
+            found[
+                next(each for each in names if each and each not in found and each not in _OWN)
+            ] = offer
         return found
 
     def _commands(self) -> dict[str, Capability]:
@@ -192,12 +266,18 @@ class AcpSession:
 
 
 def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
-    """What was typed after a command: JSON, or plain words for a capability with one text parameter. Raises SessionError."""
+    """What was typed after a command: JSON, or plain words for a capability with one text
+    parameter. Raises SessionError.
+    """
     if not words:
         return {}
     properties = capability.input_schema.get("properties")
     texts = (
-        [name for name, part in properties.items() if isinstance(part, Mapping) and part.get("type") == "string"]
+        [
+            name
+            for name, part in properties.items()
+            if isinstance(part, Mapping) and part.get("type") == "string"
+        ]
         if isinstance(properties, Mapping)
         else []
     )
@@ -208,7 +288,10 @@ def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
     except ValueError:
         params = None
     if not isinstance(params, dict):
-        raise SessionError("INVALID_PARAMS", f'Give the parameters of {capability.name} as JSON: /command {{"name": "value"}}')
+        raise SessionError(
+            "INVALID_PARAMS",
+            f'Give the parameters of {capability.name} as JSON: /command {{"name": "value"}}',
+        )
     return params
 
 

@@ -1,4 +1,6 @@
-"""The turns of one ACP session: its person is asked inside of them only, and what is asked ends with them."""
+"""The turns of one ACP session: its person is asked inside of them only, and what is asked ends
+with them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Turns:
     def __init__(self) -> None:
         self._prompts: set[Id] = set()
         self._cancelled: HostDisconnectedError | None = None
-        self._asking: dict[anyio.CancelScope, HostDisconnectedError | None] = {}  # each question, and what ended it
+        self._asking: dict[
+            anyio.CancelScope, HostDisconnectedError | None
+        ] = {}  # each question, and what ended it
         self._quiet = anyio.Event()
 
     def begin(self, prompt: Id) -> None:
@@ -35,7 +39,10 @@ class Turns:
         self._dismiss(self._cancelled)
 
     async def end(self, prompt: Id, reason: str) -> None:
-        """A prompt is over. Returns when nothing is asked any more, if it was the last: its response must come after."""
+        """A prompt is over.
+
+        Returns when nothing is asked any more, if it was the last: its response must come after.
+        """
         self._prompts.discard(prompt)
         if not self._prompts:
             self._dismiss(HostDisconnectedError(reason))
@@ -49,7 +56,11 @@ class Turns:
             scope.cancel()
 
     async def within(self, asked: Callable[[], Awaitable[T]]) -> T:
-        """Ask, while a turn lasts. Raises SurfaceUnsupportedError outside of one, HostDisconnectedError when it ends first, and what `asked` raises."""
+        """Ask, while a turn lasts.
+
+        Raises SurfaceUnsupportedError outside of one, HostDisconnectedError when it ends first, and
+        what `asked` raises.
+        """
         if not self._prompts:
             raise SurfaceUnsupportedError(OUTSIDE, lasting=False)
         if self._cancelled is not None:

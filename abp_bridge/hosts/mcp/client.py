@@ -1,4 +1,6 @@
-"""The host as it shows itself: once in the legacy era, by its handshake; with each request in the modern one."""
+"""The host as it shows itself: once in the legacy era, by its handshake; with each request in the
+modern one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class McpClientInfo:
-    """`info` and `capabilities` are as they came. `level` is the least log level that a modern request wants to hear of."""
+    """`info` and `capabilities` are as they came.
+
+    `level` is the least log level that a modern request wants to hear of.
+    """
 
     version: str
     info: Mapping[str, Json]
@@ -21,4 +26,7 @@ class McpClientInfo:
 
     @property
     def name(self) -> str:
-        return f"{self.info.get('name', 'an unnamed host')} {self.info.get('version', '')} (MCP {self.version})"
+        return (
+            f"{self.info.get('name', 'an unnamed host')} {self.info.get('version', '')} (MCP"
+            f" {self.version})"
+        )

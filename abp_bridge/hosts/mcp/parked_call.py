@@ -1,6 +1,8 @@
-"""A call of an app's that its host only attaches to, and the questions that a modern host is to take with it.
+"""A call of an app's that its host only attaches to, and the questions that a modern host is to
+take with it.
 
-It does no waiting of its own accord: `tool_calls.py` decides who waits for it and how long it is kept.
+It does no waiting of its own accord: `tool_calls.py` decides who waits for it and how long it is
+kept.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ Json = Any
 
 @dataclass(slots=True)
 class Pending:
-    """A question as a modern host is to get it, and what came of it. `need` is the capability that shows it; `shown` when it first went out."""
+    """A question as a modern host is to get it, and what came of it.
+
+    `need` is the capability that shows it; `shown` when it first went out.
+    """
 
     request: Mapping[str, Json]
     need: str
@@ -40,7 +45,9 @@ class Pending:
 
 @dataclass(slots=True)
 class ModelMessage:
-    """What a model is to tell its user, or to ask of them, before it waits on. `told` says that a result has said so.
+    """What a model is to tell its user, or to ask of them, before it waits on.
+
+    `told` says that a result has said so.
 
     `answer` is what it brought back, where it was to ask.
     """
@@ -96,7 +103,10 @@ class ParkedCall:
         self.call.cancel(reason)
 
     def deliver(self, answers: Mapping[str, Mapping[str, Json]]) -> None:
-        """What a host brought. What is not asked any more, or was never shown, is nobody's question."""
+        """What a host brought.
+
+        What is not asked any more, or was never shown, is nobody's question.
+        """
         for key, answer in answers.items():
             if (pending := self.pending.get(key)) is not None and pending.shown is not None:
                 del self.pending[key]
@@ -116,10 +126,13 @@ class ParkedCall:
             pending.fail(problem)
         self.change()
 
-    async def ask(self, method: str, params: Mapping[str, Json], need: str) -> tuple[Mapping[str, Json], float]:
+    async def ask(
+        self, method: str, params: Mapping[str, Json], need: str
+    ) -> tuple[Mapping[str, Json], float]:
         """Put a question into the next round: (its answer, the seconds since it was first shown).
 
-        Raises HostTimeoutError when nobody came back with one, and RouteChangedError when it has to go another way.
+        Raises HostTimeoutError when nobody came back with one, and RouteChangedError when it has to
+        go another way.
         """
         if self._gone is not None:
             raise self._gone
@@ -138,7 +151,9 @@ class ParkedCall:
 
     @contextmanager
     def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:
-        """For as long as this lasts, results of the call that say it goes on say this too; the first of them goes at once."""
+        """For as long as this lasts, results of the call that say it goes on say this too; the
+        first of them goes at once.
+        """
         self.model_messages[question] = words = ModelMessage(text, asks)
         self.asks(+1)
         try:
@@ -149,7 +164,9 @@ class ParkedCall:
             self.asks(-1)
 
     def deliver_model_answer(self, question: str, answer: Mapping[str, Json]) -> bool:
-        """The model came back with its user's answer; False when it was not to ask that, or has brought one already."""
+        """The model came back with its user's answer; False when it was not to ask that, or has
+        brought one already.
+        """
         words = self.model_messages.get(question)
         if words is None or not words.asks or not words.sent:
             return False
@@ -179,7 +196,8 @@ class ParkedCall:
 class ToolRequest:
     """A host's request while it waits for a call.
 
-    `held` is the call, once there is one; `made` the digest of what the request asked for, `round` how many results asked for input before it.
+    `held` is the call, once there is one; `made` the digest of what the request asked for, `round`
+    how many results asked for input before it.
     """
 
     def __init__(self, id: Id, client: McpClientInfo) -> None:
@@ -193,7 +211,9 @@ class ToolRequest:
         self.parked: ParkedCall | None = None
 
     def cancel(self, reason: str) -> None:
-        """The host cancelled: the call ends now, and nothing that the same read brings can still answer its questions."""
+        """The host cancelled: the call ends now, and nothing that the same read brings can still
+        answer its questions.
+        """
         if self.parked is not None:
             self.parked.give_up(self, reason)
         self.scope.cancel()

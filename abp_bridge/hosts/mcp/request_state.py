@@ -1,7 +1,9 @@
-"""`requestState`: what a host brings back with an answer, sealed so that only this process can have made it.
+"""`requestState`: what a host brings back with an answer, sealed so that only this process can have
+made it.
 
-It names a call; whoever could make one up could answer for somebody else. So it is encrypted and authenticated with a key that lives as long as the
-process, and everything that the host could have changed about the call is in it.
+It names a call; whoever could make one up could answer for somebody else. So it is encrypted and
+authenticated with a key that lives as long as the process, and everything that the host could have
+changed about the call is in it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ class InvalidRequestStateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """One round of one call: `digest` is of the tool's name and arguments. It lasts as long as its call is kept."""
+    """One round of one call: `digest` is of the tool's name and arguments.
+
+    It lasts as long as its call is kept.
+    """
 
     call: str
     digest: str
@@ -67,6 +72,8 @@ class RequestStateCodec:
             if len(text) > LONGEST:
                 raise ValueError
             data = base64.b64decode(text, altchars=b"-_", validate=True)
-            return RequestState(*json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE)))
+            return RequestState(
+                *json.loads(self._cipher.decrypt(data[:_NONCE], data[_NONCE:], _PURPOSE))
+            )
         except (ValueError, binascii.Error, InvalidTag):
             raise InvalidRequestStateError from None

@@ -1,8 +1,11 @@
-"""The front of an MCP host connection, in both eras: each message shows which one it speaks, and whatever needs no session is answered here.
+"""The front of an MCP host connection, in both eras: each message shows which one it speaks, and
+whatever needs no session is answered here.
 
-Legacy (up to 2025-11-25) begins with a handshake. Modern (2026-07-28) has none: every request says who sends it, in an envelope of its own. Some
-hosts wait no longer than a second, and some start a throw-away copy only to look: `initialize`, `server/discover` and `tools/list` are answered
-before anything else of the bridge is loaded. The session behind (`session.py`) begins with the first message that needs it.
+Legacy (up to 2025-11-25) begins with a handshake. Modern (2026-07-28) has none: every request says
+who sends it, in an envelope of its own. Some hosts wait no longer than a second, and some start a
+throw-away copy only to look: `initialize`, `server/discover` and `tools/list` are answered before
+anything else of the bridge is loaded. The session behind (`session.py`) begins with the first
+message that needs it.
 """
 
 from __future__ import annotations
@@ -30,7 +33,15 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     is_enveloped,
 )
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Id, Notification, Request, is_id
+from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    Request,
+    is_id,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -47,20 +58,33 @@ MAX_SUBSCRIPTIONS = 1_000
 
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 INSTRUCTIONS = (
-    "Connects web apps that speak ABP (the Agentic Browser Protocol). Start with abp_connect: it lists what the app can do; then use abp_call or "
-    "the app's own tools. While a tool runs, the app may ask the person something; wait for the tool's result, and do not answer for them. "
-    "When a result says that a call goes on, come back to it with abp_wait."
+    "Connects web apps that speak ABP (the Agentic Browser Protocol). Start with abp_connect: it"
+    " lists what the app can do; then use abp_call or the app's own tools. While a tool runs, the"
+    " app may ask the person something; wait for the tool's result, and do not answer for them."
+    " When a result says that a call goes on, come back to it with abp_wait."
 )
-_OFFERED: dict[str, Json] = {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}}
+_OFFERED: dict[str, Json] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "logging": {},
+}
 
 
 class McpServer:
-    """One connection. `begin(server)` makes its session; calls run in `tasks`. Without `modern`, hosts that look for that era find the other."""
+    """One connection.
 
-    def __init__(self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup, *, modern: bool = True) -> None:
+    `begin(server)` makes its session; calls run in `tasks`. Without `modern`, hosts that look for
+    that era find the other.
+    """
+
+    def __init__(
+        self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup, *, modern: bool = True
+    ) -> None:
         self.tasks = tasks
         self.audience = Subscriptions()
-        self.client = self._legacy = McpClientInfo(LATEST, {}, None)  # as it showed itself last, and by its handshake
+        self.client = self._legacy = McpClientInfo(
+            LATEST, {}, None
+        )  # as it showed itself last, and by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
         self._speaks_modern = modern
@@ -99,7 +123,9 @@ class McpServer:
             self._respond_internal_error(message.id, message.method, problem)
 
     def _is_modern(self, method: str, params: Params) -> bool:
-        """By its envelope; without one, by what only this era has, or by what the host spoke before: a handshake can always begin."""
+        """By its envelope; without one, by what only this era has, or by what the host spoke
+        before: a handshake can always begin.
+        """
         if not self._speaks_modern:
             return False
         if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
@@ -108,36 +134,57 @@ class McpServer:
 
     def _take_modern(self, id: Id, method: str, params: Params) -> None:
         envelope = decode_envelope(params)
-        client = McpClientInfo(envelope.version, envelope.client, envelope.capabilities, modern=True, level=envelope.level)
-        if not self._handshaken:  # a handshake says for good who is there, outside of the calls that show themselves
+        client = McpClientInfo(
+            envelope.version,
+            envelope.client,
+            envelope.capabilities,
+            modern=True,
+            level=envelope.level,
+        )
+        if (
+            not self._handshaken
+        ):  # a handshake says for good who is there, outside of the calls that show themselves
             self.client = client
         if method == "tools/call":
             self._run(id, params, client)
         elif method == "subscriptions/listen":
             if not self.audience.listen(id, decode_filter(params)):
-                raise RpcError(INVALID_PARAMS, f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in all: end one first")
+                raise RpcError(
+                    INVALID_PARAMS,
+                    f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in"
+                    " all: end one first",
+                )
         elif (answer := _MODERN.get(method)) is not None:
             try:
                 self._link.respond(id, complete_result(answer(self, params), SERVER, cached=True))
             except RpcError as problem:
-                raise RpcError(_MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data) from None
+                raise RpcError(
+                    _MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data
+                ) from None
         else:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
     def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
         self._running[id] = leg = ToolRequest(id, client)
         if self._begun is not None and client.modern:
-            leg.parked = self._begun.claimed(params)  # known at once: the same read may bring its cancellation
+            leg.parked = self._begun.claimed(
+                params
+            )  # known at once: the same read may bring its cancellation
         self.tasks.start_soon(self._call_tool, leg, params)
 
     async def _call_tool(self, leg: ToolRequest, params: Params) -> None:
-        """Attach the host to a call. A host that cancels gets no answer (basic/utilities/cancellation)."""
+        """Attach the host to a call.
+
+        A host that cancels gets no answer (basic/utilities/cancellation).
+        """
         id = leg.id
         if leg.client.level is not None:
             self.audience.start_logging(id, leg.client.level)
         with leg.scope:
             try:
-                await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled in the same read: nothing has begun
+                await (
+                    anyio.lowlevel.checkpoint_if_cancelled()
+                )  # cancelled in the same read: nothing has begun
                 result = await self._session.call_tool(params, leg)
                 if leg.client.modern:
                     result = complete_result(result, SERVER)
@@ -156,7 +203,11 @@ class McpServer:
         """A bug of ours ends nothing: the host gets an answer, and stderr a line."""
         whisper(f"bug in {method[:100]}: {problem!r}")
         if self._link.is_open(id):
-            self._link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+            self._link.respond_error(
+                id,
+                INTERNAL_ERROR,
+                f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
+            )
 
     @property
     def _session(self) -> McpSession:
@@ -173,7 +224,11 @@ class McpServer:
         return {"resources": [] if self._begun is None else self._begun.list_resources()}
 
     def _list_templates(self, params: Params) -> Json:
-        state = {"uriTemplate": "abp://{app}/state/{field}", "name": "App state", "mimeType": "application/json"}
+        state = {
+            "uriTemplate": "abp://{app}/state/{field}",
+            "name": "App state",
+            "mimeType": "application/json",
+        }
         result = {"uriTemplate": "abp://{app}/results/{name}", "name": "Saved result of a call"}
         return {"resourceTemplates": [state, result]}
 
@@ -185,12 +240,22 @@ class McpServer:
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str):
-            raise RpcError(INVALID_PARAMS, "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server")
+            raise RpcError(
+                INVALID_PARAMS,
+                "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server",
+            )
         client = params.get("clientInfo")
         version = asked if asked in VERSIONS else LATEST
         self._handshaken = True
-        self.client = self._legacy = McpClientInfo(version, client if isinstance(client, Mapping) else {}, params.get("capabilities"))
-        return {"protocolVersion": version, "capabilities": _OFFERED, "serverInfo": SERVER, "instructions": INSTRUCTIONS}
+        self.client = self._legacy = McpClientInfo(
+            version, client if isinstance(client, Mapping) else {}, params.get("capabilities")
+        )
+        return {
+            "protocolVersion": version,
+            "capabilities": _OFFERED,
+            "serverInfo": SERVER,
+            "instructions": INSTRUCTIONS,
+        }
 
     def _ping(self, params: Params) -> Json:
         return {}
@@ -203,7 +268,9 @@ class McpServer:
 
     def _subscribe(self, params: Params) -> Json:
         if len(self.audience.subscribed) >= MAX_SUBSCRIPTIONS:
-            raise RpcError(INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions")
+            raise RpcError(
+                INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions"
+            )
         if len(uri := _uri(params)) > LONGEST_URI:
             raise RpcError(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
         self.audience.subscribed.add(uri)
@@ -219,7 +286,11 @@ class McpServer:
     # --- modern ---
 
     def _discover(self, params: Params) -> Json:
-        return {"supportedVersions": list(MODERN), "capabilities": _OFFERED, "instructions": INSTRUCTIONS}
+        return {
+            "supportedVersions": list(MODERN),
+            "capabilities": _OFFERED,
+            "instructions": INSTRUCTIONS,
+        }
 
     # --- both ---
 

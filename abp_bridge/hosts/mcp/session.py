@@ -1,7 +1,9 @@
-"""An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and resources it uses.
+"""An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and
+resources it uses.
 
-Who wants to hear what is `audience`'s; how a call waits for a host, `calls`'. Here a question finds its way to the host: as a request of ours in the
-legacy era, with the next round of the call that carries it in the modern one.
+Who wants to hear what is `audience`'s; how a call waits for a host, `calls`'. Here a question finds
+its way to the host: as a request of ours in the legacy era, with the next round of the call that
+carries it in the modern one.
 """
 
 from __future__ import annotations
@@ -63,10 +65,13 @@ Put = Callable[[str, Json], Awaitable[tuple[Json, float | None]]]
 
 
 class McpSession:
-    """One session of one host, spoken to through `server`. `begin` makes the desk that its tools work at; `page` is where its person is sent.
+    """One session of one host, spoken to through `server`.
 
-    `park` is how long a call is kept for a host to come back to; `patience` how long the host waits for a tool, where its user has changed that.
-    Both are in seconds. `ask_model` says that its model may be asked to ask its user.
+    `begin` makes the desk that its tools work at; `page` is where its person is sent.
+
+    `park` is how long a call is kept for a host to come back to; `patience` how long the host waits
+    for a tool, where its user has changed that. Both are in seconds. `ask_model` says that its
+    model may be asked to ask its user.
     """
 
     def __init__(
@@ -84,7 +89,9 @@ class McpSession:
         self._patience_set = patience
         self._ask_model = ask_model
         self._refused: set[str] = set()  # capabilities that it declared, and turned out not to have
-        self._calls = ToolCalls(server.tasks, limit=park, patience=self._patience, tell=self._progressed)
+        self._calls = ToolCalls(
+            server.tasks, limit=park, patience=self._patience, tell=self._progressed
+        )
         self._desk = begin(self)
         self._toolbox = McpTools(self._desk, self._calls, asks_model=ask_model)
 
@@ -96,20 +103,35 @@ class McpSession:
         return self._server.client.name
 
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces this host declared, best first, less those it turned out not to have. A modern one declares them with each request."""
+        """The surfaces this host declared, best first, less those it turned out not to have.
+
+        A modern one declares them with each request.
+        """
         held = self._calls.find_carrier(calls)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         row = profile(str(client.info.get("name")))
         declared = {
-            SurfaceVariant(Surface.MCP_FORM, mcp.form_version(client.version), row.plain): capabilities.form,
+            SurfaceVariant(
+                Surface.MCP_FORM, mcp.form_version(client.version), row.plain
+            ): capabilities.form,
             SurfaceVariant(Surface.MCP_URL, loopback=row.loopback): capabilities.url,
             SurfaceVariant(Surface.MCP_SAMPLING): capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
-        return [column for column, has in declared.items() if has and _NEEDED.get(column.surface) not in self._refused]
+        return [
+            column
+            for column, has in declared.items()
+            if has and _NEEDED.get(column.surface) not in self._refused
+        ]
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         """See `Host.ask`."""
         held = self._calls.find_carrier(question.deliverable_by)
         if column.surface is Surface.MODEL:
@@ -124,7 +146,15 @@ class McpSession:
             answer, seconds = await put(*_encoded(question, column, client, problem))
             if seconds is not None:  # since it was shown, which is what tells a person
                 action = answer.get("action") if isinstance(answer, Mapping) else None
-                observe(ChoiceEvent(anyio.current_time(), question.id, 1, action if isinstance(action, str) else None, seconds))
+                observe(
+                    ChoiceEvent(
+                        anyio.current_time(),
+                        question.id,
+                        1,
+                        action if isinstance(action, str) else None,
+                        seconds,
+                    )
+                )
             if column.surface is Surface.MCP_SAMPLING:
                 return SurfaceResponse(Outcome.ACCEPTED, mcp.decode_sampled(answer))
             done, content = mcp.decode_reply(answer, question)
@@ -133,31 +163,43 @@ class McpSession:
             if held is not None:
                 held.asks(-1)
 
-    async def _ask_on_the_page(self, client: McpClientInfo, put: Put, question: Question) -> SurfaceResponse:
+    async def _ask_on_the_page(
+        self, client: McpClientInfo, put: Put, question: Question
+    ) -> SurfaceResponse:
         named = not client.modern or profile(str(client.info.get("name"))).url_ids
         elicitation = f"abp-{question.id}" if named else None
 
         async def point(sheet: PageQuestion) -> Outcome:
-            answer, _ = await put("elicitation/create", mcp.encode_url(question, sheet.url, elicitation))
+            answer, _ = await put(
+                "elicitation/create", mcp.encode_url(question, sheet.url, elicitation)
+            )
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
             return await self._page.ask(question, point)
         finally:
             if client.version == COMPLETED:
-                self._server.link.notify("notifications/elicitation/complete", {"elicitationId": elicitation})
+                self._server.link.notify(
+                    "notifications/elicitation/complete", {"elicitationId": elicitation}
+                )
 
-    async def _ask_through_the_model(self, held: ParkedCall | None, question: Question, problem: str) -> SurfaceResponse:
+    async def _ask_through_the_model(
+        self, held: ParkedCall | None, question: Question, problem: str
+    ) -> SurfaceResponse:
         """With the result of the call, which names `abp_answer`."""
         if held is None:
-            raise SurfaceUnsupportedError("a model is asked with the result of a call, and none is running", lasting=False)
+            raise SurfaceUnsupportedError(
+                "a model is asked with the result of a call, and none is running", lasting=False
+            )
         with held.tell_model(question.id, mcp.encode_asked(question, problem), asks=True) as words:
             await words.answered.wait()
         action, content = mcp.decode_answered(words.answer)
         return SurfaceResponse(_OUTCOMES[action], content)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """See `Host.send_link`: by a form without fields, or with the result of the call, which the model then tells its user of."""
+        """See `Host.send_link`: by a form without fields, or with the result of the call, which the
+        model then tells its user of.
+        """
         held = self._calls.find_carrier(question.deliverable_by)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
@@ -166,16 +208,24 @@ class McpSession:
             if held is not None:
                 held.asks(+1)
             try:
-                answer, _ = await put("elicitation/create", mcp.encode_link(question, url, modes=capabilities.modes))
+                answer, _ = await put(
+                    "elicitation/create", mcp.encode_link(question, url, modes=capabilities.modes)
+                )
                 return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
             finally:
                 if held is not None:
                     held.asks(-1)
         if held is None:
-            raise SurfaceUnsupportedError("this host shows no forms, and no call is running whose result could point to the page", lasting=False)
+            raise SurfaceUnsupportedError(
+                "this host shows no forms, and no call is running whose result could point to the"
+                " page",
+                lasting=False,
+            )
         if question.destructive or question.consents:
             raise SurfaceUnsupportedError(
-                "this host shows no forms, and a model is not given the link to what it must not answer itself", lasting=False
+                "this host shows no forms, and a model is not given the link to what it must not"
+                " answer itself",
+                lasting=False,
             )
         with held.tell_model(question.id, mcp.encode_link_message(question, url)):
             await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
@@ -190,32 +240,56 @@ class McpSession:
         try:
             with anyio.fail_after(ROOTS_LIMIT):
                 return mcp.decode_roots((await self._put(held, client, ROOTS, "roots/list", {}))[0])
-        except (TimeoutError, SurfaceUnsupportedError, HostDisconnectedError, HostTimeoutError, RouteChangedError):
+        except (
+            TimeoutError,
+            SurfaceUnsupportedError,
+            HostDisconnectedError,
+            HostTimeoutError,
+            RouteChangedError,
+        ):
             return ()
 
-    async def _put(self, held: ParkedCall | None, client: McpClientInfo, need: str, method: str, params: Json) -> tuple[Json, float | None]:
-        """What the host answers, and in how many seconds since it was shown, where that is known."""
+    async def _put(
+        self, held: ParkedCall | None, client: McpClientInfo, need: str, method: str, params: Json
+    ) -> tuple[Json, float | None]:
+        """What the host answers, and in how many seconds since it was shown, where that is
+        known.
+        """
         if not client.modern:
             return await self._request(need, method, params), None
         if held is None:
-            raise SurfaceUnsupportedError("a host of this era is asked only inside of a call, and none is running", lasting=False)
+            raise SurfaceUnsupportedError(
+                "a host of this era is asked only inside of a call, and none is running",
+                lasting=False,
+            )
         return await held.ask(method, params, need)
 
     async def _request(self, need: str, method: str, params: Json) -> Json:
         try:
-            return await self._server.link.request(method, params, reason="the question is no longer open")
+            return await self._server.link.request(
+                method, params, reason="the question is no longer open"
+            )
         except ConnectionClosedError:
             raise HostDisconnectedError from None
         except RemoteError as error:
-            lasting = error.code == METHOD_NOT_FOUND  # anything else may be about this question only
+            lasting = (
+                error.code == METHOD_NOT_FOUND
+            )  # anything else may be about this question only
             if lasting:
                 self._refused.add(need)
-            raise SurfaceUnsupportedError(f"the host answered: {label(error, 300)}", lasting=lasting) from None
+            raise SurfaceUnsupportedError(
+                f"the host answered: {label(error, 300)}", lasting=lasting
+            ) from None
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.on_notice`: a log message, and an update of the state it changes for those who subscribed."""
+        """See `Host.on_notice`: a log message, and an update of the state it changes for those who
+        subscribed.
+        """
         field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
-        self._server.audience.log(mcp.encode_log(notice, origin), key=None if field is None else ("state", app, str(field)))
+        self._server.audience.log(
+            mcp.encode_log(notice, origin),
+            key=None if field is None else ("state", app, str(field)),
+        )
         if field is not None:
             self._server.audience.updated(state_uri(app, field))
 
@@ -235,7 +309,11 @@ class McpSession:
         return self._toolbox.list()
 
     async def call_tool(self, params: Mapping[str, Json], leg: ToolRequest) -> Json:
-        """`tools/call`. Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's call."""
+        """`tools/call`.
+
+        Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's
+        call.
+        """
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
@@ -252,16 +330,27 @@ class McpSession:
 
     def _patience(self, leg: ToolRequest) -> ToolTimeout:
         row = profile(str(leg.client.info.get("name")))
-        return ToolTimeout((self._patience_set or row.tool_timeout) * MARGIN, row.paused_while_asking)
+        return ToolTimeout(
+            (self._patience_set or row.tool_timeout) * MARGIN, row.paused_while_asking
+        )
 
     def _progressed(self, leg: ToolRequest, progress: Progress) -> None:
         token = leg.token
         if isinstance(token, (str, int)) and not isinstance(token, bool):
-            self._server.link.notify("notifications/progress", mcp.encode_progress(token, progress), key=("progress", token))
+            self._server.link.notify(
+                "notifications/progress",
+                mcp.encode_progress(token, progress),
+                key=("progress", token),
+            )
 
     def list_resources(self) -> list[Json]:
         return [
-            {"uri": each.uri, "name": each.name, "description": each.description, "mimeType": each.mime_type}
+            {
+                "uri": each.uri,
+                "name": each.name,
+                "description": each.description,
+                "mimeType": each.mime_type,
+            }
             | ({} if each.size is None else {"size": each.size})
             for each in self._desk.resources()
         ]
@@ -272,13 +361,21 @@ class McpSession:
             mime_type, content = self._desk.read(uri)
         except SessionError as problem:
             raise RpcError(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
-        shown = {"text": content} if isinstance(content, str) else {"blob": base64.b64encode(content).decode()}
+        shown = (
+            {"text": content}
+            if isinstance(content, str)
+            else {"blob": base64.b64encode(content).decode()}
+        )
         return {"uri": uri, "mimeType": mime_type, **shown}
 
 
-def _encoded(question: Question, column: SurfaceVariant, client: McpClientInfo, problem: str) -> tuple[str, dict[str, Json]]:
+def _encoded(
+    question: Question, column: SurfaceVariant, client: McpClientInfo, problem: str
+) -> tuple[str, dict[str, Json]]:
     """A question as a request: its method and parameters."""
     if column.surface is Surface.MCP_SAMPLING:
         return "sampling/createMessage", mcp.encode_sampling(question)
     modes = mcp.decode_capabilities(client.capabilities, client.version).modes
-    return "elicitation/create", mcp.encode_form(question, column.version, modes=modes, plain=column.plain, problem=problem)
+    return "elicitation/create", mcp.encode_form(
+        question, column.version, modes=modes, plain=column.plain, problem=problem
+    )

@@ -1,6 +1,8 @@
-"""Who wants to hear what: a legacy host that was initialized, the streams that a modern one listens on, and its requests that asked for logs.
+"""Who wants to hear what: a legacy host that was initialized, the streams that a modern one listens
+on, and its requests that asked for logs.
 
-Nothing is sent that nobody asked for; what speaks of the same thing and still waits is replaced by the newest.
+Nothing is sent that nobody asked for; what speaks of the same thing and still waits is replaced by
+the newest.
 """
 
 from __future__ import annotations
@@ -32,9 +34,15 @@ class Subscriptions:
         self._logged: dict[Id, int] = {}
 
     def listen(self, id: Id, wanted: Mapping[str, Json]) -> bool:
-        """Begin a stream and acknowledge it. `wanted` is a filter that `decode_filter` let pass. False when there are too many."""
+        """Begin a stream and acknowledge it.
+
+        `wanted` is a filter that `decode_filter` let pass. False when there are too many.
+        """
         watched = sum(len(each.get(UPDATES, ())) for each in self._listens.values())
-        if len(self._listens) >= MAX_LISTENS or watched + len(wanted.get(UPDATES, ())) > MAX_UPDATES:
+        if (
+            len(self._listens) >= MAX_LISTENS
+            or watched + len(wanted.get(UPDATES, ())) > MAX_UPDATES
+        ):
             return False
         self._tell_stream(id, "notifications/subscriptions/acknowledged", {"notifications": wanted})
         self._listens[id] = wanted
@@ -54,7 +62,9 @@ class Subscriptions:
 
     def log(self, params: Mapping[str, Json], key: Hashable = None) -> None:
         level = LEVELS.index(params["level"])
-        if (self.initialized and level >= self.level) or any(level >= least for least in self._logged.values()):
+        if (self.initialized and level >= self.level) or any(
+            level >= least for least in self._logged.values()
+        ):
             self.link.notify("notifications/message", params, key=key)
 
     def updated(self, uri: str) -> None:
@@ -62,7 +72,9 @@ class Subscriptions:
             self.link.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
         for id, wanted in self._listens.items():
             if uri in wanted.get(UPDATES, ()):
-                self._tell_stream(id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id))
+                self._tell_stream(
+                    id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id)
+                )
 
     def tools_changed(self) -> None:
         self._list_changed("tools", TOOLS)
@@ -78,5 +90,7 @@ class Subscriptions:
             if wanted.get(word) is True:
                 self._tell_stream(id, method, {}, key=(what, id))
 
-    def _tell_stream(self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None) -> None:
+    def _tell_stream(
+        self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None
+    ) -> None:
         self.link.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)

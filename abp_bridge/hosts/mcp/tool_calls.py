@@ -1,8 +1,11 @@
-"""Calls that outlive the requests that wait for them: who waits for which, how long, and how they come back.
+"""Calls that outlive the requests that wait for them: who waits for which, how long, and how they
+come back.
 
-A `tools/call` only attaches its host to a call (`ToolRequest`); the call runs in the session (`ParkedCall`). So a modern host can be asked (the request ends with
-the questions, and comes again with the answers), and a host of either era whose patience ends gets a result that says how to come back (`abp_wait`).
-What is asked or answered in between is kept, for as long as somebody may still come.
+A `tools/call` only attaches its host to a call (`ToolRequest`); the call runs in the session
+(`ParkedCall`). So a modern host can be asked (the request ends with the questions, and comes again
+with the answers), and a host of either era whose patience ends gets a result that says how to come
+back (`abp_wait`). What is asked or answered in between is kept, for as long as somebody may still
+come.
 """
 
 from __future__ import annotations
@@ -17,11 +20,21 @@ from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.hosts.mcp.errors import RpcError
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
-from abp_bridge.hosts.mcp.request_state import InvalidRequestStateError, RequestState, RequestStateCodec, digest
+from abp_bridge.hosts.mcp.request_state import (
+    InvalidRequestStateError,
+    RequestState,
+    RequestStateCodec,
+    digest,
+)
 from abp_bridge.interfaces.host import Call, CallOutcome, SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError
 from abp_bridge.protocols.mcp import encode_result, encode_text
-from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MISSING_CAPABILITY, encode_round
+from abp_bridge.protocols.mcp.modern import (
+    INVALID_PARAMS,
+    MAX_ROUNDS,
+    MISSING_CAPABILITY,
+    encode_round,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -45,17 +58,26 @@ Start = Callable[[ParkedCall, Callable[[Progress], None]], Awaitable[Call]]
 
 @dataclass(slots=True)
 class ToolTimeout:
-    """How long a host waits for a call, in seconds; `stops` says that it does not count the time of a person."""
+    """How long a host waits for a call, in seconds; `stops` says that it does not count the time of
+    a person.
+    """
 
     left: float
     paused_while_asking: bool = False
 
 
 class ToolCalls:
-    """The calls of one session. `limit` is how long, in seconds, one is kept that nobody waits for."""
+    """The calls of one session. `limit` is how long, in seconds, one is kept that nobody
+    waits for.
+    """
 
     def __init__(
-        self, tasks: TaskGroup, *, limit: float, patience: Callable[[ToolRequest], ToolTimeout], tell: Callable[[ToolRequest, Progress], None]
+        self,
+        tasks: TaskGroup,
+        *,
+        limit: float,
+        patience: Callable[[ToolRequest], ToolTimeout],
+        tell: Callable[[ToolRequest, Progress], None],
     ) -> None:
         self._tasks = tasks
         self._limit = limit
@@ -63,14 +85,24 @@ class ToolCalls:
         self._tell = tell
         self._held: dict[str, ParkedCall] = {}
         self._starting = 0
-        self._left: dict[str, float] = {}  # when the time ends of those that nobody waits for, the first to end first
+        self._left: dict[
+            str, float
+        ] = {}  # when the time ends of those that nobody waits for, the first to end first
         self._delivered: dict[str, None] = {}  # those whose result has been given, the oldest first
         self._expiring = False
         self._seal = RequestStateCodec()
 
     def find_carrier(self, calls: Iterable[str]) -> ParkedCall | None:
-        """Of these calls, the one that can take a question to the host: the first that somebody waits for, else the first there is."""
-        found = [held for call in calls if (held := self._held.get(call)) is not None and held.ended is None and not held.abandoned]
+        """Of these calls, the one that can take a question to the host: the first that somebody
+        waits for, else the first there is.
+        """
+        found = [
+            held
+            for call in calls
+            if (held := self._held.get(call)) is not None
+            and held.ended is None
+            and not held.abandoned
+        ]
         return next((held for held in found if held.waiters), next(iter(found), None))
 
     def find_by_state(self, state: Json) -> ParkedCall | None:
@@ -80,10 +112,19 @@ class ToolCalls:
         except InvalidRequestStateError:
             return None
 
-    async def begin(self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, start: Start) -> Json:
-        """Start a call and wait for it: its CallToolResult, or what it asks. Raises SessionError, Refusal."""
+    async def begin(
+        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, start: Start
+    ) -> Json:
+        """Start a call and wait for it: its CallToolResult, or what it asks.
+
+        Raises SessionError, Refusal.
+        """
         if len(self._held) + self._starting - len(self._delivered) >= MAX_HELD:
-            raise SessionError("RATE_LIMITED", f"{MAX_HELD} calls are running or kept already; come back to them with abp_wait, or wait a while.")
+            raise SessionError(
+                "RATE_LIMITED",
+                f"{MAX_HELD} calls are running or kept already; come back to them with abp_wait, or"
+                " wait a while.",
+            )
         held = ParkedCall()
         leg.made = digest(tool, arguments)
 
@@ -99,43 +140,83 @@ class ToolCalls:
             self._starting -= 1
         return await self._attend(held, leg)
 
-    async def resume(self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, state: str, answers: Mapping[str, Mapping[str, Json]]) -> Json:
-        """A modern host comes back. Raises Refusal for a `requestState` that is not this call's: a call is never begun again by mistake."""
+    async def resume(
+        self,
+        tool: str,
+        arguments: Mapping[str, Json],
+        leg: ToolRequest,
+        state: str,
+        answers: Mapping[str, Mapping[str, Json]],
+    ) -> Json:
+        """A modern host comes back.
+
+        Raises Refusal for a `requestState` that is not this call's: a call is never begun again by
+        mistake.
+        """
         try:
             found = self._seal.decode(state)
         except InvalidRequestStateError:
-            raise RpcError(INVALID_PARAMS, "this requestState was not made here, or was changed on its way") from None
+            raise RpcError(
+                INVALID_PARAMS, "this requestState was not made here, or was changed on its way"
+            ) from None
         leg.made = digest(tool, arguments)
         if found.digest != leg.made:
-            raise RpcError(INVALID_PARAMS, "this requestState belongs to a call of another tool, or with other arguments")
+            raise RpcError(
+                INVALID_PARAMS,
+                "this requestState belongs to a call of another tool, or with other arguments",
+            )
         held = self._held.get(found.call)
         if held is None:
-            raise RpcError(INVALID_PARAMS, "this requestState is too old: its call is over. Call the tool again if it is still needed")
+            raise RpcError(
+                INVALID_PARAMS,
+                "this requestState is too old: its call is over. Call the tool again if it is still"
+                " needed",
+            )
         leg.round = found.round
         held.deliver(answers)
         return await self._attend(held, leg)
 
-    async def wait(self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, call: str) -> Json:
+    async def wait(
+        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, call: str
+    ) -> Json:
         """Attach to a call that goes on, or get the result it is kept with. Raises SessionError."""
         leg.made = digest(tool, arguments)
         held = self._held.get(call)
         if held is None:
-            known = [*list(self._held)[-MAX_LISTED:], *(["..."] if len(self._held) > MAX_LISTED else [])]
-            raise SessionError("UNKNOWN_CALL", f"There is no call {call[:80]!r} to come back to; there are {', '.join(known) or 'none'}.")
+            known = [
+                *list(self._held)[-MAX_LISTED:],
+                *(["..."] if len(self._held) > MAX_LISTED else []),
+            ]
+            raise SessionError(
+                "UNKNOWN_CALL",
+                f"There is no call {call[:80]!r} to come back to; there are"
+                f" {', '.join(known) or 'none'}.",
+            )
         held.promised = True
         return await self._attend(held, leg)
 
-    async def answer(self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, question: str) -> Json:
-        """A model brings what its user said, and goes on waiting for the call that asked. Raises SessionError."""
+    async def answer(
+        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, question: str
+    ) -> Json:
+        """A model brings what its user said, and goes on waiting for the call that asked.
+
+        Raises SessionError.
+        """
         leg.made = digest(tool, arguments)
         for held in list(self._held.values()):
             if held.deliver_model_answer(question, arguments):
                 held.promised = True
                 return await self._attend(held, leg)
-        raise SessionError("UNKNOWN_QUESTION", f"No question {question[:80]!r} waits for an answer of your user's. Each is answered once.")
+        raise SessionError(
+            "UNKNOWN_QUESTION",
+            f"No question {question[:80]!r} waits for an answer of your user's. Each is answered"
+            " once.",
+        )
 
     async def _attend(self, held: ParkedCall, leg: ToolRequest) -> Json:
-        """Wait with the host for what comes first: the end, a question that it has to bring to its person, or the end of its patience."""
+        """Wait with the host for what comes first: the end, a question that it has to bring to its
+        person, or the end of its patience.
+        """
         held.attach(leg)
         leg.parked = held
         self._left.pop(held.call.id, None)
@@ -168,7 +249,9 @@ class ToolCalls:
         for pending in asked.values():
             pending.shown = pending.shown or anyio.current_time()
         state = RequestState(held.call.id, leg.made, leg.round + 1)
-        return encode_round({key: pending.request for key, pending in asked.items()}, self._seal.encode(state))
+        return encode_round(
+            {key: pending.request for key, pending in asked.items()}, self._seal.encode(state)
+        )
 
     # --- those that nobody waits for ---
 
@@ -203,7 +286,9 @@ class ToolCalls:
             table.pop(id, None)
 
     async def _abandon(self, held: ParkedCall) -> None:
-        """Nobody came back: the app is told so, by its question first, and then by the end of its call."""
+        """Nobody came back: the app is told so, by its question first, and then by the end of its
+        call.
+        """
         if held.ended is None:
             reason = f"the host did not come back within {self._limit:g} s"
             held.leave(HostTimeoutError(reason))
@@ -223,7 +308,9 @@ async def _settle(held: ParkedCall, patience: ToolTimeout) -> None:
 
 async def _watch(held: ParkedCall, patience: ToolTimeout) -> None:
     """Until something happens to the call, or the host's patience is over."""
-    if patience.paused_while_asking and held.asking > len(held.model_messages):  # what only the model was told is no question that stops a clock
+    if patience.paused_while_asking and held.asking > len(
+        held.model_messages
+    ):  # what only the model was told is no question that stops a clock
         await held.changed()
         return
     started = anyio.current_time()
@@ -240,22 +327,31 @@ def _later(held: ParkedCall) -> Json:
         each.sent = True
     after = "Then call" if words else "Call"
     goes_on = (
-        f'The call {held.call.id} {state}; nothing is lost. {after} abp_wait with {{"call": "{held.call.id}"}} to go on waiting for its result. '
-        "Do not call the tool again."
+        f'The call {held.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
+        f' "{held.call.id}"}} to go on waiting for its result. Do not call the tool again.'
     )
     return encode_text("\n\n".join([*(each.text for each in words), goes_on]))
 
 
 def _result(ended: CallOutcome, leg: ToolRequest) -> Json:
     if leg.client.modern and (missing := _missing(ended, leg)):
-        raise RpcError(MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing})
+        raise RpcError(
+            MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
+        )
     return encode_result(ended.result, told=ended.summary, files=ended.files)
 
 
 def _missing(ended: CallOutcome, leg: ToolRequest) -> dict[str, Json]:
-    """What the client would have had to declare, where the call failed for nothing else: the app only passed a question's refusal on."""
+    """What the client would have had to declare, where the call failed for nothing else: the app
+    only passed a question's refusal on.
+    """
     failure = ended.result.failure
-    if failure is None or failure.code != "NOT_SUPPORTED" or ended.result.data is not None or ended.files:
+    if (
+        failure is None
+        or failure.code != "NOT_SUPPORTED"
+        or ended.result.data is not None
+        or ended.files
+    ):
         return {}
     declared = leg.client.capabilities if isinstance(leg.client.capabilities, Mapping) else {}
     return {need: {} for kind in ended.refused if (need := _NEEDS.get(kind, _FORM)) not in declared}

@@ -13,7 +13,13 @@ from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
 from abp_bridge.interfaces.host import AppCapability, Call, SessionApi, SessionError
-from abp_bridge.protocols.mcp import decode_answered, encode_result, encode_text, encode_tool, tool_name
+from abp_bridge.protocols.mcp import (
+    decode_answered,
+    encode_result,
+    encode_text,
+    encode_tool,
+    tool_name,
+)
 
 Json = Any
 
@@ -23,7 +29,10 @@ class UnknownToolError(Exception):
 
 
 class McpTools:
-    """The tools of one session. Names of capability tools are made once per (app, capability) and stay while both do."""
+    """The tools of one session.
+
+    Names of capability tools are made once per (app, capability) and stay while both do.
+    """
 
     def __init__(self, desk: SessionApi, calls: ToolCalls, *, asks_model: bool) -> None:
         self._desk = desk
@@ -33,10 +42,21 @@ class McpTools:
         self._tools: dict[str, tuple[str, str]] = {}
 
     def list(self) -> list[Json]:
-        """`tools/list`: the bridge's own tools first, then one per capability in the app's order."""
-        own = [*OWN_TOOLS, *([ANSWER] if self._asks_model else []), *([RENDER] if self._desk.renders else [])]
+        """`tools/list`: the bridge's own tools first, then one per capability in the app's
+        order.
+        """
+        own = [
+            *OWN_TOOLS,
+            *([ANSWER] if self._asks_model else []),
+            *([RENDER] if self._desk.renders else []),
+        ]
         offers = self._named()
-        return own + [encode_tool(self._names[offer.app, offer.capability.name], offer.capability, offer.origin) for offer in offers]
+        return own + [
+            encode_tool(
+                self._names[offer.app, offer.capability.name], offer.capability, offer.origin
+            )
+            for offer in offers
+        ]
 
     def _named(self) -> Sequence[AppCapability]:
         """What the apps offer now, after each has got its name and no other has one."""
@@ -51,7 +71,10 @@ class McpTools:
         return offers
 
     async def call(self, name: str, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
-        """`tools/call`: the CallToolResult. Raises UnknownToolError; what goes wrong inside a tool is a result that says so."""
+        """`tools/call`: the CallToolResult.
+
+        Raises UnknownToolError; what goes wrong inside a tool is a result that says so.
+        """
         try:
             if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
                 _know(name, arguments)
@@ -63,7 +86,9 @@ class McpTools:
                 return await self._run(name, arguments, leg, capability, arguments, app=app)
         except SessionError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
-        raise UnknownToolError(f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is.")
+        raise UnknownToolError(
+            f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
+        )
 
     async def _connect(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         target = _text(arguments, "target")
@@ -80,25 +105,48 @@ class McpTools:
     async def _call(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         capability = _text(arguments, "capability")
         if not capability:
-            raise SessionError("MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them.")
+            raise SessionError(
+                "MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them."
+            )
         params = arguments.get("params")
         if params is not None and not isinstance(params, Mapping):
             raise SessionError("INVALID_TYPE", "params must be an object.")
         timeout = arguments.get("timeout")
-        if timeout is not None and (not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 < timeout <= 86_400):
-            raise SessionError("INVALID_PARAMS", "timeout must be a number of seconds, at most a day.")
-        return await self._run("abp_call", arguments, leg, capability, params or {}, app=_text(arguments, "app"), timeout=timeout)
+        if timeout is not None and (
+            not isinstance(timeout, (int, float))
+            or isinstance(timeout, bool)
+            or not 0 < timeout <= 86_400
+        ):
+            raise SessionError(
+                "INVALID_PARAMS", "timeout must be a number of seconds, at most a day."
+            )
+        return await self._run(
+            "abp_call",
+            arguments,
+            leg,
+            capability,
+            params or {},
+            app=_text(arguments, "app"),
+            timeout=timeout,
+        )
 
     async def _wait(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         call = _text(arguments, "call")
         if not call:
-            raise SessionError("MISSING_PARAM", "abp_wait needs the call to come back to; the result that asked for it names it.")
+            raise SessionError(
+                "MISSING_PARAM",
+                "abp_wait needs the call to come back to; the result that asked for it names it.",
+            )
         return await self._calls.wait("abp_wait", arguments, leg, call)
 
     async def _answer(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         question = _text(arguments, "question")
         if not question:
-            raise SessionError("MISSING_PARAM", "abp_answer needs the question that is answered; the result that asked it names it.")
+            raise SessionError(
+                "MISSING_PARAM",
+                "abp_answer needs the question that is answered; the result that asked it"
+                " names it.",
+            )
         try:
             decode_answered(arguments)
         except RemoteProtocolError as problem:
@@ -107,7 +155,9 @@ class McpTools:
 
     async def _render(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         file = await self._desk.render_pdf(_text(arguments, "app"))
-        return encode_result(CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file])
+        return encode_result(
+            CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file]
+        )
 
     async def _run(
         self,
@@ -121,7 +171,14 @@ class McpTools:
         timeout: float | None = None,
     ) -> Json:
         async def start(held: ParkedCall, on_progress: Callable[[Progress], None]) -> Call:
-            return await self._desk.start(capability, params, app=app, timeout=timeout, on_progress=on_progress, on_end=held.end)
+            return await self._desk.start(
+                capability,
+                params,
+                app=app,
+                timeout=timeout,
+                on_progress=on_progress,
+                on_end=held.end,
+            )
 
         return await self._calls.begin(tool, arguments, leg, start)
 
@@ -133,7 +190,11 @@ class McpTools:
             lines.append(f"Connected {app}: {known[app]['name']} ({known[app]['origin']}).")
             lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
             offers = [offer for offer in self._desk.capabilities() if offer.app == app]
-            lines.append("Its capabilities, each also a tool of its own:" if offers else "It names no capabilities.")
+            lines.append(
+                "Its capabilities, each also a tool of its own:"
+                if offers
+                else "It names no capabilities."
+            )
             for capability in (offer.capability for offer in offers):
                 about = f": {capability.description}" if capability.description else ""
                 lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
@@ -153,7 +214,10 @@ _OWN: dict[str, Callable[[McpTools, Mapping[str, Json], ToolRequest], Awaitable[
 }
 
 
-_TAKES: dict[str, list[str]] = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in (*OWN_TOOLS, ANSWER, RENDER)}
+_TAKES: dict[str, list[str]] = {
+    str(tool["name"]): list(tool["inputSchema"]["properties"])
+    for tool in (*OWN_TOOLS, ANSWER, RENDER)
+}
 
 
 def _know(name: str, arguments: Mapping[str, Json]) -> None:
@@ -161,7 +225,10 @@ def _know(name: str, arguments: Mapping[str, Json]) -> None:
     takes = _TAKES[name]
     for argument in arguments:
         if argument not in takes:
-            raise SessionError("INVALID_PARAMS", f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.")
+            raise SessionError(
+                "INVALID_PARAMS",
+                f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.",
+            )
 
 
 def _text(arguments: Mapping[str, Json], name: str) -> str | None:

@@ -1,4 +1,6 @@
-"""The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): pure codecs between its shapes and `core`, both ways."""
+"""The Agentic Browser Protocol (agenticbrowserprotocol.io, version 0.1): pure codecs between its
+shapes and `core`, both ways.
+"""
 
 from abp_bridge.protocols.abp.calls import (
     call_params,
@@ -9,7 +11,13 @@ from abp_bridge.protocols.abp.calls import (
     merge_capabilities,
 )
 from abp_bridge.protocols.abp.data import Blob, Reference, extract, fill
-from abp_bridge.protocols.abp.notices import PREFIX, PROGRESS, decode_changes, decode_notice, decode_progress
+from abp_bridge.protocols.abp.notices import (
+    PREFIX,
+    PROGRESS,
+    decode_changes,
+    decode_notice,
+    decode_progress,
+)
 from abp_bridge.protocols.abp.questions import decode_question, encode_answer, encode_problem
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""ABP's session and calls: initialise, capabilities, call, cancel; what we send, and what apps really send back."""
+"""ABP's session and calls: initialise, capabilities, call, cancel; what we send, and what apps
+really send back.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,29 @@ def initialize_params(version: str) -> dict[str, Json]:
 
 
 def call_params(capability: str, params: Mapping[str, Json], call: str) -> dict[str, Json]:
-    """The parameters of a call. Its id is its progress token too (X4). The bridge keeps the time: the app's own clock would not stop for a person."""
-    return {"capability": capability, "params": dict(params), "options": {"callId": call, "progressToken": call}}
+    """The parameters of a call.
+
+    Its id is its progress token too (X4). The bridge keeps the time: the app's own clock would not
+    stop for a person.
+    """
+    return {
+        "capability": capability,
+        "params": dict(params),
+        "options": {"callId": call, "progressToken": call},
+    }
 
 
 def decode_app_info(raw: Json) -> AppInfo:
-    """The result of `initialize`, bare or wrapped as `{success, data}`. Raises RemoteProtocolError when the app refused."""
+    """The result of `initialize`, bare or wrapped as `{success, data}`.
+
+    Raises RemoteProtocolError when the app refused.
+    """
     body = _unwrapped(raw)
     if not isinstance(body, Mapping):
-        raise RemoteProtocolError(f"initialize() answered {_kind(raw)}, where ABP has an object with sessionId and app", "SESSION_INVALID")
+        raise RemoteProtocolError(
+            f"initialize() answered {_kind(raw)}, where ABP has an object with sessionId and app",
+            "SESSION_INVALID",
+        )
     app = body.get("app")
     app = app if isinstance(app, Mapping) else {}
     version = sanitize.label(body.get("protocolVersion") or VERSION, 40)
@@ -43,8 +59,12 @@ def decode_app_info(raw: Json) -> AppInfo:
     if version.split(".")[0] not in ("0", "1"):  # X16
         warnings.append(f"the app speaks ABP {version}; this bridge knows 0.x and 1.x")
     if len(capabilities) < len(listed):
-        kept = f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
-        warnings.append(f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit")
+        kept = (
+            f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
+        )
+        warnings.append(
+            f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit"
+        )
     return AppInfo(
         id=sanitize.label(app.get("id") or app.get("name") or "app", 80),
         name=sanitize.label(app.get("name") or app.get("id") or "an unnamed app", 120),
@@ -56,11 +76,18 @@ def decode_app_info(raw: Json) -> AppInfo:
 
 
 def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
-    """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13). Entries without a name are left out."""
+    """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13).
+
+    Entries without a name are left out.
+    """
     found: dict[str, Capability] = {}
     for entry in _listed(raw):
         named = {"name": entry} if isinstance(entry, str) else entry
-        if isinstance(named, Mapping) and _is_name(named.get("name")) and len(found) < MAX_CAPABILITIES:
+        if (
+            isinstance(named, Mapping)
+            and _is_name(named.get("name"))
+            and len(found) < MAX_CAPABILITIES
+        ):
             found[named["name"]] = _capability(named)
     return tuple(found.values())
 
@@ -73,33 +100,50 @@ def _listed(raw: Json) -> list[Json]:
 
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Manifest, initialize, list, in that order: the richest description and schema, the newest availability (X12, X13).
+    """Manifest, initialize, list, in that order: the richest description and schema, the newest
+    availability (X12, X13).
 
-    An empty later source does not wipe an earlier one; a later source that names any names them all.
+    An empty later source does not wipe an earlier one; a later source that names any names them
+    all.
     """
     merged: dict[str, Capability] = {}
     for source in sources:
         newer = {capability.name: capability for capability in source}
         if newer:
-            merged = {name: _richer(merged.get(name), capability) for name, capability in newer.items()}
+            merged = {
+                name: _richer(merged.get(name), capability) for name, capability in newer.items()
+            }
     return tuple(merged.values())
 
 
 def decode_result(raw: Json) -> CallResult:
     """An ABPResponse `{success, data?, error?, metadata?, cancelled?}` -> CallResult.
 
-    An app that returns something else has returned its data: nothing of what it said is lost, but it is not called an ABP answer.
+    An app that returns something else has returned its data: nothing of what it said is lost, but
+    it is not called an ABP answer.
     """
     if not isinstance(raw, Mapping) or not isinstance(raw.get("success"), bool):
         if raw is None:
-            return failed("INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}")
-        return CallResult(data=raw, metadata={"note": "the app's answer had no 'success' member; it is passed on as it came"})
+            return failed(
+                "INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"
+            )
+        return CallResult(
+            data=raw,
+            metadata={
+                "note": "the app's answer had no 'success' member; it is passed on as it came"
+            },
+        )
     metadata = raw.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     if raw["success"]:
         return CallResult(data=raw.get("data"), metadata=metadata)
     failure = _failure(raw.get("error"), raw.get("cancelled") is True)
-    return CallResult(failure=failure, cancelled=raw.get("cancelled") is True or failure.code in _CANCELLED, metadata=metadata, data=raw.get("data"))
+    return CallResult(
+        failure=failure,
+        cancelled=raw.get("cancelled") is True or failure.code in _CANCELLED,
+        metadata=metadata,
+        data=raw.get("data"),
+    )
 
 
 _CANCELLED = {"CANCELLED", "USER_CANCELLED"}  # X8
@@ -119,8 +163,14 @@ def _failure(error: Json, cancelled: bool) -> Failure:
     if isinstance(error, str):
         error = {"message": error}
     if not isinstance(error, Mapping):
-        return Failure("CANCELLED", "The call was cancelled.") if cancelled else Failure("OPERATION_FAILED", "The app gave no reason.")
-    code = sanitize.label(error.get("code") or ("CANCELLED" if cancelled else "OPERATION_FAILED"), 80)
+        return (
+            Failure("CANCELLED", "The call was cancelled.")
+            if cancelled
+            else Failure("OPERATION_FAILED", "The app gave no reason.")
+        )
+    code = sanitize.label(
+        error.get("code") or ("CANCELLED" if cancelled else "OPERATION_FAILED"), 80
+    )
     retryable = error.get("retryable")
     after = error.get("retryAfter")
     alternatives = error.get("alternatives")
@@ -128,14 +178,24 @@ def _failure(error: Json, cancelled: bool) -> Failure:
         code=code,
         message=sanitize.message(error.get("message") or "The app gave no reason."),
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
-        retry_after=after / 1000 if isinstance(after, (int, float)) and not isinstance(after, bool) and 0 < after < 1e12 else None,
+        retry_after=(
+            after / 1000
+            if isinstance(after, (int, float)) and not isinstance(after, bool) and 0 < after < 1e12
+            else None
+        ),
         details=error.get("details"),
-        alternatives=tuple(sanitize.label(name, 120) for name in alternatives if isinstance(name, str)) if isinstance(alternatives, list) else (),
+        alternatives=(
+            tuple(sanitize.label(name, 120) for name in alternatives if isinstance(name, str))
+            if isinstance(alternatives, list)
+            else ()
+        ),
     )
 
 
 def _unwrapped(raw: Json) -> Json:
-    """`raw`, or what is in it when it is `{success: true, data}`; RemoteProtocolError when it is `{success: false}`."""
+    """`raw`, or what is in it when it is `{success: true, data}`; RemoteProtocolError when it is
+    `{success: false}`.
+    """
     if isinstance(raw, Mapping) and isinstance(raw.get("success"), bool):
         if not raw["success"]:
             failure = _failure(raw.get("error"), False)
@@ -147,10 +207,20 @@ def _unwrapped(raw: Json) -> Json:
 def _capability(entry: Mapping[str, Json]) -> Capability:
     schema = entry.get("inputSchema")
     instead = entry.get("deprecationMessage")
-    deprecated = sanitize.label(instead) if isinstance(instead, str) and instead else "deprecated" if entry.get("deprecated") else ""
+    deprecated = (
+        sanitize.label(instead)
+        if isinstance(instead, str) and instead
+        else "deprecated"
+        if entry.get("deprecated")
+        else ""
+    )
     return Capability(
         name=entry["name"],
-        description=sanitize.message(entry["description"]) if isinstance(entry.get("description"), str) else "",
+        description=(
+            sanitize.message(entry["description"])
+            if isinstance(entry.get("description"), str)
+            else ""
+        ),
         input_schema=schema if isinstance(schema, Mapping) else {},
         available=entry.get("available") is not False,
         experimental=entry.get("experimental") is True,
@@ -161,7 +231,11 @@ def _capability(entry: Mapping[str, Json]) -> Capability:
 def _richer(older: Capability | None, newer: Capability) -> Capability:
     if older is None:
         return newer
-    return replace(newer, description=newer.description or older.description, input_schema=newer.input_schema or older.input_schema)
+    return replace(
+        newer,
+        description=newer.description or older.description,
+        input_schema=newer.input_schema or older.input_schema,
+    )
 
 
 def _is_name(value: Json) -> bool:

@@ -1,7 +1,9 @@
-"""Binary data inside an app's result: found wherever ABP's documents put it (X17), and taken out as bytes.
+"""Binary data inside an app's result: found wherever ABP's documents put it (X17), and taken out as
+bytes.
 
-Nothing is guessed from content alone: a member counts as binary when its neighbours say so (`mimeType` with `encoding` or a binary type), when it
-is a data URL, or when it is a reference to download.
+Nothing is guessed from content alone: a member counts as binary when its neighbours say so
+(`mimeType` with `encoding` or a binary type), when it is a data URL, or when it is a reference to
+download.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.schema import Json
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
-_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript", "image/svg+xml")
+_TEXT_TYPES = (
+    "text/",
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "image/svg+xml",
+)
 _LONG = 160  # longer than any digest, which is base64 too by its looks
 
 
@@ -47,7 +55,9 @@ class Place:
 
 
 def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
-    """`data` -> (the same with a `PageServer` where binary content was, what was taken out). `fill` puts something back.
+    """`data` -> (the same with a `PageServer` where binary content was, what was taken out).
+
+    `fill` puts something back.
 
     Looked for at the top level and one level down (DF2, DF3).
     """
@@ -58,7 +68,9 @@ def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
     if isinstance(data, Mapping):
         return {name: _member(data, name, value, found) for name, value in data.items()}, found
     if isinstance(data, list):
-        return [taken if (taken := _taken(value, found)) is not None else value for value in data], found
+        return [
+            taken if (taken := _taken(value, found)) is not None else value for value in data
+        ], found
     return data, found
 
 
@@ -73,12 +85,20 @@ def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
     return [filled(value) for value in data] if isinstance(data, list) else filled(data)
 
 
-def _member(parent: Mapping[str, Json], name: str, value: Json, found: list[Blob | Reference]) -> Json:
+def _member(
+    parent: Mapping[str, Json], name: str, value: Json, found: list[Blob | Reference]
+) -> Json:
     taken = _taken(value, found)
     if taken is not None:
         return taken
     declared = parent.get("mimeType")
-    if isinstance(value, str) and len(value) >= _LONG and isinstance(declared, str) and name != "mimeType" and not _is_textual(declared):
+    if (
+        isinstance(value, str)
+        and len(value) >= _LONG
+        and isinstance(declared, str)
+        and name != "mimeType"
+        and not _is_textual(declared)
+    ):
         content = _decoded(value)
         if content is not None:
             return _placed(Blob(content, _type(declared), _file_name(parent)), {}, found)
@@ -95,19 +115,35 @@ def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
     if isinstance(value.get("downloadUrl"), str):
         size = value.get("size")
         size = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
-        return _placed(Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size), _without(value, "downloadUrl", "auth"), found)
+        return _placed(
+            Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size),
+            _without(value, "downloadUrl", "auth"),
+            found,
+        )
     content = value.get("content")
-    if not isinstance(content, str) or (value.get("encoding") != "base64" and _is_textual(mime_type)):
+    if not isinstance(content, str) or (
+        value.get("encoding") != "base64" and _is_textual(mime_type)
+    ):
         return None
     raw = _decoded(content)
-    return None if raw is None else _placed(Blob(raw, _type(mime_type), _file_name(value)), _without(value, "content", "encoding"), found)
+    return (
+        None
+        if raw is None
+        else _placed(
+            Blob(raw, _type(mime_type), _file_name(value)),
+            _without(value, "content", "encoding"),
+            found,
+        )
+    )
 
 
 def _without(value: Mapping[str, Json], *taken: str) -> dict[str, Json]:
     return {name: each for name, each in value.items() if name not in taken}
 
 
-def _placed(item: Blob | Reference, beside: Mapping[str, Json], found: list[Blob | Reference]) -> Place:
+def _placed(
+    item: Blob | Reference, beside: Mapping[str, Json], found: list[Blob | Reference]
+) -> Place:
     found.append(item)
     return Place(len(found) - 1, beside)
 
@@ -121,7 +157,10 @@ def _from_data_url(value: str) -> Blob | None:
 
 
 def _decoded(content: str) -> bytes | None:
-    """Base64, in lines or not. Spaces are not base64: without them, words in a row would pass for it."""
+    """Base64, in lines or not.
+
+    Spaces are not base64: without them, words in a row would pass for it.
+    """
     try:
         return base64.b64decode("".join(content.splitlines()), validate=True)
     except ValueError:

@@ -1,7 +1,8 @@
-"""ABP's message envelope `{type, id?, timestamp?, payload}` <-> the JSON-RPC binding of ABP on a pipe.
+"""ABP's message envelope `{type, id?, timestamp?, payload}` <-> the JSON-RPC binding of ABP on a
+pipe.
 
-Inside the bridge an app on a pipe always speaks JSON-RPC with ABP's names as methods; an app that speaks the envelope is translated here, message
-by message. docs/abp-on-a-pipe.md describes both.
+Inside the bridge an app on a pipe always speaks JSON-RPC with ABP's names as methods; an app that
+speaks the envelope is translated here, message by message. docs/abp-on-a-pipe.md describes both.
 """
 
 from __future__ import annotations
@@ -11,16 +12,29 @@ from collections.abc import Mapping
 from abp_bridge.core.schema import Json
 
 # The types that answer a request of ours.
-_ANSWERS = {"initialize-result", "capabilities/list-result", "capabilities/call-result", "capabilities/cancel-result", "shutdown-result"}
+_ANSWERS = {
+    "initialize-result",
+    "capabilities/list-result",
+    "capabilities/call-result",
+    "capabilities/cancel-result",
+    "shutdown-result",
+}
 
 
 def is_envelope(message: Json) -> bool:
     """A line is an envelope when it has a `type` and no `jsonrpc`."""
-    return isinstance(message, Mapping) and isinstance(message.get("type"), str) and "jsonrpc" not in message
+    return (
+        isinstance(message, Mapping)
+        and isinstance(message.get("type"), str)
+        and "jsonrpc" not in message
+    )
 
 
 def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
-    """A JSON-RPC message of ours -> an envelope; methods are types. `now` is in seconds since the epoch; envelopes carry milliseconds."""
+    """A JSON-RPC message of ours -> an envelope; methods are types.
+
+    `now` is in seconds since the epoch; envelopes carry milliseconds.
+    """
     if "method" in message:
         kind, payload = message["method"], message.get("params", {})
     elif "result" in message:
@@ -34,7 +48,10 @@ def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
 
 
 def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
-    """An app's envelope -> the JSON-RPC message it means. `timestamp` may be missing (X28); an unknown type becomes a notification of that name."""
+    """An app's envelope -> the JSON-RPC message it means.
+
+    `timestamp` may be missing (X28); an unknown type becomes a notification of that name.
+    """
     kind, payload = envelope["type"], envelope.get("payload")
     rpc: dict[str, Json] = {"jsonrpc": "2.0"}
     if "id" in envelope:
@@ -47,7 +64,10 @@ def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
         params = body.get("params")
         if "timeout" in body and (params is None or isinstance(params, Mapping)):
             params = {"timeout": body["timeout"], **(params or {})}
-        return rpc | {"method": method if isinstance(method, str) else "elicitation/request", "params": params}
+        return rpc | {
+            "method": method if isinstance(method, str) else "elicitation/request",
+            "params": params,
+        }
     rpc.pop("id", None)
     if kind == "progress":
         return rpc | {"method": "notifications/progress", "params": body}

@@ -1,4 +1,6 @@
-"""What an ABP app tells -> `Notice` and `Progress`, under all the names and shapes that ABP's documents use (X2, X4, X5, X24)."""
+"""What an ABP app tells -> `Notice` and `Progress`, under all the names and shapes that ABP's
+documents use (X2, X4, X5, X24).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ _EVENTS = {event.value: event for event in Event if event is not Event.OTHER}
 
 
 def decode_notice(raw: Json) -> Notice:
-    """A notification `{event, data}` or `{method, params}` -> Notice. Total: what cannot be read becomes an `OTHER` notice that carries it."""
+    """A notification `{event, data}` or `{method, params}` -> Notice.
+
+    Total: what cannot be read becomes an `OTHER` notice that carries it.
+    """
     if not isinstance(raw, Mapping):
         return Notice(Event.OTHER, PREFIX + "unreadable", {"value": raw})
     name = raw.get("event", raw.get("method"))
@@ -32,7 +37,9 @@ def decode_notice(raw: Json) -> Notice:
 
 
 def decode_changes(raw: Json) -> dict[str, list[str]]:
-    """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names or whole capabilities in it."""
+    """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names
+    or whole capabilities in it.
+    """
     changes = raw if isinstance(raw, Mapping) else {}
     return {word: _names(changes.get(word)) for word in ("added", "removed", "changed")}
 
@@ -40,11 +47,13 @@ def decode_changes(raw: Json) -> dict[str, list[str]]:
 def decode_progress(raw: Json) -> Progress | None:
     """A progress report -> Progress, or None when it holds no number at all.
 
-    `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1 is a fraction. `estimatedRemaining` is in
-    milliseconds.
+    `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1
+    is a fraction. `estimatedRemaining` is in milliseconds.
     """
     report = raw if isinstance(raw, Mapping) else {}
-    value, total, percentage = (_number(report.get(word)) for word in ("progress", "total", "percentage"))
+    value, total, percentage = (
+        _number(report.get(word)) for word in ("progress", "total", "percentage")
+    )
     if value is None and percentage is None:
         return None
     if value is None or (total is None and percentage is not None):
@@ -80,6 +89,11 @@ def _words(value: Json) -> str:
 
 
 def _number(value: Json) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15 and math.isfinite(value):
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) < 1e15
+        and math.isfinite(value)
+    ):
         return float(value)
     return None

@@ -1,7 +1,7 @@
 """ABP's elicitation requests -> `Question`, and `Answer` -> ABP's elicitation responses.
 
-Tolerant where ABP's documents disagree: the shapes accepted beyond the API page are the rows X5..X11 of docs/abp.md. Nothing here raises anything but
-RemoteProtocolError, whatever a page sends.
+Tolerant where ABP's documents disagree: the shapes accepted beyond the API page are the rows
+X5..X11 of docs/abp.md. Nothing here raises anything but RemoteProtocolError, whatever a page sends.
 """
 
 from __future__ import annotations
@@ -13,10 +13,25 @@ from typing import Any
 
 from abp_bridge.core import file, sanitize
 from abp_bridge.core.errors import RemoteProtocolError
-from abp_bridge.core.question import MISSING, Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import (
+    MISSING,
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
 from abp_bridge.core.schema import Json, Schema, parts
 from abp_bridge.core.secret_names import asks_for_secret
-from abp_bridge.protocols.schema_fields import decode_choices, decode_field, decode_fields, fitting, kind_of
+from abp_bridge.protocols.schema_fields import (
+    decode_choices,
+    decode_field,
+    decode_fields,
+    fitting,
+    kind_of,
+)
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
 VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
@@ -27,15 +42,22 @@ _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind
 def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None) -> Question:
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
-    `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may say which call asks. Raises RemoteProtocolError:
-    `NOT_SUPPORTED` for a method that is not ABP's, `INVALID_PARAMS` for a request that cannot be put to anybody.
+    `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may
+    say which call asks. Raises RemoteProtocolError: `NOT_SUPPORTED` for a method that is not ABP's,
+    `INVALID_PARAMS` for a request that cannot be put to anybody.
     """
     request = _mapping(raw, "an elicitation request")
     method = request.get("method")
     kind = _ALIASES.get(method) if isinstance(method, str) else None
     if kind is None:
-        raise RemoteProtocolError(f"unknown elicitation method {sanitize.label(method, 80)!r}; known are {', '.join(_ALIASES)}", "NOT_SUPPORTED")
-    params = _mapping({} if request.get("params") is None else request["params"], "the elicitation's params")
+        raise RemoteProtocolError(
+            f"unknown elicitation method {sanitize.label(method, 80)!r}; known are"
+            f" {', '.join(_ALIASES)}",
+            "NOT_SUPPORTED",
+        )
+    params = _mapping(
+        {} if request.get("params") is None else request["params"], "the elicitation's params"
+    )
     named = params.get("operationId")
     parts = _DECODERS[kind](params)
     return Question(
@@ -50,7 +72,9 @@ def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None)
 
 
 def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
-    """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?, metadata}`."""
+    """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?,
+    metadata}`.
+    """
     metadata: dict[str, Json] = {
         "answeredBy": answer.answered_by.value,
         "route": answer.route,
@@ -65,27 +89,69 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
         metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
         return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
-    error = {"code": code, "message": answer.reason or words, "retryable": retryable, "details": {"reason": answer.reason or words}}
-    return {"success": False, **({"cancelled": True} if cancelled else {}), "error": error, "metadata": metadata}
+    error = {
+        "code": code,
+        "message": answer.reason or words,
+        "retryable": retryable,
+        "details": {"reason": answer.reason or words},
+    }
+    return {
+        "success": False,
+        **({"cancelled": True} if cancelled else {}),
+        "error": error,
+        "metadata": metadata,
+    }
 
 
 def encode_problem(problem: RemoteProtocolError) -> dict[str, Json]:
     """A request that could not become a question -> the ABP elicitation response that says why."""
-    error = {"code": problem.code, "message": str(problem), "retryable": False, "details": {"reason": str(problem)}}
-    return {"success": False, "error": error, "metadata": {"answeredBy": AnsweredBy.NOBODY.value, "route": "", "latencyMs": 0}}
+    error = {
+        "code": problem.code,
+        "message": str(problem),
+        "retryable": False,
+        "details": {"reason": str(problem)},
+    }
+    return {
+        "success": False,
+        "error": error,
+        "metadata": {"answeredBy": AnsweredBy.NOBODY.value, "route": "", "latencyMs": 0},
+    }
 
 
-# A preference has an answer of its own when nobody gives one. A withdrawn one does not: nobody waits for it.
-_DEFAULTED = {Outcome.DECLINED, Outcome.CANCELLED, Outcome.TIMED_OUT, Outcome.UNSUPPORTED, Outcome.INVALID}
+# A preference has an answer of its own when nobody gives one. A withdrawn one does not: nobody
+# waits for it.
+_DEFAULTED = {
+    Outcome.DECLINED,
+    Outcome.CANCELLED,
+    Outcome.TIMED_OUT,
+    Outcome.UNSUPPORTED,
+    Outcome.INVALID,
+}
 
 _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
-    # outcome: (code, retryable, cancelled, words)                                                       X8, X9
+    # outcome: (code, retryable, cancelled, words)
+    # X8, X9
     Outcome.DECLINED: ("USER_CANCELLED", False, True, "The user declined to answer."),
     Outcome.CANCELLED: ("USER_CANCELLED", False, True, "The user dismissed the question."),
     Outcome.TIMED_OUT: ("TIMEOUT", True, False, "Nobody answered in time."),
-    Outcome.UNSUPPORTED: ("NOT_SUPPORTED", False, False, "This host has no way to ask its user that."),
-    Outcome.INVALID: ("ELICITATION_FAILED", True, False, "The host kept sending answers that do not fit the question."),
-    Outcome.WITHDRAWN: ("CANCELLED", False, True, "The question was withdrawn before it was answered."),
+    Outcome.UNSUPPORTED: (
+        "NOT_SUPPORTED",
+        False,
+        False,
+        "This host has no way to ask its user that.",
+    ),
+    Outcome.INVALID: (
+        "ELICITATION_FAILED",
+        True,
+        False,
+        "The host kept sending answers that do not fit the question.",
+    ),
+    Outcome.WITHDRAWN: (
+        "CANCELLED",
+        False,
+        True,
+        "The question was withdrawn before it was answered.",
+    ),
 }
 
 
@@ -99,12 +165,18 @@ def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
 
 def _mapping(value: Json, what: str) -> Mapping[str, Json]:
     if not isinstance(value, Mapping):
-        raise RemoteProtocolError(f"{what} must be an object, not {sanitize.label(json.dumps(value, default=str), 80)}")
+        raise RemoteProtocolError(
+            f"{what} must be an object, not {sanitize.label(json.dumps(value, default=str), 80)}"
+        )
     return value
 
 
 def _seconds(milliseconds: Json) -> float | None:
-    if isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool) and 0 < milliseconds < 1e12:
+    if (
+        isinstance(milliseconds, (int, float))
+        and not isinstance(milliseconds, bool)
+        and 0 < milliseconds < 1e12
+    ):
         return milliseconds / 1000
     return None
 
@@ -123,10 +195,19 @@ def _input(params: Mapping[str, Json]) -> dict[str, Any]:
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties and kind_of(schema) in ("object", ""):
         fields = decode_fields(properties, schema.get("required"))
-        # A field that is required and not there could never be filled in: that is the app's mistake, and not the person's.
+        # A field that is required and not there could never be filled in: that is the app's
+        # mistake, and not the person's.
         whole = {word: value for word, value in schema.items() if word != "required"}
-        return {"message": prompt, "fields": _marked(fields, (schema, params), prompt), "wrapped": False, "whole": whole}
-    return {"message": prompt, "fields": _marked((decode_field(VALUE, schema, required=True),), (params,), prompt)}
+        return {
+            "message": prompt,
+            "fields": _marked(fields, (schema, params), prompt),
+            "wrapped": False,
+            "whole": whole,
+        }
+    return {
+        "message": prompt,
+        "fields": _marked((decode_field(VALUE, schema, required=True),), (params,), prompt),
+    }
 
 
 def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -138,7 +219,12 @@ def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
     properties = schema.get("properties")
     if isinstance(default, Mapping) and isinstance(properties, Mapping):
         schema["properties"] = {
-            name: {**part, "default": default[name]} if isinstance(part, Mapping) and name in default else part for name, part in properties.items()
+            name: (
+                {**part, "default": default[name]}
+                if isinstance(part, Mapping) and name in default
+                else part
+            )
+            for name, part in properties.items()
         }
     return {**_input({**params, "schema": schema}), "default": default}
 
@@ -146,7 +232,11 @@ def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
 def _confirm(params: Mapping[str, Json]) -> dict[str, Any]:
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm")
     prompt = _prompt(params, "Please confirm.")
-    return {"message": prompt, "fields": _marked((field,), (params,), prompt), "destructive": params.get("destructive") is True}
+    return {
+        "message": prompt,
+        "fields": _marked((field,), (params,), prompt),
+        "destructive": params.get("destructive") is True,
+    }
 
 
 def _select(params: Mapping[str, Json]) -> dict[str, Any]:
@@ -156,12 +246,16 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
     choices = decode_choices([_option(option) for option in options])
     values = [choice.value for choice in choices]
     several = params.get("multiple") is True
-    schema: dict[str, Json] = {"type": "array", "items": {"enum": values}} if several else {"enum": values}
+    schema: dict[str, Json] = (
+        {"type": "array", "items": {"enum": values}} if several else {"enum": values}
+    )
     default = params.get("default", MISSING)
     if several and default is not MISSING and not isinstance(default, list):
         default = [default]
     kind = FieldType.CHOICES if several else FieldType.CHOICE
-    field = Field(SELECTED, kind, schema, title="Choice", choices=choices, default=fitting(default, schema))
+    field = Field(
+        SELECTED, kind, schema, title="Choice", choices=choices, default=fitting(default, schema)
+    )
     prompt = _prompt(params, "Please choose.")
     return {"message": prompt, "fields": _marked((field,), (params,), prompt)}
 
@@ -200,27 +294,47 @@ def _option(option: Json) -> tuple[Json, Json, Json]:
     return option, option, ""
 
 
-# --- secrets ----------------------------------------------------------------------------------------------------------------------------
+# --- secrets --------------------------------------------------------------------------------------
 
 _TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
 
 
 def _marked(fields: tuple[Field, ...], around: Sequence[Schema], prompt: str) -> tuple[Field, ...]:
-    """The fields with those marked that ask for a secret. `around` is what else may say so, the nearest first."""
+    """The fields with those marked that ask for a secret.
+
+    `around` is what else may say so, the nearest first.
+    """
     wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
-    return tuple(replace(field, secret=True) if _is_secret(field, around, wording) else field for field in fields)
+    return tuple(
+        replace(field, secret=True) if _is_secret(field, around, wording) else field
+        for field in fields
+    )
 
 
 def _is_secret(field: Field, around: Sequence[Schema], wording: str) -> bool:
-    """Said by the schema or the app; else guessed from the wording of what can be typed. The app's `sensitive: false` overrides the guess."""
+    """Said by the schema or the app; else guessed from the wording of what can be typed.
+
+    The app's `sensitive: false` overrides the guess.
+    """
     inside = parts(field.schema)
-    if any(schema.get("format") == "password" or schema.get("writeOnly") is True or schema.get("sensitive") is True for _, schema in inside):
+    if any(
+        schema.get("format") == "password"
+        or schema.get("writeOnly") is True
+        or schema.get("sensitive") is True
+        for _, schema in inside
+    ):
         return True
-    said = [schema["sensitive"] for schema in (field.schema, *around) if isinstance(schema.get("sensitive"), bool)]
+    said = [
+        schema["sensitive"]
+        for schema in (field.schema, *around)
+        if isinstance(schema.get("sensitive"), bool)
+    ]
     if said:
         return bool(said[0])
     if field.type not in _TYPED:
         return False
-    titles = [str(schema.get(word, "")) for _, schema in inside for word in ("title", "description")]
+    titles = [
+        str(schema.get(word, "")) for _, schema in inside for word in ("title", "description")
+    ]
     words = " ".join((field.name, wording, *(name for name, _ in inside), *titles))
     return asks_for_secret(words)

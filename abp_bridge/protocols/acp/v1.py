@@ -1,7 +1,9 @@
-"""The Agent Client Protocol, version 1: pure codecs between its shapes and `core`, for this process as the agent.
+"""The Agent Client Protocol, version 1: pure codecs between its shapes and `core`, for this process
+as the agent.
 
-Strict clients refuse what they do not know (a `format` of their own, options without a title), so forms are the subset that all of them read; the
-answer is reviewed against the app's own schema all the same.
+Strict clients refuse what they do not know (a `format` of their own, options without a title), so
+forms are the subset that all of them read; the answer is reviewed against the app's own schema all
+the same.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ WITHDRAW = "$/cancel_request"
 
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
-    """What a client declared. Each elicitation mode must be named: `elicitation: {}` means none here, unlike in MCP."""
+    """What a client declared.
+
+    Each elicitation mode must be named: `elicitation: {}` means none here, unlike in MCP.
+    """
 
     form: bool = False
     url: bool = False
@@ -41,7 +46,10 @@ def encode_cancel(id: Json, reason: str) -> tuple[str, Json]:
 
 def decode_capabilities(declared: Json) -> ClientCapabilities:
     """The `clientCapabilities` of `initialize`. Anything that is not an object declares nothing."""
-    elicitation, session = _object(_object(declared).get("elicitation")), _object(_object(declared).get("session"))
+    elicitation, session = (
+        _object(_object(declared).get("elicitation")),
+        _object(_object(declared).get("session")),
+    )
     return ClientCapabilities(
         form=isinstance(elicitation.get("form"), Mapping),
         url=isinstance(elicitation.get("url"), Mapping),
@@ -49,14 +57,28 @@ def decode_capabilities(declared: Json) -> ClientCapabilities:
     )
 
 
-def encode_form(question: Question, session: str, call: str, problem: str = "", *, plain: bool = False) -> dict[str, Json]:
-    """The parameters of a form-mode `elicitation/create`, tied to a tool call. `plain` and `problem` as in `mcp.encode_form`."""
+def encode_form(
+    question: Question, session: str, call: str, problem: str = "", *, plain: bool = False
+) -> dict[str, Json]:
+    """The parameters of a form-mode `elicitation/create`, tied to a tool call.
+
+    `plain` and `problem` as in `mcp.encode_form`.
+    """
     form = mcp.encode_form(question, "2025-11-25", plain=plain, problem=problem)
-    properties = {name: _strict(part) for name, part in form["requestedSchema"]["properties"].items()}
-    return {"sessionId": session, "toolCallId": call, **form, "requestedSchema": {**form["requestedSchema"], "properties": properties}}
+    properties = {
+        name: _strict(part) for name, part in form["requestedSchema"]["properties"].items()
+    }
+    return {
+        "sessionId": session,
+        "toolCallId": call,
+        **form,
+        "requestedSchema": {**form["requestedSchema"], "properties": properties},
+    }
 
 
-def encode_url(question: Question, session: str, call: str, url: str, elicitation: str) -> dict[str, Json]:
+def encode_url(
+    question: Question, session: str, call: str, url: str, elicitation: str
+) -> dict[str, Json]:
     """The parameters of a url-mode `elicitation/create`, tied to a tool call."""
     return {"sessionId": session, "toolCallId": call, **mcp.encode_url(question, url, elicitation)}
 
@@ -65,32 +87,61 @@ _DONE, _SKIP = Option("done", "Done"), Option("skip", "Skip", rejects=True)
 
 
 def link_step(question: Question, url: str) -> Step:
-    """A step that sends the person to `url`, a page of the bridge's own; `decode_link_outcome` reads what was chosen."""
+    """A step that sends the person to `url`, a page of the bridge's own; `decode_link_outcome`
+    reads what was chosen.
+    """
     title = f"{sanitize.label(question.message, 120)} Answer at {url}"
-    about = f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, then press Done:\n{url}"
+    about = (
+        f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link,"
+        f" answer there, then press Done:\n{url}"
+    )
     return Step(title, about, (_DONE, _SKIP))
 
 
 def decode_link_outcome(chosen: str | None) -> Outcome:
-    """What was chosen of a `pointer`'s options. Raises RemoteProtocolError for what is none of them."""
+    """What was chosen of a `pointer`'s options.
+
+    Raises RemoteProtocolError for what is none of them.
+    """
     if chosen is None:
         return Outcome.CANCELLED
     if chosen not in (_DONE.id, _SKIP.id):
-        raise RemoteProtocolError(f"the client chose {sanitize.label(chosen, 60)!r}, which it was not offered")
+        raise RemoteProtocolError(
+            f"the client chose {sanitize.label(chosen, 60)!r}, which it was not offered"
+        )
     return Outcome.ACCEPTED if chosen == _DONE.id else Outcome.DECLINED
 
 
 def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:
-    """The parameters of `session/request_permission` for one step of a menu. Never "always": some clients remember it."""
+    """The parameters of `session/request_permission` for one step of a menu.
+
+    Never "always": some clients remember it.
+    """
     title = f"{question.origin} asks: {step.title}"
-    shown = step.text if question.message in step.text else f"{question.message}\n\n{step.text}"  # titles are short, and may be cut
-    options = [{"optionId": option.id, "name": option.label, "kind": "reject_once" if option.rejects else "allow_once"} for option in step.options]
-    tool_call = {"toolCallId": call, "title": title, "kind": "other", "status": "pending", "content": [_shown(shown)]}
+    shown = (
+        step.text if question.message in step.text else f"{question.message}\n\n{step.text}"
+    )  # titles are short, and may be cut
+    options = [
+        {
+            "optionId": option.id,
+            "name": option.label,
+            "kind": "reject_once" if option.rejects else "allow_once",
+        }
+        for option in step.options
+    ]
+    tool_call = {
+        "toolCallId": call,
+        "title": title,
+        "kind": "other",
+        "status": "pending",
+        "content": [_shown(shown)],
+    }
     return {"sessionId": session, "toolCall": tool_call, "options": options}
 
 
 def decode_outcome(result: Json) -> str | None:
-    """The outcome of a permission request: the chosen option, or None when it was cancelled, which is no "no".
+    """The outcome of a permission request: the chosen option, or None when it was cancelled, which
+    is no "no".
 
     Raises RemoteProtocolError for an outcome that ACP does not have.
     """
@@ -100,7 +151,9 @@ def decode_outcome(result: Json) -> str | None:
     if outcome.get("outcome") == "selected" and isinstance(outcome.get("optionId"), str):
         option: str = outcome["optionId"]
         return option
-    raise RemoteProtocolError(f"the client answered the permission with {sanitize.label(outcome.get('outcome'), 80)!r}")
+    raise RemoteProtocolError(
+        f"the client answered the permission with {sanitize.label(outcome.get('outcome'), 80)!r}"
+    )
 
 
 def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[str, Json]:
@@ -116,13 +169,24 @@ def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[
 
 
 def encode_question_card(call: str, question: Question) -> dict[str, Json]:
-    """The card of a question, which goes before it: clients draw a permission only on a tool call that they know, and one on each."""
+    """The card of a question, which goes before it: clients draw a permission only on a tool call
+    that they know, and one on each.
+    """
     title = sanitize.label(f"{question.origin} asks: {question.message}")
-    return {"sessionUpdate": "tool_call", "toolCallId": call, "title": title, "kind": "other", "status": "pending"}
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": call,
+        "title": title,
+        "kind": "other",
+        "status": "pending",
+    }
 
 
 def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
-    """Progress as an update of its call. `_meta.toolNotification` is the shape that Goose reads and writes."""
+    """Progress as an update of its call.
+
+    `_meta.toolNotification` is the shape that Goose reads and writes.
+    """
     params: dict[str, Json] = {"progressToken": call, "progress": progress.value}
     if progress.total is not None:
         params["total"] = progress.total
@@ -138,12 +202,20 @@ def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
     }
 
 
-def encode_ended(call: str, lines: Sequence[str], files: Sequence[SavedFile], *, failed: bool) -> dict[str, Json]:
+def encode_ended(
+    call: str, lines: Sequence[str], files: Sequence[SavedFile], *, failed: bool
+) -> dict[str, Json]:
     """The update that a call has ended, with its result and links to its files."""
     links = [
         {
             "type": "content",
-            "content": {"type": "resource_link", "uri": Path(file.path).as_uri(), "name": file.name, "mimeType": file.mime_type, "size": file.size},
+            "content": {
+                "type": "resource_link",
+                "uri": Path(file.path).as_uri(),
+                "name": file.name,
+                "mimeType": file.mime_type,
+                "size": file.size,
+            },
         }
         for file in files
     ]
@@ -159,7 +231,13 @@ def encode_operation(card: str, notice: Notice) -> dict[str, Json]:
     """An operation that an app told of as a card of its own: begun, or ended."""
     if notice.event is Event.STARTED:
         title = sanitize.label(notice.data.get("capability", notice.operation))
-        return {"sessionUpdate": "tool_call", "toolCallId": card, "title": title, "kind": "other", "status": "in_progress"}
+        return {
+            "sessionUpdate": "tool_call",
+            "toolCallId": card,
+            "title": title,
+            "kind": "other",
+            "status": "in_progress",
+        }
     return encode_ended(card, [describe(notice)], [], failed=notice.failed)
 
 
@@ -170,7 +248,11 @@ def encode_message(words: str) -> dict[str, Json]:
 
 def encode_notice(notice: Notice) -> dict[str, Json]:
     """An app's notice for a client that declared `session.notices`."""
-    return {"sessionUpdate": "notice", "severity": "error" if notice.failed else "info", "title": sanitize.label(describe(notice))}
+    return {
+        "sessionUpdate": "notice",
+        "severity": "error" if notice.failed else "info",
+        "title": sanitize.label(describe(notice)),
+    }
 
 
 def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Json]:
@@ -189,7 +271,11 @@ def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Jso
 def prompt_text(prompt: Json) -> str:
     """The words of a prompt; other blocks have none."""
     blocks = prompt if isinstance(prompt, list) else []
-    return "\n".join(block["text"] for block in blocks if isinstance(block, Mapping) and isinstance(block.get("text"), str)).strip()
+    return "\n".join(
+        block["text"]
+        for block in blocks
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str)
+    ).strip()
 
 
 _INT64 = (-(2**63), 2**63 - 1)
@@ -203,14 +289,27 @@ _HELD: dict[tuple[str, str], tuple[float, float]] = {
     **{("string", word): _COUNT for word in ("minLength", "maxLength")},
     **{("array", word): _COUNT for word in ("minItems", "maxItems")},
 }
-_WHOLE: dict[str, Callable[[float], int]] = {"minimum": math.ceil, "maximum": math.floor, "default": int}
+_WHOLE: dict[str, Callable[[float], int]] = {
+    "minimum": math.ceil,
+    "maximum": math.floor,
+    "default": int,
+}
 
 
 def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
-    """One property as strict clients read it: the bounds of a whole number are whole, and what their types cannot hold is left to the review."""
+    """One property as strict clients read it: the bounds of a whole number are whole, and what
+    their types cannot hold is left to the review.
+    """
     kind = part["type"]
-    made = {word: _WHOLE[word](value) if kind == "integer" and word in _WHOLE else value for word, value in part.items()}
-    return {word: value for word, value in made.items() if (kind, word) not in _HELD or _HELD[kind, word][0] <= value <= _HELD[kind, word][1]}
+    made = {
+        word: _WHOLE[word](value) if kind == "integer" and word in _WHOLE else value
+        for word, value in part.items()
+    }
+    return {
+        word: value
+        for word, value in made.items()
+        if (kind, word) not in _HELD or _HELD[kind, word][0] <= value <= _HELD[kind, word][1]
+    }
 
 
 def _shown(words: str) -> dict[str, Json]:

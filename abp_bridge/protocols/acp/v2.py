@@ -1,7 +1,9 @@
-"""The Agent Client Protocol, version 2 (a draft): what this agent says in version 1, in version 2's words. Pure.
+"""The Agent Client Protocol, version 2 (a draft): what this agent says in version 1, in version 2's
+words. Pure.
 
-Only what differs is here. A prompt's response says that it was taken, and `state_update`s how it goes on; a permission has a title of its own, and
-its tool call is what it is about; tool calls are created by their first update.
+Only what differs is here. A prompt's response says that it was taken, and `state_update`s how it
+goes on; a permission has a title of its own, and its tool call is what it is about; tool calls are
+created by their first update.
 """
 
 from __future__ import annotations
@@ -14,15 +16,25 @@ VERSION = 2
 
 
 def decode_client(params: Mapping[str, Json]) -> dict[str, Json]:
-    """The parameters of a version 2 `initialize` as version 1 has them. Notices need no capability here."""
+    """The parameters of a version 2 `initialize` as version 1 has them.
+
+    Notices need no capability here.
+    """
     declared = params.get("capabilities")
     capabilities = declared if isinstance(declared, Mapping) else {}
-    return {"clientInfo": params.get("info"), "clientCapabilities": {**capabilities, "session": {"notices": {}}}}
+    return {
+        "clientInfo": params.get("info"),
+        "clientCapabilities": {**capabilities, "session": {"notices": {}}},
+    }
 
 
 def encode_opened(info: Mapping[str, Json]) -> dict[str, Json]:
     """The result of `initialize`."""
-    return {"protocolVersion": VERSION, "info": dict(info), "capabilities": {"session": {"prompt": {}, "mcp": {}}}}
+    return {
+        "protocolVersion": VERSION,
+        "info": dict(info),
+        "capabilities": {"session": {"prompt": {}, "mcp": {}}},
+    }
 
 
 def encode_taken(message: str) -> dict[str, Json]:
@@ -37,12 +49,17 @@ def encode_prompt(message: str, prompt: Json) -> dict[str, Json]:
 
 def encode_state(stop: str | None = None) -> dict[str, Json]:
     """The update of what the session does: it runs, or it is idle, for this reason."""
-    state: dict[str, Json] = {"state": "running"} if stop is None else {"state": "idle", "stopReason": stop}
+    state: dict[str, Json] = (
+        {"state": "running"} if stop is None else {"state": "idle", "stopReason": stop}
+    )
     return {"sessionUpdate": "state_update", **state}
 
 
 class Outward:
-    """Called with each message of ours: as version 2 has it. Messages of the agent are numbered, for each is whole."""
+    """Called with each message of ours: as version 2 has it.
+
+    Messages of the agent are numbered, for each is whole.
+    """
 
     def __init__(self) -> None:
         self._said = 0
@@ -54,7 +71,9 @@ class Outward:
         elif made.get("method") == "session/update":
             made["params"] = {**made["params"], "update": self._update(made["params"]["update"])}
         elif isinstance(made.get("result"), Mapping):
-            made["result"] = {name: value for name, value in made["result"].items() if name != "modes"}
+            made["result"] = {
+                name: value for name, value in made["result"].items() if name != "modes"
+            }
         return made
 
     def _update(self, update: Mapping[str, Json]) -> dict[str, Json]:
@@ -67,7 +86,12 @@ class Outward:
 def _permission(params: Mapping[str, Json]) -> dict[str, Json]:
     call = {**params["toolCall"]}
     title = call.pop("title")
-    return {"sessionId": params["sessionId"], "title": title, "options": params["options"], "subject": {"type": "tool_call", "toolCall": call}}
+    return {
+        "sessionId": params["sessionId"],
+        "title": title,
+        "options": params["options"],
+        "subject": {"type": "tool_call", "toolCall": call},
+    }
 
 
 def _tool_call(update: Mapping[str, Json]) -> dict[str, Json]:
@@ -75,8 +99,14 @@ def _tool_call(update: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _commands(update: Mapping[str, Json]) -> dict[str, Json]:
-    listed = [{**command, "type": "command", "input": {"type": "text", **command["input"]}} for command in update["availableCommands"]]
+    listed = [
+        {**command, "type": "command", "input": {"type": "text", **command["input"]}}
+        for command in update["availableCommands"]
+    ]
     return {**update, "availableCommands": listed}
 
 
-_UPDATES: dict[str, Callable[[Mapping[str, Json]], dict[str, Json]]] = {"tool_call": _tool_call, "available_commands_update": _commands}
+_UPDATES: dict[str, Callable[[Mapping[str, Json]], dict[str, Json]]] = {
+    "tool_call": _tool_call,
+    "available_commands_update": _commands,
+}

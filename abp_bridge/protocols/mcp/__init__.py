@@ -1,4 +1,6 @@
-"""The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions 2025-06-18, 2025-11-25 and 2026-07-28."""
+"""The Model Context Protocol: pure codecs between its shapes and `core`, for the revisions
+2025-06-18, 2025-11-25 and 2026-07-28.
+"""
 
 from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 from abp_bridge.protocols.mcp.elicitation import (
@@ -14,7 +16,12 @@ from abp_bridge.protocols.mcp.elicitation import (
     encode_url,
     form_version,
 )
-from abp_bridge.protocols.mcp.model_messages import decode_answered, encode_asked, encode_link, encode_link_message
+from abp_bridge.protocols.mcp.model_messages import (
+    decode_answered,
+    encode_asked,
+    encode_link,
+    encode_link_message,
+)
 from abp_bridge.protocols.mcp.results import (
     LEVELS,
     encode_log,

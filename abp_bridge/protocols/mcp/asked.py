@@ -1,6 +1,8 @@
-"""The reverse of `elicitation`: what an MCP server asks -> `Question`, and how it was answered -> what the server gets.
+"""The reverse of `elicitation`: what an MCP server asks -> `Question`, and how it was answered ->
+what the server gets.
 
-For where we are the host: of our own bridge in the demo, of somebody else's server in the other direction.
+For where we are the host: of our own bridge in the demo, of somebody else's server in the other
+direction.
 """
 
 from __future__ import annotations
@@ -16,20 +18,29 @@ from abp_bridge.protocols.schema_fields import decode_fields
 
 
 def decode_form(raw: Json, *, id: str, origin: str) -> Question:
-    """The parameters of a form-mode `elicitation/create` -> Question, whose answer is an object of its fields.
+    """The parameters of a form-mode `elicitation/create` -> Question, whose answer is an object of
+    its fields.
 
-    `origin` is the server, as the host knows it. A property outside MCP's subset (an object, a list of anything) is asked for as JSON.
-    Raises RemoteProtocolError for parameters that cannot be put to anybody.
+    `origin` is the server, as the host knows it. A property outside MCP's subset (an object, a list
+    of anything) is asked for as JSON. Raises RemoteProtocolError for parameters that cannot be put
+    to anybody.
     """
     params = _mapping(raw, "an elicitation")
     if params.get("mode", "form") != "form":
-        raise RemoteProtocolError(f"this is no form, but an elicitation of the mode {sanitize.label(params['mode'], 80)!r}", "NOT_SUPPORTED")
+        raise RemoteProtocolError(
+            "this is no form, but an elicitation of the mode"
+            f" {sanitize.label(params['mode'], 80)!r}",
+            "NOT_SUPPORTED",
+        )
     message = params.get("message")
     if not isinstance(message, str):
         raise RemoteProtocolError("an elicitation needs a message in words")
     schema = _mapping(params.get("requestedSchema"), "the requestedSchema of an elicitation")
     if schema.get("type", "object") != "object":
-        raise RemoteProtocolError(f"the requestedSchema of an elicitation must be of the type 'object', not {sanitize.label(schema['type'], 80)!r}")
+        raise RemoteProtocolError(
+            "the requestedSchema of an elicitation must be of the type 'object', not"
+            f" {sanitize.label(schema['type'], 80)!r}"
+        )
     properties = _mapping(schema.get("properties", {}), "the properties of a requestedSchema")
     for name, part in properties.items():
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
@@ -37,7 +48,8 @@ def decode_form(raw: Json, *, id: str, origin: str) -> Question:
     return Question(
         id=id,
         kind=Kind.INPUT,
-        message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE) or "Please fill this in.",
+        message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE)
+        or "Please fill this in.",
         fields=decode_fields(properties, schema.get("required")),
         origin=origin,
         wrapped=False,
@@ -46,9 +58,15 @@ def decode_form(raw: Json, *, id: str, origin: str) -> Question:
 
 
 def encode_reply(outcome: Outcome, content: Mapping[str, Json]) -> dict[str, Json]:
-    """How a form was answered -> the result of `elicitation/create`. What is neither an accept nor a decline is a cancel."""
+    """How a form was answered -> the result of `elicitation/create`.
+
+    What is neither an accept nor a decline is a cancel.
+    """
     action = _ACTIONS.get(outcome, Action.CANCEL)
-    return {"action": action.value, **({"content": dict(content)} if action is Action.ACCEPT else {})}
+    return {
+        "action": action.value,
+        **({"content": dict(content)} if action is Action.ACCEPT else {}),
+    }
 
 
 _ACTIONS = {Outcome.ACCEPTED: Action.ACCEPT, Outcome.DECLINED: Action.DECLINE}

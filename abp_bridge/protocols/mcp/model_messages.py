@@ -1,7 +1,8 @@
-"""What a model is told, so that it tells its user: where a question waits for them, or the question itself; and the answer that it brings back.
+"""What a model is told, so that it tells its user: where a question waits for them, or the question
+itself; and the answer that it brings back.
 
-For hosts that cannot be asked any other way. A person who reads what the model makes of it is the app's last resort, so the words say what the model
-must not do.
+For hosts that cannot be asked any other way. A person who reads what the model makes of it is the
+app's last resort, so the words say what the model must not do.
 """
 
 from __future__ import annotations
@@ -20,44 +21,64 @@ ANSWER = "abp_answer"
 
 def pointer(question: Question, url: str) -> str:
     """The words that send a person to `url`, a page of the bridge's own."""
-    return f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this link, answer there, and then accept this: {url}"
+    return (
+        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this link,"
+        f" answer there, and then accept this: {url}"
+    )
 
 
 def encode_link(question: Question, url: str, *, modes: bool = True) -> dict[str, Json]:
-    """A form without fields that says where the question waits: for hosts that show forms and open no addresses. Accepting it means: done."""
+    """A form without fields that says where the question waits: for hosts that show forms and open
+    no addresses. Accepting it means: done.
+    """
     mode = {"mode": "form"} if modes else {}
-    return {**mode, "message": pointer(question, url), "requestedSchema": {"type": "object", "properties": {}}}
+    return {
+        **mode,
+        "message": pointer(question, url),
+        "requestedSchema": {"type": "object", "properties": {}},
+    }
 
 
 def encode_link_message(question: Question, url: str) -> str:
     """The same for the result of a call: the model passes it on."""
     return (
-        f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a page of abp-bridge's own, on this machine. "
-        f"Show your user this link, and do not open it yourself: {url}"
+        f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a"
+        " page of abp-bridge's own, on this machine. Show your user this link, and do not open it"
+        f" yourself: {url}"
     )
 
 
 def encode_asked(question: Question, problem: str = "") -> str:
-    """The question for the result of a call: the model asks its user, and brings the answer with `abp_answer`."""
+    """The question for the result of a call: the model asks its user, and brings the answer with
+    `abp_answer`.
+    """
     form = encode_form(question, V2025_11_25, problem=problem)
     accepted = json.dumps({"question": question.id, "content": {"...": "..."}})
     declined = json.dumps({"question": question.id, "action": "decline"})
     return (
-        f"{form['message']}\n\nThis is for your user, and not for you to answer. Ask them in these words, wait for what they say, and then call "
-        f"{ANSWER} with {accepted}, where content fits this schema: {json.dumps(form['requestedSchema'], ensure_ascii=False)}\n"
-        f"If they do not want to answer: {declined}. Nothing is assumed."
+        f"{form['message']}\n\nThis is for your user, and not for you to answer. Ask them in these"
+        f" words, wait for what they say, and then call {ANSWER} with {accepted}, where content"
+        f" fits this schema: {json.dumps(form['requestedSchema'], ensure_ascii=False)}\nIf they do"
+        f" not want to answer: {declined}. Nothing is assumed."
     )
 
 
 def decode_answered(arguments: Mapping[str, Json]) -> tuple[Action, Mapping[str, Json]]:
-    """The arguments of `abp_answer` -> (action, content by field name), not yet reviewed. Raises RemoteProtocolError for what is no answer."""
+    """The arguments of `abp_answer` -> (action, content by field name), not yet reviewed.
+
+    Raises RemoteProtocolError for what is no answer.
+    """
     content, named = arguments.get("content"), arguments.get("action")
     if named is None and content is None:
-        raise RemoteProtocolError("say what the user said: content, or an action that is 'decline' or 'cancel'")
+        raise RemoteProtocolError(
+            "say what the user said: content, or an action that is 'decline' or 'cancel'"
+        )
     try:
         action = Action(Action.ACCEPT.value if named is None else named)
     except ValueError:
-        raise RemoteProtocolError(f"{label(named, 80)!r} is no action; there are accept, decline and cancel") from None
+        raise RemoteProtocolError(
+            f"{label(named, 80)!r} is no action; there are accept, decline and cancel"
+        ) from None
     if action is not Action.ACCEPT:
         return action, {}
     if not isinstance(content, Mapping):

@@ -1,7 +1,9 @@
-"""MCP 2026-07-28: what each request says of its client, and the shapes of results that no longer need a handshake.
+"""MCP 2026-07-28: what each request says of its client, and the shapes of results that no longer
+need a handshake.
 
-A question is a result here (`input_required`), and its answer comes with the request sent again (basic/patterns/mrtr). This is apart from
-`protocols.mcp` because a server that is only looked at needs nothing else.
+A question is a result here (`input_required`), and its answer comes with the request sent again
+(basic/patterns/mrtr). This is apart from `protocols.mcp` because a server that is only looked at
+needs nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ INVALID_PARAMS = -32602
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
-# What hosts allow: so many results of one call may ask for input before they give up without a word to the server.
+# What hosts allow: so many results of one call may ask for input before they give up without a word
+# to the server.
 MAX_ROUNDS = 10
 
 # What a filter of `subscriptions/listen` can name, less the prompts that the bridge has not.
@@ -49,7 +52,10 @@ class InvalidParamsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a request says of its client. `level` is the least log level that it wants to hear of; without one it wants none."""
+    """What a request says of its client.
+
+    `level` is the least log level that it wants to hear of; without one it wants none.
+    """
 
     version: str
     capabilities: Mapping[str, Json]
@@ -63,50 +69,92 @@ def is_enveloped(params: Json) -> bool:
 
 
 def decode_envelope(params: Json) -> Envelope:
-    """The `_meta` of a request. Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is not spoken here."""
+    """The `_meta` of a request.
+
+    Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is
+    not spoken here.
+    """
     meta = _object(_object(params).get("_meta"))
     version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
-    missing = [key for key, value, kind in ((VERSION, version, str), (CAPABILITIES, capabilities, Mapping)) if not isinstance(value, kind)]
+    missing = [
+        key
+        for key, value, kind in ((VERSION, version, str), (CAPABILITIES, capabilities, Mapping))
+        if not isinstance(value, kind)
+    ]
     if missing:
-        raise InvalidParamsError(INVALID_PARAMS, f"each request needs params._meta with {' and '.join(missing)}")
+        raise InvalidParamsError(
+            INVALID_PARAMS, f"each request needs params._meta with {' and '.join(missing)}"
+        )
     if version not in MODERN:
         raise InvalidParamsError(
-            UNSUPPORTED_VERSION, f"MCP {str(version)[:40]!r} is not spoken here", {"supported": list(MODERN), "requested": str(version)[:100]}
+            UNSUPPORTED_VERSION,
+            f"MCP {str(version)[:40]!r} is not spoken here",
+            {"supported": list(MODERN), "requested": str(version)[:100]},
         )
     level = meta.get(LOG_LEVEL)
-    return Envelope(V2026_07_28, _object(capabilities), _object(meta.get(CLIENT)), level if isinstance(level, str) else None)
+    return Envelope(
+        V2026_07_28,
+        _object(capabilities),
+        _object(meta.get(CLIENT)),
+        level if isinstance(level, str) else None,
+    )
 
 
-def complete_result(result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False) -> dict[str, Json]:
-    """A final result. `cached` adds what results that could be kept must say: that they cannot, for apps come and go."""
+def complete_result(
+    result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False
+) -> dict[str, Json]:
+    """A final result.
+
+    `cached` adds what results that could be kept must say: that they cannot, for apps come and go.
+    """
     lifetime = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
     return {"resultType": "complete", **result, **lifetime, "_meta": {SERVER: dict(server)}}
 
 
 def encode_round(requests: Mapping[str, Json], state: str) -> dict[str, Json]:
-    """A result that asks: `requests` by key, each `{method, params}`, and the `state` that must come back with the answers."""
+    """A result that asks: `requests` by key, each `{method, params}`, and the `state` that must
+    come back with the answers.
+    """
     return {"resultType": "input_required", "inputRequests": dict(requests), "requestState": state}
 
 
 def decode_retry(params: Mapping[str, Json]) -> tuple[str | None, dict[str, Mapping[str, Json]]]:
-    """The parameters of a call -> (the `requestState` it brings, the answers by key). Raises InvalidParamsError."""
+    """The parameters of a call -> (the `requestState` it brings, the answers by key).
+
+    Raises InvalidParamsError.
+    """
     state, answers = params.get("requestState"), params.get("inputResponses", {})
     if "requestState" in params and not isinstance(state, str):
         raise InvalidParamsError(INVALID_PARAMS, "requestState must come back as it was sent")
-    if not isinstance(answers, Mapping) or not all(isinstance(answer, Mapping) for answer in answers.values()):
-        raise InvalidParamsError(INVALID_PARAMS, "inputResponses must be an object with one result, an object too, per question")
+    if not isinstance(answers, Mapping) or not all(
+        isinstance(answer, Mapping) for answer in answers.values()
+    ):
+        raise InvalidParamsError(
+            INVALID_PARAMS,
+            "inputResponses must be an object with one result, an object too, per question",
+        )
     return state if isinstance(state, str) else None, dict(answers)
 
 
 def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
-    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter that is acknowledged. Raises InvalidParamsError."""
+    """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter
+    that is acknowledged. Raises InvalidParamsError.
+    """
     wanted = params.get("notifications")
     if not isinstance(wanted, Mapping):
-        raise InvalidParamsError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which")
-    honoured: dict[str, Json] = {word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True}
+        raise InvalidParamsError(
+            INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which"
+        )
+    honoured: dict[str, Json] = {
+        word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True
+    }
     uris = wanted.get(UPDATES, [])
-    if not isinstance(uris, list) or not all(isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris):
-        raise InvalidParamsError(INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters")
+    if not isinstance(uris, list) or not all(
+        isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris
+    ):
+        raise InvalidParamsError(
+            INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters"
+        )
     return honoured | ({UPDATES: uris} if uris else {})
 
 

@@ -1,4 +1,6 @@
-"""MCP's tools, results and notifications made from an app's capabilities, call results and notices."""
+"""MCP's tools, results and notifications made from an app's capabilities, call results and
+notices.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,27 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.schema import Json
 
-# Model providers refuse a whole tool list for one of these at the root of one schema; the bridge checks arguments against the original.
-_ROOT_COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref")
+# Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
+# checks arguments against the original.
+_ROOT_COMBINATORS = (
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "not",
+    "enum",
+    "const",
+    "if",
+    "then",
+    "else",
+    "$ref",
+)
 _NAME_LIMIT = 64
 
 
 def tool_name(capability: str, taken: Iterable[str] = ()) -> str:
-    """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all `taken`."""
+    """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all
+    `taken`.
+    """
     base = "abp_" + re.sub(r"[^A-Za-z0-9_-]+", "_", capability).strip("_")
     used = set(taken)
     name, number = base[:_NAME_LIMIT], 2
@@ -29,18 +45,32 @@ def tool_name(capability: str, taken: Iterable[str] = ()) -> str:
 
 
 def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Json]:
-    """A capability as a tool. Its schema keeps its properties; what hosts refuse at a schema's root is said in the description instead."""
-    schema = {word: value for word, value in capability.input_schema.items() if word not in _ROOT_COMBINATORS}
+    """A capability as a tool.
+
+    Its schema keeps its properties; what hosts refuse at a schema's root is said in the description
+    instead.
+    """
+    schema = {
+        word: value
+        for word, value in capability.input_schema.items()
+        if word not in _ROOT_COMBINATORS
+    }
     properties, required = schema.get("properties"), schema.pop("required", None)
     schema["type"] = "object"
     # A host that reads one malformed schema may refuse the whole list of tools.
     named = properties.items() if isinstance(properties, Mapping) else ()
-    schema["properties"] = {name: part if isinstance(part, (Mapping, bool)) else {} for name, part in named}
+    schema["properties"] = {
+        name: part if isinstance(part, (Mapping, bool)) else {} for name, part in named
+    }
     if isinstance(required, list) and all(isinstance(name, str) for name in required):
         schema["required"] = required
     if not isinstance(schema.get("$schema", ""), str):
         del schema["$schema"]
-    moved = {word: capability.input_schema[word] for word in _ROOT_COMBINATORS if word in capability.input_schema}
+    moved = {
+        word: capability.input_schema[word]
+        for word in _ROOT_COMBINATORS
+        if word in capability.input_schema
+    }
     shown = sanitize.label(capability.name)
     notes = [
         capability.description or f"The capability {shown}.",
@@ -53,8 +83,13 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
     return {"name": name, "description": " ".join(filter(None, notes)), "inputSchema": schema}
 
 
-def encode_result(result: CallResult, *, told: Sequence[str] = (), files: Sequence[SavedFile] = ()) -> dict[str, Json]:
-    """How a call ended -> CallToolResult. `told` is what the app told while it ran, a line each; `files` is what was saved."""
+def encode_result(
+    result: CallResult, *, told: Sequence[str] = (), files: Sequence[SavedFile] = ()
+) -> dict[str, Json]:
+    """How a call ended -> CallToolResult.
+
+    `told` is what the app told while it ran, a line each; `files` is what was saved.
+    """
     if result.failure is not None:
         lines = [str(result.failure)]
         if result.failure.details is not None:
@@ -71,7 +106,9 @@ def encode_result(result: CallResult, *, told: Sequence[str] = (), files: Sequen
     for file in files:
         content += [*_shown(file), _link(file)]
     if told:
-        content.append(_text("While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told)))
+        content.append(
+            _text("While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told))
+        )
     return {"content": content, "isError": result.failure is not None}
 
 
@@ -95,7 +132,11 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     """The parameters of `notifications/message` for what an app told."""
-    return {"level": "error" if notice.failed else "info", "logger": origin, "data": {"event": notice.name, "data": dict(notice.data)}}
+    return {
+        "level": "error" if notice.failed else "info",
+        "logger": origin,
+        "data": {"event": notice.name, "data": dict(notice.data)},
+    }
 
 
 def _text(words: str) -> dict[str, Json]:
@@ -112,9 +153,17 @@ def _shown(file: SavedFile) -> list[Json]:
     if file.content is None:
         return []
     if kind in _PICTURES or kind.startswith("audio/"):
-        return [{"type": kind.partition("/")[0], "data": base64.b64encode(file.content).decode(), "mimeType": kind}]
+        return [
+            {
+                "type": kind.partition("/")[0],
+                "data": base64.b64encode(file.content).decode(),
+                "mimeType": kind,
+            }
+        ]
     if kind.startswith(_WORDS) and (words := _read(file.content, file.mime_type)) is not None:
-        return [{"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": words}}]
+        return [
+            {"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": words}}
+        ]
     return []
 
 

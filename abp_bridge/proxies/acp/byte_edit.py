@@ -1,7 +1,10 @@
-"""Lines as bytes: cut out of a stream, and changed in one place without touching the rest. Nothing here knows a protocol.
+"""Lines as bytes: cut out of a stream, and changed in one place without touching the rest.
 
-A line that is read as JSON and written again is another line: duplicate members go, long numbers change, escapes move. So a member is put into the
-text where it belongs, and every other byte stays what it was.
+Nothing here knows a protocol.
+
+A line that is read as JSON and written again is another line: duplicate members go, long numbers
+change, escapes move. So a member is put into the text where it belongs, and every other byte stays
+what it was.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ _CODE = ("utf-8", "surrogatepass")  # as `json` reads bytes
 
 
 class Cutter:
-    """Cuts a stream into blocks of whole lines. What is longer than `longest` bytes passes in parts, so that memory stays bounded."""
+    """Cuts a stream into blocks of whole lines.
+
+    What is longer than `longest` bytes passes in parts, so that memory stays bounded.
+    """
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -30,7 +36,9 @@ class Cutter:
         self._passing = False  # inside a line that is too long to be held
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """The next bytes of the stream -> (block, whole): whole lines, or the next part of a line that is too long to be looked at."""
+        """The next bytes of the stream -> (block, whole): whole lines, or the next part of a line
+        that is too long to be looked at.
+        """
         if self._passing:
             end = data.find(b"\n") + 1 or len(data)
             self._passing = not data.endswith(b"\n", 0, end)
@@ -55,7 +63,9 @@ class Cutter:
 
 
 def read(line: bytes) -> Json:
-    """What a line says, read generously: None for what is no JSON, and for a number in it that JSON cannot hold (NaN, Infinity, 1e999)."""
+    """What a line says, read generously: None for what is no JSON, and for a number in it that JSON
+    cannot hold (NaN, Infinity, 1e999).
+    """
     try:
         return json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -70,7 +80,8 @@ def _finite(word: str) -> float | None:
 def put(line: bytes, path: Sequence[str], value: Json) -> bytes:
     """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
 
-    Objects that are missing on the way are made, also where there is a `null`. Something else on the way: the line stays as it is.
+    Objects that are missing on the way are made, also where there is a `null`. Something else on
+    the way: the line stays as it is.
     """
     text = _text(line)
     start, end, made = _place(text, _skip(text, 0), path, value)
@@ -78,7 +89,10 @@ def put(line: bytes, path: Sequence[str], value: Json) -> bytes:
 
 
 def add(line: bytes, path: Sequence[str], value: Json) -> bytes:
-    """`line` with `value` as the last item of the list at `path`, which is made as in `put`. Something else there stays as it is."""
+    """`line` with `value` as the last item of the list at `path`, which is made as in `put`.
+
+    Something else there stays as it is.
+    """
     text = _text(line)
     start = _find(text, path)
     if start is None or text.startswith("null", start):
@@ -87,7 +101,9 @@ def add(line: bytes, path: Sequence[str], value: Json) -> bytes:
         return line
     _, end = _DECODER.raw_decode(text, start)
     empty = text[start + 1 : end - 1].strip(_WHITE) == ""
-    return (text[: end - 1] + ("" if empty else ",") + _dump(value) + text[end - 1 :]).encode(*_CODE)
+    return (text[: end - 1] + ("" if empty else ",") + _dump(value) + text[end - 1 :]).encode(
+        *_CODE
+    )
 
 
 def _find(text: str, path: Sequence[str]) -> int | None:
@@ -116,7 +132,10 @@ def _place(text: str, at: int, path: Sequence[str], value: Json) -> tuple[int, i
 
 
 def _members(text: str, at: int) -> dict[str, int]:
-    """The members of the object at `at`: where the value of each begins. Of two with one name the last counts, as everywhere."""
+    """The members of the object at `at`: where the value of each begins.
+
+    Of two with one name the last counts, as everywhere.
+    """
     found: dict[str, int] = {}
     at = _skip(text, at + 1)
     while not text.startswith("}", at):

@@ -1,4 +1,6 @@
-"""An editor's session behind the proxy: it can be asked while a prompt of its own runs, and what is asked ends with the prompt."""
+"""An editor's session behind the proxy: it can be asked while a prompt of its own runs, and what is
+asked ends with the prompt.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Elicits(Protocol):
 
 
 class ClientSession:
-    """One session. `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
+    """One session.
+
+    `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
 
     `asks` puts the agent's own questions to this session, once there is one.
     """
@@ -54,11 +58,16 @@ class ClientSession:
         self._turns.begin(prompt)
 
     def cancelled(self, reason: str = "the user cancelled the turn") -> None:
-        """The editor ends the turn: what is asked is taken down, and nothing more is asked in it."""
+        """The editor ends the turn: what is asked is taken down, and nothing more is asked
+        in it.
+        """
         self._turns.cancel(reason)
 
     async def answered(self, prompt: Id) -> None:
-        """The agent ended a prompt. Returns when nothing is asked any more, if it was the last: its response must come after."""
+        """The agent ended a prompt.
+
+        Returns when nothing is asked any more, if it was the last: its response must come after.
+        """
         await self._turns.end(prompt, "the agent ended the turn")
 
     # --- asking ---
@@ -70,9 +79,20 @@ class ClientSession:
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return self._surfaces.columns
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
-        """See `Host.ask`. Each question is on a card of its own: which tool call it belongs to, only the agent knows."""
-        return await self._turns.within(lambda: self._surfaces.ask(question, column, problem, observe))
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """See `Host.ask`.
+
+        Each question is on a card of its own: which tool call it belongs to, only the agent knows.
+        """
+        return await self._turns.within(
+            lambda: self._surfaces.ask(question, column, problem, observe)
+        )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
         """See `Host.send_link`."""
@@ -80,7 +100,9 @@ class ClientSession:
 
 
 class ProxiedHost:
-    """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to tell, of the agent's own questions."""
+    """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to
+    tell, of the agent's own questions.
+    """
 
     def __init__(self, editor: ClientSession, agent: Host | None = None) -> None:
         self._editor = editor
@@ -88,14 +110,28 @@ class ProxiedHost:
 
     @property
     def name(self) -> str:
-        return self._editor.name if self._agent is None else f"{self._editor.name}, with the agent {self._agent.name}"
+        return (
+            self._editor.name
+            if self._agent is None
+            else f"{self._editor.name}, with the agent {self._agent.name}"
+        )
 
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The editor's surfaces for its person; the agent's model, where it lends it."""
-        models = [] if self._agent is None else [column for column in self._agent.columns(calls) if column.surface in _THE_AGENTS]
+        models = (
+            []
+            if self._agent is None
+            else [column for column in self._agent.columns(calls) if column.surface in _THE_AGENTS]
+        )
         return [*self._editor.columns(), *models]
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         if column.surface in _THE_AGENTS and self._agent is not None:
             return await self._agent.ask(question, column, problem, observe)
         return await self._editor.ask(question, column, problem, observe)

@@ -1,7 +1,8 @@
 """The MCP server that a proxied agent is given: it launches `relay.py`, whose other end is here.
 
-Each session has a token of its own, so that whoever connects is known. An agent may launch its server several times, also only to look: each
-connection is a host of its own, and what it does not use is never made. Neither socket nor folder is there before the first session.
+Each session has a token of its own, so that whoever connects is known. An agent may launch its
+server several times, also only to look: each connection is a host of its own, and what it does not
+use is never made. Neither socket nor folder is there before the first session.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ LONGEST_PLACE = 70  # bytes; some systems take 103 for the path of a socket
 
 
 class McpEndpoint:
-    """The injected servers of one proxy. `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the process's."""
+    """The injected servers of one proxy.
+
+    `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the
+    process's.
+    """
 
     def __init__(
         self,
@@ -60,7 +65,9 @@ class McpEndpoint:
         ask_model: bool = False,
         overheard: Callable[[], Tap] = lambda: unobserved_stream,
     ) -> None:
-        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`; `overheard()` is the tap of one connection."""
+        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`;
+        `overheard()` is the tap of one connection.
+        """
         self._begin = begin
         self._page = page
         self._park = park
@@ -75,7 +82,10 @@ class McpEndpoint:
         self._strangers = anyio.CapacityLimiter(MAX_STRANGERS)
 
     def server_entry(self, session: ClientSession, taken: Collection[Json]) -> Json:
-        """An entry for `mcpServers` whose connections belong to `session`. `taken` are the names of the other entries."""
+        """An entry for `mcpServers` whose connections belong to `session`.
+
+        `taken` are the names of the other entries.
+        """
         token = os.urandom(16).hex()
         self._sessions[token] = session
         name, number = NAME, 2
@@ -83,11 +93,18 @@ class McpEndpoint:
             name, number = f"{NAME}-{number}", number + 1
         # Alone and isolated: it starts in half the time, whatever the agent's environment is.
         args = ["-I", "-S", relay.__file__, self._address()]
-        return {"name": name, "command": sys.executable, "args": args, "env": [{"name": relay.TOKEN, "value": token}]}
+        return {
+            "name": name,
+            "command": sys.executable,
+            "args": args,
+            "env": [{"name": relay.TOKEN, "value": token}],
+        }
 
     def forget(self, session: str) -> None:
         """Nobody is let in to this session any more."""
-        self._sessions = {token: known for token, known in self._sessions.items() if known.id != session}
+        self._sessions = {
+            token: known for token, known in self._sessions.items() if known.id != session
+        }
 
     def _address(self) -> str:
         if self._socket is None:
@@ -95,7 +112,9 @@ class McpEndpoint:
             if len(os.fsencode(place)) > LONGEST_PLACE:
                 place = "/tmp"  # noqa: S108 - the folder in it is our own
             _sweep(place)
-            self._folder = tempfile.mkdtemp(prefix=f"abp-{os.getpid()}-", dir=place)  # for its owner only
+            self._folder = tempfile.mkdtemp(
+                prefix=f"abp-{os.getpid()}-", dir=place
+            )  # for its owner only
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.setblocking(False)
             self._socket.bind(f"{self._folder}/s")
@@ -132,13 +151,16 @@ class McpEndpoint:
                 self._strangers.release_on_behalf_of(stranger)
             if session is not None and sink.write_nowait(relay.WELCOME):
                 await self._serve(session, source, sink)
-        except Exception as problem:  # of one connection: the others, and the lines that pass, have nothing to do with it
+        # of one connection: the others, and the lines that pass, have nothing to do with it
+        except Exception as problem:
             whisper(f"bug in the injected MCP server: {problem!r}")
         finally:
             source.close()
             sink.close()
 
-    async def _serve(self, session: ClientSession, source: StreamReader, sink: StreamWriter) -> None:
+    async def _serve(
+        self, session: ClientSession, source: StreamReader, sink: StreamWriter
+    ) -> None:
         desks: list[SessionApi] = []
 
         def begin(server: McpServer) -> McpSession:
@@ -149,12 +171,22 @@ class McpEndpoint:
                 desks.append(self._begin(ProxiedHost(session, agent), tasks))
                 return desks[-1]
 
-            return McpSession(server, settle, self._page(), park=self._park, patience=self._patience, ask_model=self._ask_model)
+            return McpSession(
+                server,
+                settle,
+                self._page(),
+                park=self._park,
+                patience=self._patience,
+                ask_model=self._ask_model,
+            )
 
         async with anyio.create_task_group() as tasks:
             server = McpServer(begin, tasks, modern=self._modern)
             server.link = JsonRpcConnection(
-                JsonRpcProtocol(), *self._overheard()(source, sink), on_message=server.on_message, cancel_request=encode_cancel
+                JsonRpcProtocol(),
+                *self._overheard()(source, sink),
+                on_message=server.on_message,
+                cancel_request=encode_cancel,
             )
             try:
                 await server.link.run()
@@ -176,7 +208,11 @@ async def _token(source: StreamReader) -> str:
     """The line that says who connects; or what of it came in time, and is not too long."""
     token = b""
     with anyio.move_on_after(ADMISSION):
-        while not token.endswith(b"\n") and len(token) < LONGEST_TOKEN and (data := await source.receive()):
+        while (
+            not token.endswith(b"\n")
+            and len(token) < LONGEST_TOKEN
+            and (data := await source.receive())
+        ):
             token += data
     return token.decode(errors="replace").strip()
 
@@ -185,12 +221,18 @@ def _sweep(place: str) -> None:
     """Remove the folders of proxies that were killed."""
     for folder in Path(place).glob("abp-*-*"):
         with contextlib.suppress(OSError):
-            if folder.lstat().st_uid == os.getuid() and not folder.is_symlink() and _abandoned(folder):
+            if (
+                folder.lstat().st_uid == os.getuid()
+                and not folder.is_symlink()
+                and _abandoned(folder)
+            ):
                 shutil.rmtree(folder)
 
 
 def _abandoned(folder: Path) -> bool:
-    """Whether the process that made it has gone, and nobody listens there (from another container, processes look gone that are not)."""
+    """Whether the process that made it has gone, and nobody listens there (from another container,
+    processes look gone that are not).
+    """
     pid = folder.name.split("-")[1]
     if not pid.isdecimal() or len(pid) > 9:
         return False

@@ -1,7 +1,9 @@
-"""A conversation of our own inside somebody else's stream: the same bytes carry theirs, passed on as they are, and ours.
+"""A conversation of our own inside somebody else's stream: the same bytes carry theirs, passed on
+as they are, and ours.
 
-`SharedWriter` is the stream's writing end, shared: whole lines never mix, and whoever writes waits for its reader. `InjectedConnection` is our connection in it: a
-`JsonRpcConnection` that reads only the lines that were set aside for it.
+`SharedWriter` is the stream's writing end, shared: whole lines never mix, and whoever writes waits
+for its reader. `InjectedConnection` is our connection in it: a `JsonRpcConnection` that reads only
+the lines that were set aside for it.
 """
 
 from __future__ import annotations
@@ -21,9 +23,13 @@ MAX_HELD = 2**20  # bytes of messages that wait to be read
 
 
 class SharedWriter:
-    """Where two write. One passes lines on (`forward`); the other is a `JsonRpcConnection`, for which this is a `ByteWriter`.
+    """Where two write.
 
-    Each begins only where the other has ended a line. Only one of them ever waits for the descriptor.
+    One passes lines on (`forward`); the other is a `JsonRpcConnection`, for which this is a
+    `ByteWriter`.
+
+    Each begins only where the other has ended a line. Only one of them ever waits for the
+    descriptor.
     """
 
     def __init__(self, sink: ByteWriter) -> None:
@@ -38,12 +44,18 @@ class SharedWriter:
         self.passed = 0  # bytes that were forwarded
 
     async def forward(self, data: bytes) -> None:
-        """Write lines of theirs, or the next part of one. Returns when all is written; raises OSError when nobody reads any more."""
+        """Write lines of theirs, or the next part of one.
+
+        Returns when all is written; raises OSError when nobody reads any more.
+        """
         while not self._passing and not self._left and (self._unsaid or self._waiting):
             self._spoken = anyio.Event()
             await self._spoken.wait()
         self._passing = True
-        unsaid, self._unsaid = self._unsaid, memoryview(b"")  # the other gave up in the middle of a line: it ends here
+        unsaid, self._unsaid = (
+            self._unsaid,
+            memoryview(b""),
+        )  # the other gave up in the middle of a line: it ends here
         for part in (unsaid, memoryview(data)):
             await self._write(part)
         self._passing = not data.endswith(b"\n")
@@ -109,10 +121,15 @@ class InjectedConnection:
         self._more = anyio.Event()
         self._fewer = anyio.Event()
         self._over = False
-        self.link = JsonRpcConnection(peer, self, outlet, on_message=on_message, cancel_request=withdraw)
+        self.link = JsonRpcConnection(
+            peer, self, outlet, on_message=on_message, cancel_request=withdraw
+        )
 
     async def take(self, message: dict[str, Json]) -> None:
-        """A message of the stream that is for us, without its version. Returns when it is read, or few enough wait."""
+        """A message of the stream that is for us, without its version.
+
+        Returns when it is read, or few enough wait.
+        """
         if self._over:
             return
         line = dump({"jsonrpc": "2.0", **message})

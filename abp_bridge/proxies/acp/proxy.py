@@ -1,8 +1,11 @@
-"""Between an editor and its agent: every line passes byte for byte, in order, and no faster than its reader reads.
+"""Between an editor and its agent: every line passes byte for byte, in order, and no faster than
+its reader reads.
 
-The proxy looks only at the lines it has business with, and decides that from their bytes: which prompts run, for it asks the editor's person only
-inside of one; the sessions that are given the apps' tools; and, for an editor that shows no forms, the agent's own questions, which it answers itself
-after asking by buttons. Its own requests have ids with a prefix that is its secret: what answers them goes no further, however late it is.
+The proxy looks only at the lines it has business with, and decides that from their bytes: which
+prompts run, for it asks the editor's person only inside of one; the sessions that are given the
+apps' tools; and, for an editor that shows no forms, the agent's own questions, which it answers
+itself after asking by buttons. Its own requests have ids with a prefix that is its secret: what
+answers them goes no further, however late it is.
 """
 
 from __future__ import annotations
@@ -27,7 +30,17 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies.acp import byte_edit
 from abp_bridge.proxies.acp.client_session import ClientSession, Elicits, ProxiedHost
 from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, MAX_DEPTH, Id, JsonRpcProtocol, Notification, Request, is_id
+from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MAX_DEPTH,
+    Id,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    is_id,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -40,7 +53,9 @@ if TYPE_CHECKING:
 Json = Any
 Params = Mapping[str, Json]
 
-DRAIN = 1.0  # seconds an agent may go on speaking when its stdin is closed, or go without reading when its editor has gone
+# seconds an agent may go on speaking when its stdin is closed, or go without reading when its
+# editor has gone
+DRAIN = 1.0
 MAX_OWN = 100  # questions of the agent's own that are open at once
 
 ELICIT = "elicitation/create"
@@ -62,8 +77,8 @@ class EndpointRegistry(Protocol):
 class AcpProxy:
     """One editor and one agent, each as (what it says, what it hears).
 
-    `asking(host)` makes who asks the agent's own questions of one session. `injected` is None without apps. `command` names the agent until it does
-    so itself.
+    `asking(host)` makes who asks the agent's own questions of one session. `injected` is None
+    without apps. `command` names the agent until it does so itself.
     """
 
     def __init__(
@@ -82,7 +97,12 @@ class AcpProxy:
         self._editor_outlet, self._agent_outlet = SharedWriter(to_editor), SharedWriter(to_agent)
         # What is taken aside was held already: no line is too long here.
         peers = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
-        self._editor = InjectedConnection(peers[0], self._editor_outlet, on_message=lambda message: None, withdraw=acp.encode_cancel)
+        self._editor = InjectedConnection(
+            peers[0],
+            self._editor_outlet,
+            on_message=lambda message: None,
+            withdraw=acp.encode_cancel,
+        )
         self._agent = InjectedConnection(peers[1], self._agent_outlet, on_message=self._asked)
         self._prefix = prefix
         self._answers_us = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(prefix.encode()))
@@ -99,12 +119,19 @@ class AcpProxy:
         self._shows_urls = False
         self._sessions: dict[str, ClientSession] = {}
         self._prompts: dict[Id, ClientSession] = {}
-        self._awaited: dict[Id, Callable[[Params], Awaitable[None]]] = {}  # requests of the editor, and who looks at their response
-        self._own: dict[Id, anyio.CancelScope] = {}  # the agent's own questions that are ours to ask
+        self._awaited: dict[
+            Id, Callable[[Params], Awaitable[None]]
+        ] = {}  # requests of the editor, and who looks at their response
+        self._own: dict[
+            Id, anyio.CancelScope
+        ] = {}  # the agent's own questions that are ours to ask
         self._editor_marks: tuple[bytes, ...] = (b'"initialize"',)
 
     async def run(self) -> str:
-        """Carry lines until one side ends: "editor" or "agent", whichever was first. What the agent still says after the editor is passed on."""
+        """Carry lines until one side ends: "editor" or "agent", whichever was first.
+
+        What the agent still says after the editor is passed on.
+        """
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._editor.link.run)
@@ -122,7 +149,12 @@ class AcpProxy:
         try:
             with anyio.CancelScope() as carrying:
                 self._tasks.start_soon(self._watch, carrying)
-                await _carry(self._from_editor, self._agent_outlet, self._concerns_editor, self._look_at_editor)
+                await _carry(
+                    self._from_editor,
+                    self._agent_outlet,
+                    self._concerns_editor,
+                    self._look_at_editor,
+                )
             self._ended = self._ended or "editor"
         except OSError:
             self._ended = self._ended or "agent"
@@ -131,7 +163,9 @@ class AcpProxy:
         self._draining.deadline = anyio.current_time() + DRAIN
 
     async def _watch(self, carrying: anyio.CancelScope) -> None:
-        """An editor's end is not heard while its agent reads nothing: then what it still said is lost, and it ends all the same."""
+        """An editor's end is not heard while its agent reads nothing: then what it still said is
+        lost, and it ends all the same.
+        """
         await self._from_editor.wait_closed()
         passed = -1
         while passed != self._agent_outlet.passed:
@@ -141,7 +175,13 @@ class AcpProxy:
 
     async def _carry_to_editor(self) -> None:
         try:
-            await _carry(self._from_agent, self._editor_outlet, self._concerns_agent, self._look_at_agent, self._take_down)
+            await _carry(
+                self._from_agent,
+                self._editor_outlet,
+                self._concerns_agent,
+                self._look_at_agent,
+                self._take_down,
+            )
         except OSError:
             self._ended = self._ended or "editor"
 
@@ -165,7 +205,11 @@ class AcpProxy:
             return line
         method, id = message.get("method"), message.get("id")
         if method is None and isinstance(id, str) and id.startswith(self._prefix):
-            said = {word: message[word] for word in ("result", "error") if word in message and not is_deeper(message, MAX_DEPTH)}
+            said = {
+                word: message[word]
+                for word in ("result", "error")
+                if word in message and not is_deeper(message, MAX_DEPTH)
+            }
             await self._editor.take({"id": id, **(said or {"error": NO_ANSWER})})
             return b""
         look = _EDITOR.get(method) if isinstance(method, str) else None
@@ -180,16 +224,29 @@ class AcpProxy:
         if self._injected is None and not self._downgrades:
             self._editor_marks = ()  # nothing of ours is to be found in what passes
             return line
-        self._editor_marks = (b'"initialize"', b'"session/', b'"session\\/', b"cancel_request", self._prefix.encode())
+        self._editor_marks = (
+            b'"initialize"',
+            b'"session/',
+            b'"session\\/',
+            b"cancel_request",
+            self._prefix.encode(),
+        )
         return byte_edit.put(line, FORMS, {}) if self._downgrades else line
 
     async def _initialized(self, response: Params) -> None:
         result = _object(response.get("result"))
         info = _object(result.get("agentInfo"))
-        names = (sanitize.label(name) for name in (info.get("title"), info.get("name")) if isinstance(name, str))
+        names = (
+            sanitize.label(name)
+            for name in (info.get("title"), info.get("name"))
+            if isinstance(name, str)
+        )
         self._agent_name = next(filter(None, names), self._agent_name)
         if (version := result.get("protocolVersion", acp.VERSION)) != acp.VERSION:
-            whisper(f"the editor and the agent speak version {sanitize.label(version, 20)} of ACP: their lines pass, and nothing else is done")
+            whisper(
+                f"the editor and the agent speak version {sanitize.label(version, 20)} of ACP:"
+                " their lines pass, and nothing else is done"
+            )
             self._editor_marks, self._injected, self._downgrades = (), None, False
 
     def _new(self, line: bytes, id: Json, params: Params) -> bytes:
@@ -238,7 +295,9 @@ class AcpProxy:
         return line
 
     def _close(self, line: bytes, id: Json, params: Params) -> bytes:
-        """`session/close` and `session/delete`: nothing is asked any more, and nothing remembered if the agent agrees."""
+        """`session/close` and `session/delete`: nothing is asked any more, and nothing remembered
+        if the agent agrees.
+        """
         if (session := self._known(params.get("sessionId"))) is not None:
             session.cancelled("the user closed the session")
 
@@ -257,33 +316,57 @@ class AcpProxy:
     # --- lines from the agent ---
 
     def _concerns_agent(self, data: bytes) -> bool:
-        if self._downgrades and (b'"elicitation' in data or (self._own and b"cancel_request" in data)):
+        if self._downgrades and (
+            b'"elicitation' in data or (self._own and b"cancel_request" in data)
+        ):
             return True
-        return bool(self._awaited) and b'"id"' in data and (b'"result"' in data or b'"error"' in data)
+        return (
+            bool(self._awaited) and b'"id"' in data and (b'"result"' in data or b'"error"' in data)
+        )
 
     async def _look_at_agent(self, line: bytes) -> bytes:
         """A line that may concern us -> what goes to the editor."""
         message = byte_edit.read(line)
         if not isinstance(message, dict):
             return line
-        method, id, params = message.get("method"), message.get("id"), _object(message.get("params"))
+        method, id, params = (
+            message.get("method"),
+            message.get("id"),
+            _object(message.get("params")),
+        )
         if method is None:
             if is_id(id) and (then := self._awaited.pop(id, None)) is not None:
                 await then(message)
             return line
-        if method == ELICIT and is_id(id) and self._is_ours(params) and not is_deeper(params, MAX_DEPTH - 1):
+        if (
+            method == ELICIT
+            and is_id(id)
+            and self._is_ours(params)
+            and not is_deeper(params, MAX_DEPTH - 1)
+        ):
             if len(self._own) < MAX_OWN:
                 self._own.setdefault(id, anyio.CancelScope())
             await self._agent.take({"id": id, "method": method, "params": params})
-        elif method == acp.WITHDRAW and "id" not in message and is_id(own := params.get("requestId")) and own in self._own:
+        elif (
+            method == acp.WITHDRAW
+            and "id" not in message
+            and is_id(own := params.get("requestId"))
+            and own in self._own
+        ):
             await self._agent.take({"method": method, "params": params})
         else:
             return line
         return b""
 
     def _is_ours(self, params: Params) -> bool:
-        """Whether the editor cannot show this itself. Modes that nobody here knows are for the editor to refuse."""
-        return self._downgrades and (params.get("mode", "form") == "form" or (params.get("mode") == "url" and not self._shows_urls))
+        """Whether the editor cannot show this itself.
+
+        Modes that nobody here knows are for the editor to refuse.
+        """
+        return self._downgrades and (
+            params.get("mode", "form") == "form"
+            or (params.get("mode") == "url" and not self._shows_urls)
+        )
 
     # --- the agent's own questions ---
 
@@ -294,7 +377,9 @@ class AcpProxy:
             if scope is not None:  # it may have been answered meanwhile
                 scope.cancel()
         elif scope is None:
-            self._agent.link.respond_error(message.id, INVALID_REQUEST, f"{MAX_OWN} questions of this agent are open already")
+            self._agent.link.respond_error(
+                message.id, INVALID_REQUEST, f"{MAX_OWN} questions of this agent are open already"
+            )
         else:
             self._tasks.start_soon(self._answer, message.id, params, scope)
 
@@ -307,7 +392,11 @@ class AcpProxy:
                 link.respond_error(id, INVALID_PARAMS, str(problem))
             except Exception as problem:
                 whisper(f"bug in {ELICIT}: {problem!r}")
-                link.respond_error(id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it.")
+                link.respond_error(
+                    id,
+                    INTERNAL_ERROR,
+                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
+                )
             else:
                 link.respond(id, result)
         del self._own[id]
@@ -315,19 +404,31 @@ class AcpProxy:
             link.respond_error(id, acp.REQUEST_CANCELLED, "the question was cancelled")
 
     async def _ask(self, params: Params) -> Json:
-        """Ask what the agent asks, by buttons: the result it gets. What is no answer is no accept, and says why."""
+        """Ask what the agent asks, by buttons: the result it gets.
+
+        What is no answer is no accept, and says why.
+        """
         if params.get("mode") == "url":
             return _cancel("the editor shows no addresses")
         session = self._session_of(params)
         if session is None:
             return _cancel(OUTSIDE)
         self._serial += 1
-        question, left_out = _with_buttons(mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name))
+        question, left_out = _with_buttons(
+            mcp.decode_form(params, id=f"own-{self._serial}", origin=self._agent_name)
+        )
         session.asks = session.asks or self._asking(ProxiedHost(session))
         answer = await session.asks.ask(question)
-        if answer.answered_by is AnsweredBy.HOST_POLICY:  # an agent goes by what its user chose, and looks no further
+        if (
+            answer.answered_by is AnsweredBy.HOST_POLICY
+        ):  # an agent goes by what its user chose, and looks no further
             answer = replace(answer, outcome=Outcome.CANCELLED)
-        account = {"answeredBy": answer.answered_by.value, "route": answer.route, "reason": answer.reason, "notAsked": left_out}
+        account = {
+            "answeredBy": answer.answered_by.value,
+            "route": answer.route,
+            "reason": answer.reason,
+            "notAsked": left_out,
+        }
         meta = {"_meta": {"abp": {word: said for word, said in account.items() if said}}}
         return mcp.encode_reply(answer.outcome, answer.content) | meta
 
@@ -359,7 +460,11 @@ class AcpProxy:
         return self._sessions[name]
 
     def _new_session(self) -> ClientSession:
-        return ClientSession(ClientSurfaces(self._editor.link, self._client, "", self._page, cards=f"{self._prefix}ask-"))
+        return ClientSession(
+            ClientSurfaces(
+                self._editor.link, self._client, "", self._page, cards=f"{self._prefix}ask-"
+            )
+        )
 
 
 _EDITOR: dict[str, Callable[[AcpProxy, bytes, Json, Params], bytes]] = {
@@ -387,9 +492,12 @@ async def _carry(
     look: Callable[[bytes], Awaitable[bytes]],
     at_end: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
-    """Pass on what `source` says until it ends. Blocks of lines that concern nobody pass as they came; in others each line is looked at.
+    """Pass on what `source` says until it ends.
 
-    `at_end` runs before what is left of a last line passes. Raises OSError when nobody reads any more.
+    Blocks of lines that concern nobody pass as they came; in others each line is looked at.
+
+    `at_end` runs before what is left of a last line passes. Raises OSError when nobody reads any
+    more.
     """
     cutter = byte_edit.Cutter()
     while data := await source.receive():
@@ -416,7 +524,12 @@ async def _forward(waiting: list[bytes], outlet: SharedWriter) -> None:
         waiting.clear()
 
 
-async def _pass(line: bytes, outlet: SharedWriter, concerns: Callable[[bytes], bool], look: Callable[[bytes], Awaitable[bytes]]) -> None:
+async def _pass(
+    line: bytes,
+    outlet: SharedWriter,
+    concerns: Callable[[bytes], bool],
+    look: Callable[[bytes], Awaitable[bytes]],
+) -> None:
     if concerns(line):
         try:
             line = await look(line)
@@ -427,12 +540,20 @@ async def _pass(line: bytes, outlet: SharedWriter, concerns: Callable[[bytes], b
 
 
 def _with_buttons(question: Question) -> tuple[Question, list[str]]:
-    """A question without the fields that may stay empty and that buttons cannot fill: (what is asked, the names of what is not)."""
-    left_out = [field for field in question.fields if not field.required and obstacle(replace(question, fields=(field,)))]
+    """A question without the fields that may stay empty and that buttons cannot fill: (what is
+    asked, the names of what is not).
+    """
+    left_out = [
+        field
+        for field in question.fields
+        if not field.required and obstacle(replace(question, fields=(field,)))
+    ]
     kept = tuple(field for field in question.fields if field not in left_out)
     if not kept or not left_out:
         return question, []
-    titles = ", ".join(dict.fromkeys(field.title or sanitize.label(field.name) for field in left_out))
+    titles = ", ".join(
+        dict.fromkeys(field.title or sanitize.label(field.name) for field in left_out)
+    )
     note = f"(Here there are only buttons. What stays empty: {titles})"
     return replace(question, fields=kept, note=note), [field.name for field in left_out]
 
@@ -440,7 +561,11 @@ def _with_buttons(question: Question) -> tuple[Question, list[str]]:
 def _names(params: Params) -> list[Json]:
     """Of the MCP servers that a session has already."""
     servers = params.get("mcpServers")
-    return [server.get("name") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
+    return (
+        [server.get("name") for server in servers if isinstance(server, dict)]
+        if isinstance(servers, list)
+        else []
+    )
 
 
 def _cancel(reason: str) -> dict[str, Json]:

@@ -1,6 +1,8 @@
-"""`relay.py SOCKET`: what an agent launches as its MCP server, and no more than a pipe to the bridge that listens there.
+"""`relay.py SOCKET`: what an agent launches as its MCP server, and no more than a pipe to the
+bridge that listens there.
 
-Runs alone, with nothing but the standard library, so that it is there at once. The token in the environment says whose session it is.
+Runs alone, with nothing but the standard library, so that it is there at once. The token in the
+environment says whose session it is.
 """
 
 import os

@@ -1,6 +1,8 @@
-"""The questions API: OpenCode's question endpoints at a port that the person chose, for programs that were written for those and have the password.
+"""The questions API: OpenCode's question endpoints at a port that the person chose, for programs
+that were written for those and have the password.
 
-A question that is asked there also stands on the page; the first answer counts. Browsers' pages of other sites are turned away, whatever they know.
+A question that is asked there also stands on the page; the first answer counts. Browsers' pages of
+other sites are turned away, whatever they know.
 """
 
 from __future__ import annotations
@@ -35,10 +37,17 @@ Json = Any
 LATELY = 60.0  # seconds
 START_LIMIT = 5.0
 BEAT = 10.0  # seconds between heartbeats
-MAX_WAITING = 1_000  # events that a client may be behind before it is let go; it lists what is open when it comes back
+# events that a client may be behind before it is let go; it lists what is open when it comes back
+MAX_WAITING = 1_000
 
-ELSEWHERE = "This question is no longer open: it was answered by another program, through the questions API."
-REJECTED = "This question is no longer open: it was rejected by another program, through the questions API."
+ELSEWHERE = (
+    "This question is no longer open: it was answered by another program, through the questions"
+    " API."
+)
+REJECTED = (
+    "This question is no longer open: it was rejected by another program, through the questions"
+    " API."
+)
 
 
 class QuestionsServer:
@@ -73,8 +82,14 @@ class QuestionsServer:
             try:
                 listener = http.listen(self._wanted)
             except OSError as problem:
-                advice = "end what uses it, or give another port to --questions-api (0: any that is free)"
-                raise SurfaceUnsupportedError(f"port {self._wanted} cannot be used ({problem.strerror}): {advice}", lasting=False) from None
+                advice = (
+                    "end what uses it, or give another port to --questions-api (0: any that is"
+                    " free)"
+                )
+                raise SurfaceUnsupportedError(
+                    f"port {self._wanted} cannot be used ({problem.strerror}): {advice}",
+                    lasting=False,
+                ) from None
             self._port = http.port_of(listener)
             try:
                 with anyio.fail_after(START_LIMIT):
@@ -82,11 +97,15 @@ class QuestionsServer:
             except BaseException as problem:
                 self._port = 0
                 if isinstance(problem, TimeoutError):
-                    raise SurfaceUnsupportedError("the questions API did not start in time", lasting=False) from None
+                    raise SurfaceUnsupportedError(
+                        "the questions API did not start in time", lasting=False
+                    ) from None
                 raise
 
     async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
-        """List `question` until `sheet` is answered, here or elsewhere, or until this is cancelled."""
+        """List `question` until `sheet` is answered, here or elsewhere, or until this is
+        cancelled.
+        """
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _Asked(question, encode_request(question, id, session), sheet)
         self._tell("question.asked", asked.request)
@@ -99,7 +118,9 @@ class QuestionsServer:
             ended = {"sessionID": session, "requestID": id}
             if reply is not None and reply.outcome is Outcome.ACCEPTED:
                 content, _ = validate_answer(question, reply.content)
-                self._tell("question.replied", {**ended, "answers": encode_answers(question, content)})
+                self._tell(
+                    "question.replied", {**ended, "answers": encode_answers(question, content)}
+                )
             else:
                 self._tell("question.rejected", ended)
 
@@ -123,16 +144,27 @@ class QuestionsServer:
         ]
         router = Router(routes, redirect_slashes=False, default=request_response(_nothing))
         failed = _problem(500, "InternalServerError", "This failed. Try again.")
-        return http.Site(router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"})
+        return http.Site(
+            router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"}
+        )
 
     def _refuse(self, request: Request) -> Response | None:
         here = http.named(request, self._port)
         if not here:
             return _problem(421, "ForbiddenError", "This address is not served here.")
         if http.cross_site(request, here):
-            return _problem(403, "ForbiddenError", "This comes from another site's page, and is not taken.")
-        if not hmac.compare_digest(_password(request.headers.get("authorization", "")), self._password):
-            refused = _problem(401, "UnauthorizedError", "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.")
+            return _problem(
+                403, "ForbiddenError", "This comes from another site's page, and is not taken."
+            )
+        if not hmac.compare_digest(
+            _password(request.headers.get("authorization", "")), self._password
+        ):
+            refused = _problem(
+                401,
+                "UnauthorizedError",
+                "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer"
+                " token.",
+            )
             refused.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'
             return refused
         self._visited = anyio.current_time()
@@ -165,10 +197,16 @@ class QuestionsServer:
 
     def _answered(self, request: Request, reply: SurfaceResponse, words: str) -> Response:
         asked = self._open.pop(request.path_params["id"], None)
-        return JSONResponse(True) if asked is not None and asked.sheet.answer(reply, words) else _not_open(request)
+        return (
+            JSONResponse(True)
+            if asked is not None and asked.sheet.answer(reply, words)
+            else _not_open(request)
+        )
 
     async def _events(self, request: Request) -> Response:
-        """What happens to questions from now on; those that are open are listed by another endpoint."""
+        """What happens to questions from now on; those that are open are listed by another
+        endpoint.
+        """
 
         async def stream() -> AsyncIterator[str]:
             sending, events = anyio.create_memory_object_stream[Json](MAX_WAITING)
@@ -204,7 +242,9 @@ def _event(kind: str, properties: Json) -> Json:
 
 
 def _password(authorization: str) -> bytes:
-    """What stands in the header: a Bearer token, or the password of HTTP Basic, whoever it says it is of."""
+    """What stands in the header: a Bearer token, or the password of HTTP Basic, whoever it says it
+    is of.
+    """
     scheme, _, given = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return given.strip().encode()
@@ -217,13 +257,25 @@ def _password(authorization: str) -> bytes:
 
 
 def _problem(status: int, tag: str, words: str, **more: str) -> Response:
-    return JSONResponse({"_tag": tag, "name": tag, "message": words, "data": {"message": words}, **more}, status)
+    return JSONResponse(
+        {"_tag": tag, "name": tag, "message": words, "data": {"message": words}, **more}, status
+    )
 
 
 def _not_open(request: Request) -> Response:
     id = request.path_params["id"][:100]
-    return _problem(404, "QuestionNotFoundError", "This question is not open: it was answered, withdrawn, or never asked.", requestID=id)
+    return _problem(
+        404,
+        "QuestionNotFoundError",
+        "This question is not open: it was answered, withdrawn, or never asked.",
+        requestID=id,
+    )
 
 
 async def _nothing(request: Request) -> Response:
-    return _problem(404, "NotFoundError", "There is nothing here. There are GET /question, POST /question/{id}/reply or reject, GET /event.")
+    return _problem(
+        404,
+        "NotFoundError",
+        "There is nothing here. There are GET /question, POST /question/{id}/reply or reject, GET"
+        " /event.",
+    )

@@ -1,4 +1,6 @@
-"""The questions API as a surface of one session: what may be asked there, and whose questions they are. The endpoints are `server`'s."""
+"""The questions API as a surface of one session: what may be asked there, and whose questions they
+are. The endpoints are `server`'s.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,26 @@ from abp_bridge.core import matrix
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import FieldType, Question
-from abp_bridge.interfaces.surface import Page, QuestionsServerInterface, SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import (
+    Page,
+    QuestionsServerInterface,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 
 class QuestionsApi:
-    """Implements `InputProvider`. `served` gives the endpoints of the process; asked for when they are needed, for they are heavy."""
+    """Implements `InputProvider`.
 
-    def __init__(self, served: Callable[[], QuestionsServerInterface], page: Page, *, alone: bool) -> None:
-        """`alone` says that the person has no page to be pointed to while no program is there: then it waits for one."""
+    `served` gives the endpoints of the process; asked for when they are needed, for they are heavy.
+    """
+
+    def __init__(
+        self, served: Callable[[], QuestionsServerInterface], page: Page, *, alone: bool
+    ) -> None:
+        """`alone` says that the person has no page to be pointed to while no program is there: then
+        it waits for one.
+        """
         self._alone = alone
         self._served = served
         self._page = page
@@ -26,17 +40,33 @@ class QuestionsApi:
         return [SurfaceVariant(Surface.QUESTIONS_API)]
 
     async def start(self) -> str:
-        """Serve, so that programs can wait for questions: the address. Raises SurfaceUnsupportedError."""
+        """Serve, so that programs can wait for questions: the address.
+
+        Raises SurfaceUnsupportedError.
+        """
         await self._served().start()
         return self._served().url
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
-        """See `InputProvider.ask`. What does not fit is refused to the program that sends it, and the question stays."""
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """See `InputProvider.ask`.
+
+        What does not fit is refused to the program that sends it, and the question stays.
+        """
         cell = matrix.route(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
         if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
-            raise SurfaceUnsupportedError(cell.how or "the questions API carries no files", lasting=False)
+            raise SurfaceUnsupportedError(
+                cell.how or "the questions API carries no files", lasting=False
+            )
         await self._served().start()
         if not self._alone and not self._served().visited:
-            raise SurfaceUnsupportedError("no program has come to the questions API lately", lasting=False)
+            raise SurfaceUnsupportedError(
+                "no program has come to the questions API lately", lasting=False
+            )
         async with self._page.shown(question) as sheet:
             return await self._served().ask(question, self._session, sheet)

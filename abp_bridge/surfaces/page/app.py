@@ -1,7 +1,9 @@
-"""The page itself: on this machine only, at a port of its own, for whoever brings a link that has not been used before.
+"""The page itself: on this machine only, at a port of its own, for whoever brings a link that has
+not been used before.
 
-It starts with the first question and ends with the session. A link works once: it makes the browser that opens it the person's, by a cookie, and is
-no use to anybody who reads it later. Every request must name this server as its host, and every answer come from a page of its own.
+It starts with the first question and ends with the session. A link works once: it makes the browser
+that opens it the person's, by a cookie, and is no use to anybody who reads it later. Every request
+must name this server as its host, and every answer come from a page of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import form
-from abp_bridge.surfaces.page.controls import Filled, carried, confirms, content, input_errors, without
+from abp_bridge.surfaces.page.controls import (
+    Filled,
+    carried,
+    confirms,
+    content,
+    input_errors,
+    without,
+)
 from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
 
 if TYPE_CHECKING:
@@ -41,8 +50,8 @@ START_LIMIT = 5.0
 BEAT = 15.0  # seconds between signs of life on a stream
 
 _CONTENT_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 _ENDED = {
@@ -64,8 +73,12 @@ class OpenForm:
         self.question = question
         self.url = url
         self.asked = datetime.now()
-        self.deadline = min(deadline, now + question.timeout) if question.timeout is not None else deadline
-        self.until = self.asked + timedelta(seconds=self.deadline - now) if isfinite(self.deadline) else None
+        self.deadline = (
+            min(deadline, now + question.timeout) if question.timeout is not None else deadline
+        )
+        self.until = (
+            self.asked + timedelta(seconds=self.deadline - now) if isfinite(self.deadline) else None
+        )
         self.ending = anyio.Event()
         self.drafts: dict[str, Filled] = {}
         self.words = ""  # what to say to those who still have it open
@@ -118,13 +131,16 @@ class PageApp:
         self._tasks = tasks
         self._port = 0
         self._starting = anyio.Lock()
-        # Cookies are sent to every port of this machine, and to others' servers: below a path that only its own pages know, they are not.
+        # Cookies are sent to every port of this machine, and to others' servers: below a path that
+        # only its own pages know, they are not.
         self._home = f"/{secrets.token_urlsafe(16)}/"
         self._cookie = secrets.token_urlsafe(32)
         self._guard = secrets.token_urlsafe(32)
         self._links: dict[str, _Link] = {}
         self._open: dict[str, OpenForm] = {}
-        self._ended: dict[str, tuple[str, str]] = {}  # of those that are over: what to say, and the link that led there
+        self._ended: dict[
+            str, tuple[str, str]
+        ] = {}  # of those that are over: what to say, and the link that led there
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
@@ -134,7 +150,9 @@ class PageApp:
         """The question is on the page for as long as the block lasts."""
         await self._start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        made = self._open[id] = OpenForm(question, f"http://{http.ADDRESS}:{self._port}/open/{token}")
+        made = self._open[id] = OpenForm(
+            question, f"http://{http.ADDRESS}:{self._port}/open/{token}"
+        )
         self._links[token] = _Link(id)
         self._turn()
         try:
@@ -214,18 +232,28 @@ class PageApp:
     # --- links ---
 
     async def _follow(self, request: Request) -> Response:
-        """A link makes the browser that opens it the person's; then it is used up, but for that browser."""
+        """A link makes the browser that opens it the person's; then it is used up, but for that
+        browser.
+        """
         token = request.path_params["token"][:LONGEST_TOKEN]
         link = self._links.get(token)
         if link is None:
-            return _said("This link is not known", "It may be of a question that is long over. Ask the app again to get another.", 403)
+            return _said(
+                "This link is not known",
+                "It may be of a question that is long over. Ask the app again to get another.",
+                403,
+            )
         if link.mark:
             if _same(request.cookies.get(self._cookie_name, ""), link.mark):
                 return RedirectResponse(self._address(link.question), 303)
-            return _said("This link was used", "It works once. Ask the app again to get another.", 403)
+            return _said(
+                "This link was used", "It works once. Ask the app again to get another.", 403
+            )
         if link.question in self._ended:
             return HTMLResponse(over(self._ended[link.question][0], self._home, 0))
-        if request.method != "GET" or "prefetch" in request.headers.get("sec-purpose", request.headers.get("purpose", "")):
+        if request.method != "GET" or "prefetch" in request.headers.get(
+            "sec-purpose", request.headers.get("purpose", "")
+        ):
             return Response(status_code=204)  # somebody looks ahead: that is no person
         link.mark = secrets.token_urlsafe(32)
         self._open[link.question].opened = True
@@ -250,7 +278,15 @@ class PageApp:
         others = self._others(id)
         if shown.until is None:
             return View(self._home, self._address(id), self._guard, asked, others=others)
-        return View(self._home, self._address(id), self._guard, asked, f"{shown.until:%H:%M}", int(shown.until.timestamp()), others)
+        return View(
+            self._home,
+            self._address(id),
+            self._guard,
+            asked,
+            f"{shown.until:%H:%M}",
+            int(shown.until.timestamp()),
+            others,
+        )
 
     async def _inbox(self, request: Request) -> Response:
         listed = [(each.question, self._view(id, each)) for id, each in self._standing().items()]
@@ -289,11 +325,15 @@ class PageApp:
             return self._over(id)
         draft = request.query_params.get("draft", "")
         filled = found.drafts.get(draft)
-        return HTMLResponse(sheet(found.question, self._view(id, found), filled, draft=draft if filled else ""))
+        return HTMLResponse(
+            sheet(found.question, self._view(id, found), filled, draft=draft if filled else "")
+        )
 
     async def _take(self, request: Request) -> Response:
         id, found = self._find(request)
-        files = found is not None and any(each.type is FieldType.FILE for each in found.question.fields)
+        files = found is not None and any(
+            each.type is FieldType.FILE for each in found.question.fields
+        )
         filled = await self._read(request, files=files)
         if isinstance(filled, Response):
             return filled
@@ -308,7 +348,9 @@ class PageApp:
         given = content(question, filled)
         if wrong := input_errors(question, given):
             draft = found.keep(without(question, filled, wrong))
-            return HTMLResponse(sheet(question, self._view(id, found), found.drafts[draft], wrong, draft), 422)
+            return HTMLResponse(
+                sheet(question, self._view(id, found), found.drafts[draft], wrong, draft), 422
+            )
         if len(question.fields) > 1:
             return RedirectResponse(f"{self._address(id)}/check/{found.keep(filled)}", 303)
         return self._answer(id, found, SurfaceResponse(Outcome.ACCEPTED, given))
@@ -321,7 +363,9 @@ class PageApp:
         draft = request.path_params["draft"]
         if draft not in found.drafts:
             return RedirectResponse(self._address(id), 303)
-        return HTMLResponse(summary(found.question, self._view(id, found), found.drafts[draft], draft))
+        return HTMLResponse(
+            summary(found.question, self._view(id, found), found.drafts[draft], draft)
+        )
 
     async def _send(self, request: Request) -> Response:
         id, found = self._find(request)
@@ -345,7 +389,9 @@ class PageApp:
         except form.FormError as why:
             return _said("Not taken", str(why), why.status)
         if not _same(filled.first("guard"), self._guard):
-            return _said("Not from this page", "Open the question again, and send it from there.", 403)
+            return _said(
+                "Not from this page", "Open the question again, and send it from there.", 403
+            )
         return filled
 
     def _answer(self, id: str, found: OpenForm, reply: SurfaceResponse) -> Response:

@@ -1,4 +1,7 @@
-"""What a browser sends when a form is sent -> `Filled`. Bounded in size and time; nothing of it touches the disk."""
+"""What a browser sends when a form is sent -> `Filled`.
+
+Bounded in size and time; nothing of it touches the disk.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,20 @@ class FormError(Exception):
 async def read(request: Request, *, files: bool) -> Filled:
     """The form that `request` brings, with a file only where there may be one. Raises NotRead."""
     body = await read_body(request, MAX_BODY + (file.MAX_SIZE if files else 0))
-    if not files or not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+    if not files or not request.headers.get("content-type", "").lower().startswith(
+        "multipart/form-data"
+    ):
         return _read_plain(body)
     try:
-        return _sorted(await _InMemory(request.headers, _once(body), max_files=100, max_fields=MAX_FIELDS, max_part_size=MAX_BODY).parse())
+        return _sorted(
+            await _InMemory(
+                request.headers,
+                _once(body),
+                max_files=100,
+                max_fields=MAX_FIELDS,
+                max_part_size=MAX_BODY,
+            ).parse()
+        )
     except MultiPartException:
         raise FormError("The form could not be read. Open the question again.", 400) from None
 

@@ -1,6 +1,8 @@
-"""The bridge's own page: a question in the person's browser, on this machine, where neither host nor model can see the answer.
+"""The bridge's own page: a question in the person's browser, on this machine, where neither host
+nor model can see the answer.
 
-`LazyPageServer` is the page as the hosts know it; the server behind it (`app.py`) is loaded and started with the first question that needs it.
+`LazyPageServer` is the page as the hosts know it; the server behind it (`app.py`) is loaded and
+started with the first question that needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ import anyio
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import Page, PageQuestion, SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import (
+    Page,
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -43,7 +50,9 @@ class LazyPageServer:
             async with self._page.shown(question) as sheet:
                 yield sheet
         except (OSError, TimeoutError) as problem:
-            raise SurfaceUnsupportedError(f"the bridge's own page cannot be served: {problem}", lasting=True) from None
+            raise SurfaceUnsupportedError(
+                f"the bridge's own page cannot be served: {problem}", lasting=True
+            ) from None
 
     def questions(self, port: int, password: str) -> QuestionsServer:
         """The questions API of this process, which nothing listens for yet."""
@@ -53,16 +62,23 @@ class LazyPageServer:
             self._questions = QuestionsServer(self._tasks, port, password)
         return self._questions
 
-    async def ask(self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
+    async def ask(
+        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+    ) -> SurfaceResponse:
         """See `Page.ask`."""
         return await ask_by_link(self, question, send_link)
 
 
-POINTS = 3  # times that a person is pointed to the page, and says that it is done, before nobody can have been there
+# times that a person is pointed to the page, and says that it is done, before nobody can have been
+# there
+POINTS = 3
 
 
 class PageSurface:
-    """The page as a surface of its own: an `InputProvider`. `point` tells the person of it: see `Host.send_link`."""
+    """The page as a surface of its own: an `InputProvider`.
+
+    `point` tells the person of it: see `Host.send_link`.
+    """
 
     def __init__(self, page: Page, point: Callable[[Question, str], Awaitable[Outcome]]) -> None:
         self._page = page
@@ -71,7 +87,13 @@ class PageSurface:
     def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [SurfaceVariant(Surface.PAGE)]
 
-    async def ask(self, question: Question, column: SurfaceVariant, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
         """See `InputProvider.ask`. The page checks what is filled in, and asks again itself."""
 
         async def point(sheet: PageQuestion) -> Outcome:
@@ -79,12 +101,17 @@ class PageSurface:
                 outcome = await self._point(question, sheet.url)
                 if outcome is not Outcome.ACCEPTED or sheet.opened:
                     return outcome
-            raise SurfaceUnsupportedError(f"the host said {POINTS} times that it is done, and nobody was on the page", lasting=False)
+            raise SurfaceUnsupportedError(
+                f"the host said {POINTS} times that it is done, and nobody was on the page",
+                lasting=False,
+            )
 
         return await self._page.ask(question, point)
 
 
-async def ask_by_link(page: QuestionPage, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]) -> SurfaceResponse:
+async def ask_by_link(
+    page: QuestionPage, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+) -> SurfaceResponse:
     """What `Page.ask` does, for a page of any kind."""
     problems: list[Exception] = []
     async with page.shown(question) as sheet, anyio.create_task_group() as tasks:

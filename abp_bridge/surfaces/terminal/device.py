@@ -1,7 +1,9 @@
-"""Where the person sits: this process's own stdin and stdout, or a terminal that was named. Reads and writes there; knows nothing of questions.
+"""Where the person sits: this process's own stdin and stdout, or a terminal that was named.
 
-A named terminal is opened with the first question. Writing to it never waits: what a stopped one (Ctrl-S) does not take is kept, up to a bound, until
-it does.
+Reads and writes there; knows nothing of questions.
+
+A named terminal is opened with the first question. Writing to it never waits: what a stopped one
+(Ctrl-S) does not take is kept, up to a bound, until it does.
 """
 
 from __future__ import annotations
@@ -54,10 +56,15 @@ class Device(Protocol):
         """prompt_toolkit's applications are on this terminal for as long as the block lasts."""
 
     def lines(self, *, secret: bool) -> AbstractContextManager[None]:
-        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as the block lasts."""
+        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
+        the block lasts.
+        """
 
     def lost(self) -> None:
-        """It was read from, and has gone. Raises SurfaceUnsupportedError where the question can go elsewhere."""
+        """It was read from, and has gone.
+
+        Raises SurfaceUnsupportedError where the question can go elsewhere.
+        """
 
 
 class StdioTerminal:
@@ -98,11 +105,15 @@ class StdioTerminal:
 
 
 class TtyDevice:
-    """The terminal at `path`. Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key."""
+    """The terminal at `path`.
+
+    Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # A host may give us no TERM, or its own; a terminal that somebody names is one that can do what all can.
+        # A host may give us no TERM, or its own; a terminal that somebody names is one that can do
+        # what all can.
         self.term = os.environ.get("TERM") or "xterm"
         self.moves = self.term not in ("dumb", "unknown")
         self.encoding = "utf-8"
@@ -123,14 +134,22 @@ class TtyDevice:
         return self._size()[0]
 
     def open(self) -> None:
-        """See `Device.open`. It stays open: the name of one that was closed may be somebody else's soon."""
+        """See `Device.open`.
+
+        It stays open: the name of one that was closed may be somebody else's soon.
+        """
         if self._fd < 0 and not self._gone:
             self._fd = _opened(self.path)
         if self._gone or _hung_up(self._fd):
             self.lost()
-        with contextlib.suppress(OSError):  # not the terminal we were started from: nobody's foreground matters
+        with contextlib.suppress(
+            OSError
+        ):  # not the terminal we were started from: nobody's foreground matters
             if os.tcgetpgrp(self._fd) != os.getpgrp():
-                raise SurfaceUnsupportedError(f"another program has {self._name} now. Ask at another one. {_TRY}", lasting=False)
+                raise SurfaceUnsupportedError(
+                    f"another program has {self._name} now. Ask at another one. {_TRY}",
+                    lasting=False,
+                )
 
     def lost(self) -> None:
         """See `Device.lost`."""
@@ -139,7 +158,9 @@ class TtyDevice:
             self._stop_waiting()
             os.close(self._fd)
             self._fd = -1
-        raise SurfaceUnsupportedError(f"{self._name} has gone. Start again with the name of another", lasting=True)
+        raise SurfaceUnsupportedError(
+            f"{self._name} has gone. Start again with the name of another", lasting=True
+        )
 
     def write(self, words: str) -> None:
         """See `Device.write`."""
@@ -158,19 +179,28 @@ class TtyDevice:
             return Size(rows=rows, columns=columns)
 
         handle: Any = _Handle(self)
-        with create_app_session(input=Vt100Input(handle), output=Vt100_Output(TtyOutput(self._put), size, term=self.term)):  # type: ignore[arg-type]
+        output: Any = TtyOutput(self._put)
+        with create_app_session(
+            input=Vt100Input(handle),
+            output=Vt100_Output(output, size, term=self.term),
+        ):
             yield
 
     @contextlib.contextmanager
     def lines(self, *, secret: bool) -> Iterator[None]:
-        """See `Device.lines`. However the terminal was left by whoever runs there, it is put in order, and back."""
+        """See `Device.lines`.
+
+        However the terminal was left by whoever runs there, it is put in order, and back.
+        """
         import termios
 
         before = termios.tcgetattr(self._fd)
         ours = list(before)
         ours[0] |= termios.ICRNL
         ours[1] |= termios.OPOST | termios.ONLCR
-        ours[3] = (ours[3] | termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO) & ~termios.ISIG
+        ours[3] = (
+            ours[3] | termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO
+        ) & ~termios.ISIG
         if secret:
             ours[3] &= ~termios.ECHO
         ours[6] = list(ours[6])
@@ -279,7 +309,9 @@ def _opened(path: str) -> int:
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise SurfaceUnsupportedError(f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False) from None
+        raise SurfaceUnsupportedError(
+            f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False
+        ) from None
     if not os.isatty(fd):
         os.close(fd)
         raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)

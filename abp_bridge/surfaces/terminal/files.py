@@ -1,4 +1,7 @@
-"""The file that a person names at a terminal: what they typed -> its content. Reads that file, and no other."""
+"""The file that a person names at a terminal: what they typed -> its content.
+
+Reads that file, and no other.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ class FileInputError(Exception):
 async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
     """The file as an app gets it (`file.SCHEMA`). Raises NotRead."""
     with anyio.move_on_after(READ_LIMIT):
-        return file.encode(await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True))
+        return file.encode(
+            await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True)
+        )
     raise FileInputError(f"it could not be read within {READ_LIMIT:g} s")
 
 
@@ -36,7 +41,11 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise FileInputError(f"{name} is a folder; give a file in it" if stat.S_ISDIR(status.st_mode) else f"{name} is no file")
+                raise FileInputError(
+                    f"{name} is a folder; give a file in it"
+                    if stat.S_ISDIR(status.st_mode)
+                    else f"{name} is no file"
+                )
             mime_type = file.guess_type(path)
             if not file.admits(accept, mime_type):
                 raise FileInputError(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
@@ -44,7 +53,9 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise FileInputError(f"there is no file {name} there" if path.strip() else "give the name of a file") from None
+        raise FileInputError(
+            f"there is no file {name} there" if path.strip() else "give the name of a file"
+        ) from None
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise FileInputError(f"{name} cannot be read: {why}") from None
@@ -61,7 +72,9 @@ def _content(descriptor: int, name: str) -> bytes:
 
 
 def _path(typed: str) -> str:
-    """A path as it was typed, or as a shell would have it: a file that is dragged into a terminal comes quoted."""
+    """A path as it was typed, or as a shell would have it: a file that is dragged into a terminal
+    comes quoted.
+    """
     path = os.path.expanduser(typed.strip())
     if path and not os.path.lexists(path):
         try:

@@ -1,4 +1,6 @@
-"""Prompts with arrow keys: questionary's, which are erased when done, so that what stays on the screen is the answer."""
+"""Prompts with arrow keys: questionary's, which are erased when done, so that what stays on the
+screen is the answer.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ SEARCH_FROM = 11
 
 
 class InteractivePrompts:
-    """Implements `Prompts`. `interrupted` is told of Ctrl-C, `hung_up` that the terminal has gone."""
+    """Implements `Prompts`. `interrupted` is told of Ctrl-C, `hung_up` that the terminal
+    has gone.
+    """
 
-    def __init__(self, device: Device, interrupted: Callable[[], None], hung_up: Callable[[], None]) -> None:
+    def __init__(
+        self, device: Device, interrupted: Callable[[], None], hung_up: Callable[[], None]
+    ) -> None:
         self._device = device
         self._interrupted = interrupted
         self._hung_up = hung_up
@@ -34,13 +40,17 @@ class InteractivePrompts:
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
         problem = ""
         while True:
-            typed = await self._type(title, default, hinted("Enter answers", hint, cancel="Esc"), problem, secret=secret)
+            typed = await self._type(
+                title, default, hinted("Enter answers", hint, cancel="Esc"), problem, secret=secret
+            )
             problem = check(typed)
             if not problem:
                 return typed
             default = "" if secret else typed
 
-    async def path(self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str) -> str:
+    async def path(
+        self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
+    ) -> str:
         from questionary.prompts.path import GreatUXPathCompleter
 
         def offered(path: str) -> bool:
@@ -49,7 +59,9 @@ class InteractivePrompts:
 
         hints = hinted("a file's name", "Tab completes it", "Enter answers", hint, cancel="Esc")
         completion: dict[str, Any] = {
-            "completer": GreatUXPathCompleter(file_filter=offered if accept else None, expanduser=True),
+            "completer": GreatUXPathCompleter(
+                file_filter=offered if accept else None, expanduser=True
+            ),
             "complete_while_typing": False,
             "complete_in_thread": True,
         }
@@ -61,9 +73,19 @@ class InteractivePrompts:
         search = len(options) >= SEARCH_FROM
         with self._device.keys():
             prompt = questionary.select(
-                _lead(hinted("↑ ↓ move", "letters search" if search else "", "Enter chooses", cancel="Esc")),
+                _lead(
+                    hinted(
+                        "↑ ↓ move",
+                        "letters search" if search else "",
+                        "Enter chooses",
+                        cancel="Esc",
+                    )
+                ),
                 choices=[
-                    questionary.Choice(choice.label, value=index, description=described(choice) or None) for index, choice in enumerate(options)
+                    questionary.Choice(
+                        choice.label, value=index, description=described(choice) or None
+                    )
+                    for index, choice in enumerate(options)
                 ],
                 qmark="",
                 instruction=f" {title}",
@@ -75,7 +97,9 @@ class InteractivePrompts:
             control.pointed_at = start or 0
             return int(await self._run(prompt, searching=control if search else None))
 
-    async def mark(self, title: str, options: Sequence[Choice], marked: set[int], check: Check) -> list[int]:
+    async def mark(
+        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+    ) -> list[int]:
         import questionary
 
         search = len(options) >= SEARCH_FROM
@@ -83,9 +107,23 @@ class InteractivePrompts:
         while True:
             with self._device.keys():
                 prompt = questionary.checkbox(
-                    _lead(hinted("↑ ↓ move", "letters search" if search else "", "Space marks", "Enter is done", cancel="Esc"), problem),
+                    _lead(
+                        hinted(
+                            "↑ ↓ move",
+                            "letters search" if search else "",
+                            "Space marks",
+                            "Enter is done",
+                            cancel="Esc",
+                        ),
+                        problem,
+                    ),
                     choices=[
-                        questionary.Choice(choice.label, value=index, checked=index in marked, description=described(choice) or None)
+                        questionary.Choice(
+                            choice.label,
+                            value=index,
+                            checked=index in marked,
+                            description=described(choice) or None,
+                        )
                         for index, choice in enumerate(options)
                     ],
                     qmark="",
@@ -114,15 +152,33 @@ class InteractivePrompts:
         self._pending.add(writing)
         writing.add_done_callback(self._pending.discard)
 
-    async def _type(self, title: str, default: str, hints: str, problem: str, *, secret: bool = False, **more: Any) -> str:
+    async def _type(
+        self,
+        title: str,
+        default: str,
+        hints: str,
+        problem: str,
+        *,
+        secret: bool = False,
+        **more: Any,
+    ) -> str:
         import questionary
 
         ask = questionary.password if secret else questionary.text
         with self._device.keys():
-            prompt = ask(_lead(hints, problem), default=default, qmark="", instruction=f"{title}:", style=_style(problem), **more)
+            prompt = ask(
+                _lead(hints, problem),
+                default=default,
+                qmark="",
+                instruction=f"{title}:",
+                style=_style(problem),
+                **more,
+            )
             return str(await self._run(prompt))
 
-    async def _run(self, prompt: questionary.Question, searching: InquirerControl | None = None) -> Any:
+    async def _run(
+        self, prompt: questionary.Question, searching: InquirerControl | None = None
+    ) -> Any:
         from prompt_toolkit.filters import to_filter
         from prompt_toolkit.input.typeahead import clear_typeahead
         from prompt_toolkit.key_binding import merge_key_bindings
@@ -134,7 +190,9 @@ class InteractivePrompts:
         for window in app.layout.find_all_windows():
             window.wrap_lines = to_filter(True)
         ours = _bindings(searching, self._interrupted)
-        app.key_bindings = ours if app.key_bindings is None else merge_key_bindings([app.key_bindings, ours])
+        app.key_bindings = (
+            ours if app.key_bindings is None else merge_key_bindings([app.key_bindings, ours])
+        )
         clear_typeahead(app.input)
         forget_keys(self._device.fd)
         try:
@@ -151,7 +209,8 @@ class InteractivePrompts:
 
 
 def _lead(hint: str, problem: str = "") -> str:
-    """The hint on a line of its own above the prompt: questionary puts what it calls the message first, then the instruction.
+    """The hint on a line of its own above the prompt: questionary puts what it calls the message
+    first, then the instruction.
 
     What was wrong with the answer before stands there too, next to where it is put right.
     """
@@ -176,7 +235,11 @@ def _style(problem: str = "") -> questionary.Style:
 def _control(prompt: questionary.Question) -> InquirerControl:
     from questionary.prompts.common import InquirerControl
 
-    return next(window.content for window in prompt.application.layout.find_all_windows() if isinstance(window.content, InquirerControl))
+    return next(
+        window.content
+        for window in prompt.application.layout.find_all_windows()
+        if isinstance(window.content, InquirerControl)
+    )
 
 
 def _bindings(searching: InquirerControl | None, interrupted: Callable[[], None]) -> Any:
@@ -207,7 +270,9 @@ def _bindings(searching: InquirerControl | None, interrupted: Callable[[], None]
 
         @bindings.add(Keys.ControlM, eager=True, filter=Condition(finds_nothing))
         def nothing_found(event: KeyPressEvent) -> None:
-            """questionary shows all options when none matches: Enter would choose one that nobody looked for."""
+            """questionary shows all options when none matches: Enter would choose one that nobody
+            looked for.
+            """
 
         @bindings.add(Keys.Any)
         def search(event: KeyPressEvent) -> None:

@@ -27,14 +27,18 @@ class LinePrompts:
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
         self._put(f"  ({hinted(_TAKE if default else '', hint, cancel='Ctrl-C')})\n")
         while True:
-            typed = await self._read(f"  {title}{f' [{label(default)}]' if default else ''}: ", secret=secret)
+            typed = await self._read(
+                f"  {title}{f' [{label(default)}]' if default else ''}: ", secret=secret
+            )
             given = typed or default
             problem = check(given)
             if not problem:
                 return given
             self._put(f"  {problem}\n")
 
-    async def path(self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str) -> str:
+    async def path(
+        self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
+    ) -> str:
         if problem:
             self._put("\n".join(wrapped(problem, columns=self._device.columns)) + "\n")
         else:
@@ -53,14 +57,23 @@ class LinePrompts:
                 return picked[0]
             self._put(f"  must be one number from 1 to {len(options)}\n")
 
-    async def mark(self, title: str, options: Sequence[Choice], marked: set[int], check: Check) -> list[int]:
+    async def mark(
+        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+    ) -> list[int]:
         self._list(options)
         default = ",".join(str(index + 1) for index in sorted(marked))
-        self._put(f"  ({hinted('numbers with commas', '0 for none of them', _TAKE if default else '', cancel='Ctrl-C')})\n")
+        taken = _TAKE if default else ""
+        self._put(
+            f"  ({hinted('numbers with commas', '0 for none of them', taken, cancel='Ctrl-C')})\n"
+        )
         while True:
             typed = await self._read(f"  {title}{f' [{default}]' if default else ''}: ") or default
             picked = [] if typed.strip() == "0" else _numbers(typed, len(options))
-            problem = f"must be numbers from 1 to {len(options)}, with commas" if picked is None else check(picked)
+            problem = (
+                f"must be numbers from 1 to {len(options)}, with commas"
+                if picked is None
+                else check(picked)
+            )
             if picked is not None and not problem:
                 return picked
             self._put(f"  {problem}\n")
@@ -71,17 +84,28 @@ class LinePrompts:
     def _list(self, options: Sequence[Choice]) -> None:
         for index, choice in enumerate(options, 1):
             description = f": {described(choice)}" if choice.description else ""
-            lines = wrapped(f"{index}) {choice.label}{description}", hanging="     ", columns=self._device.columns)
+            lines = wrapped(
+                f"{index}) {choice.label}{description}",
+                hanging="     ",
+                columns=self._device.columns,
+            )
             self._put("\n".join(lines) + "\n")
 
     async def _read(self, prompt: str, *, secret: bool = False) -> str:
-        """A line that surely is whole: of a longer one the terminal itself would have kept only the beginning."""
+        """A line that surely is whole: of a longer one the terminal itself would have kept only the
+        beginning.
+        """
         while len(data := await self._read_once(prompt, secret=secret)) >= LONGEST_LINE:
-            self._put(f"  that is more than this terminal takes in one line ({LONGEST_LINE - 2} characters): give less, or answer elsewhere\n")
+            self._put(
+                f"  that is more than this terminal takes in one line ({LONGEST_LINE - 2}"
+                " characters): give less, or answer elsewhere\n"
+            )
         return data.decode(self._device.encoding, errors="replace").rstrip("\r\n")
 
     async def _read_once(self, prompt: str, *, secret: bool) -> bytes:
-        """The terminal edits a line and gives it whole, so that reading never waits once there is something to read."""
+        """The terminal edits a line and gives it whole, so that reading never waits once there is
+        something to read.
+        """
         with self._device.lines(secret=secret):
             forget_keys(self._device.fd)
             self._put(prompt)

@@ -1,4 +1,6 @@
-"""What it is to prompt for one thing. `keys` does it with arrow keys, `lines` by numbers and lines."""
+"""What it is to prompt for one thing. `keys` does it with arrow keys, `lines` by numbers
+and lines.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,21 @@ class PromptExit(Exception):
 class Prompts(Protocol):
     """One way of prompting. Everything here raises Ended when the person declines or cancels."""
 
-    async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str: ...
+    async def line(
+        self, title: str, default: str, check: Check, *, hint: str, secret: bool
+    ) -> str: ...
 
-    async def path(self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str) -> str:
+    async def path(
+        self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
+    ) -> str:
         """A file's name, or nothing. `problem` is what was wrong with `default`."""
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
         """The index of one option."""
 
-    async def mark(self, title: str, options: Sequence[Choice], marked: set[int], check: Check) -> list[int]:
+    async def mark(
+        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+    ) -> list[int]:
         """The indexes of any number of options."""
 
     def above(self, write: Callable[[], None]) -> None:

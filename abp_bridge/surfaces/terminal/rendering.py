@@ -1,4 +1,7 @@
-"""What stands on a terminal: who asks, what, and how each field was filled in. Turns questions into lines; neither asks nor writes."""
+"""What stands on a terminal: who asks, what, and how each field was filled in.
+
+Turns questions into lines; neither asks nor writes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,22 @@ from abp_bridge.core.schema import Json, json_equal
 
 WIDEST = 100
 
-_STYLES = {"who": "1;36", "strong": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33", "bar": "36"}
+_STYLES = {
+    "who": "1;36",
+    "strong": "1",
+    "dim": "2",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "bar": "36",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Styles for a stream: modest colour on a terminal, none for a pipe, a dumb terminal, or a person who set NO_COLOR."""
+    """Styles for a stream: modest colour on a terminal, none for a pipe, a dumb terminal, or a
+    person who set NO_COLOR.
+    """
 
     colour: bool
 
@@ -35,7 +48,9 @@ def can_move() -> bool:
 
 
 def style_for(moves: bool | None = None) -> Style:
-    """The ink for stdout, or for a terminal of which it is known whether its cursor can be moved."""
+    """The ink for stdout, or for a terminal of which it is known whether its cursor can be
+    moved.
+    """
     return Style((can_move() if moves is None else moves) and not os.environ.get("NO_COLOR"))
 
 
@@ -44,13 +59,17 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def wrapped(words: str, indent: str = "  ", hanging: str | None = None, columns: int | None = None) -> list[str]:
+def wrapped(
+    words: str, indent: str = "  ", hanging: str | None = None, columns: int | None = None
+) -> list[str]:
     """`words` as lines that fit the terminal and can be read; nothing is cut."""
     room = max(20, min(WIDEST, width() if columns is None else columns))
     after = indent if hanging is None else hanging
     lines: list[str] = []
     for line in words.splitlines() or [""]:
-        lines += textwrap.wrap(line, room, initial_indent=indent, subsequent_indent=after, break_on_hyphens=False) or [""]
+        lines += textwrap.wrap(
+            line, room, initial_indent=indent, subsequent_indent=after, break_on_hyphens=False
+        ) or [""]
     return lines
 
 
@@ -60,7 +79,10 @@ def heading(question: Question, paint: Style, columns: int | None = None) -> str
     lines = ["", paint("who", f"● {question.origin}") + whom]
     lines += [paint("strong", line) for line in wrapped(question.message, columns=columns)]
     if question.destructive:
-        lines += [paint("warn", line) for line in wrapped("This cannot be undone, the app says.", columns=columns)]
+        lines += [
+            paint("warn", line)
+            for line in wrapped("This cannot be undone, the app says.", columns=columns)
+        ]
     if question.note:
         lines += [paint("warn", line) for line in wrapped(question.note, columns=columns)]
     return "\n".join(lines)
@@ -78,15 +100,24 @@ def shown(field: Field, value: Json) -> str:
         return ", ".join(_labelled(field, each) for each in value) or "none of them"
     if field.type is FieldType.FILE and isinstance(value, Mapping):
         return label(f"{value.get('filename', 'a file')} ({value.get('mimeType')})")
-    return label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 1_000) or "(nothing)"
+    return (
+        label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 1_000)
+        or "(nothing)"
+    )
 
 
-def answered(question: Question, field: Field, value: Json, paint: Style, columns: int | None = None) -> str:
+def answered(
+    question: Question, field: Field, value: Json, paint: Style, columns: int | None = None
+) -> str:
     """One filled-in field, as it stays on the screen. `MISSING` was left out."""
     words = "(left out)" if value is MISSING else shown(field, value)
     head = f"  {titled(question, field)}: "
     name, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=columns)
-    return "\n".join([paint("dim", head) + name.removeprefix(head), *rest] if name.startswith(head) else [name, *rest])
+    return "\n".join(
+        [paint("dim", head) + name.removeprefix(head), *rest]
+        if name.startswith(head)
+        else [name, *rest]
+    )
 
 
 def titled(question: Question, field: Field) -> str:
@@ -100,4 +131,6 @@ def described(choice: Choice) -> str:
 
 
 def _labelled(field: Field, value: Json) -> str:
-    return next((choice.label for choice in field.choices if json_equal(choice.value, value)), label(value))
+    return next(
+        (choice.label for choice in field.choices if json_equal(choice.value, value)), label(value)
+    )

@@ -1,7 +1,9 @@
-"""The person at a terminal: a `Question` shown and asked, by arrow keys where the terminal can, line by line where it cannot.
+"""The person at a terminal: a `Question` shown and asked, by arrow keys where the terminal can,
+line by line where it cannot.
 
-It never answers by itself: keys pressed before a question was on the screen are thrown away, and a default counts only when the person presses
-Enter on it. `device` is where; `keys` and `lines` prompt; `words` is what stays on the screen.
+It never answers by itself: keys pressed before a question was on the screen are thrown away, and a
+default counts only when the person presses Enter on it. `device` is where; `keys` and `lines`
+prompt; `words` is what stays on the screen.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ import anyio
 
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.question import (
+    MISSING,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    validate_answer,
+)
 from abp_bridge.core.schema import Json, json_equal
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
@@ -34,7 +45,8 @@ _LEAVE_OUT = "Leave this out"
 class Terminal:
     """One person at one terminal, asked one question after the other. Implements `InputProvider`.
 
-    Without a `device` it is this process's own stdin and stdout. A `device` is opened with the first question.
+    Without a `device` it is this process's own stdin and stdout. A `device` is opened with the
+    first question.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -42,7 +54,9 @@ class Terminal:
         self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
         self._ink = style_for(self._device.moves)
         self._prompts: Prompts = (
-            InteractivePrompts(self._device, self._interrupted, self._hung_up) if self._device.moves else LinePrompts(self._device)
+            InteractivePrompts(self._device, self._interrupted, self._hung_up)
+            if self._device.moves
+            else LinePrompts(self._device)
         )
         self._turn = anyio.Lock()
         self._asking: anyio.CancelScope | None = None
@@ -51,10 +65,19 @@ class Terminal:
         """See `InputProvider.columns`."""
         return [COLUMN]
 
-    async def ask(self, question: Question, column: SurfaceVariant = COLUMN, problem: str = "", observe: Observer = no_observer) -> SurfaceResponse:
-        """Ask until it is answered, declined or cancelled. The content is as given: keys of choices, numbers as typed.
+    async def ask(
+        self,
+        question: Question,
+        column: SurfaceVariant = COLUMN,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        """Ask until it is answered, declined or cancelled.
 
-        Cancelling takes it down. Raises SurfaceUnsupportedError for what is no form, and where the terminal cannot be used.
+        The content is as given: keys of choices, numbers as typed.
+
+        Cancelling takes it down. Raises SurfaceUnsupportedError for what is no form, and where the
+        terminal cannot be used.
         """
         if question.kind is Kind.SAMPLING:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
@@ -90,7 +113,10 @@ class Terminal:
         self._prompts.above(lambda: self._write(words))
 
     def interrupt(self) -> bool:
-        """SIGINT came: it cancels the open question, as Ctrl-C in a prompt does. False when nothing is asked."""
+        """SIGINT came: it cancels the open question, as Ctrl-C in a prompt does.
+
+        False when nothing is asked.
+        """
         if self._asking is None:
             return False
         self._interrupted()
@@ -101,7 +127,10 @@ class Terminal:
         self.interrupts += 1
 
     def _hung_up(self) -> None:
-        """The terminal went while it was asked on. Raises SurfaceUnsupportedError where the question can go elsewhere."""
+        """The terminal went while it was asked on.
+
+        Raises SurfaceUnsupportedError where the question can go elsewhere.
+        """
         self._device.lost()
         self.interrupts += MANY_INTERRUPTS
 
@@ -113,13 +142,23 @@ class Terminal:
 
     async def _fill(self, question: Question) -> dict[str, Json]:
         if not question.fields:
-            if await self._prompts.pick("", [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)], None) == 1:
+            if (
+                await self._prompts.pick(
+                    "", [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)], None
+                )
+                == 1
+            ):
                 raise PromptExit(Outcome.DECLINED)
             return {}
         content: dict[str, Json] = {}
         for field in question.fields:
             if field.description:
-                self._write("\n".join(self._ink("dim", line) for line in wrapped(field.description, columns=self._device.columns)))
+                self._write(
+                    "\n".join(
+                        self._ink("dim", line)
+                        for line in wrapped(field.description, columns=self._device.columns)
+                    )
+                )
             value, kept = await self._fill_one(question, field)
             if kept is not MISSING:
                 content[field.name] = value
@@ -127,11 +166,16 @@ class Terminal:
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> tuple[Json, Json]:
-        """The value as given, and as it was read; the latter is MISSING when the field was left out."""
+        """The value as given, and as it was read; the latter is MISSING when the field was left
+        out.
+        """
         alone = replace(question, fields=(field,))
 
         def check(given: Json) -> str:
-            return "; ".join(problem.removeprefix(f"{field.name} ") for problem in validate_answer(alone, {field.name: given})[1])
+            return "; ".join(
+                problem.removeprefix(f"{field.name} ")
+                for problem in validate_answer(alone, {field.name: given})[1]
+            )
 
         while True:
             given = await self._prompt(question, field, check)
@@ -139,7 +183,9 @@ class Terminal:
                 return MISSING, MISSING
             problem = check(given)
             if not problem:
-                return given, validate_answer(alone, {field.name: given})[0].get(field.name, MISSING)
+                return given, validate_answer(alone, {field.name: given})[0].get(
+                    field.name, MISSING
+                )
             self._tell(problem)
 
     async def _prompt(self, question: Question, field: Field, check: Check) -> Json:
@@ -151,15 +197,24 @@ class Terminal:
             return await self._pick(question, field, field.choices)
         if field.type is FieldType.CHOICES:
             chosen = field.default if isinstance(field.default, list) else []
-            marked = {index for index, choice in enumerate(field.choices) if any(json_equal(choice.value, each) for each in chosen)}
+            marked = {
+                index
+                for index, choice in enumerate(field.choices)
+                if any(json_equal(choice.value, each) for each in chosen)
+            }
             picked = await self._prompts.mark(
-                titled(question, field), field.choices, marked, lambda indexes: check([field.choices[index].key for index in indexes])
+                titled(question, field),
+                field.choices,
+                marked,
+                lambda indexes: check([field.choices[index].key for index in indexes]),
             )
             return [field.choices[index].key for index in picked]
         hint = "" if field.required else "Enter alone leaves it out"
         if field.type is FieldType.FILE:
             return await self._load(titled(question, field), field, hint)
-        return await self._prompts.line(titled(question, field), _typed(field), check, hint=hint, secret=field.secret)
+        return await self._prompts.line(
+            titled(question, field), _typed(field), check, hint=hint, secret=field.secret
+        )
 
     async def _load(self, title: str, field: Field, hint: str) -> Json:
         """A file of the person's, by the name they give it."""
@@ -174,10 +229,24 @@ class Terminal:
                 problem = str(why)
 
     async def _pick(self, question: Question, field: Field, choices: Sequence[Choice]) -> Json:
-        start = next((index for index, choice in enumerate(choices) if json_equal(choice.value, field.default)), None)
-        options = [replace(choice, label=f"{choice.label} (default)") if index == start else choice for index, choice in enumerate(choices)]
+        start = next(
+            (
+                index
+                for index, choice in enumerate(choices)
+                if json_equal(choice.value, field.default)
+            ),
+            None,
+        )
+        options = [
+            replace(choice, label=f"{choice.label} (default)") if index == start else choice
+            for index, choice in enumerate(choices)
+        ]
         extra = [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
-        picked = await self._prompts.pick(titled(question, field), [*options, *(Choice(None, "", words) for words in extra)], start)
+        picked = await self._prompts.pick(
+            titled(question, field),
+            [*options, *(Choice(None, "", words) for words in extra)],
+            start,
+        )
         if picked < len(choices):
             return choices[picked].value if field.type is FieldType.BOOLEAN else choices[picked].key
         if extra[picked - len(choices)] is _DECLINE:
@@ -185,7 +254,11 @@ class Terminal:
         return MISSING
 
     def _tell(self, problem: str) -> None:
-        self._write("\n".join(self._ink("bad", line) for line in wrapped(problem, columns=self._device.columns)))
+        self._write(
+            "\n".join(
+                self._ink("bad", line) for line in wrapped(problem, columns=self._device.columns)
+            )
+        )
 
     def _write(self, words: str) -> None:
         self._device.write(words + "\n")
@@ -198,4 +271,8 @@ def _typed(field: Field) -> str:
     """The default as a person would type it. A secret is never shown in advance."""
     if field.default is MISSING or field.default is None or field.secret:
         return ""
-    return field.default if isinstance(field.default, str) else json.dumps(field.default, ensure_ascii=False)
+    return (
+        field.default
+        if isinstance(field.default, str)
+        else json.dumps(field.default, ensure_ascii=False)
+    )
