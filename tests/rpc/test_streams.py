@@ -190,12 +190,12 @@ def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
 def test_after_the_claim_nothing_else_speaks_or_listens_on_the_wire() -> None:
     code = """
 import os, sys
-from abp_bridge.rpc.streams import claim
-source, sink = claim()
+from abp_bridge.rpc.streams import take_over_stdio
+source, sink = take_over_stdio()
 print("a stray print", flush=True)
 os.system("echo a stray child")
 assert sys.stdin.read() == ""
-sink.offer(os.read(source._fd, 100))
+sink.write_nowait(os.read(source._fd, 100))
 """
     ended = run(code, "for the wire")
     assert ended.stdout == "for the wire"
@@ -204,7 +204,7 @@ sink.offer(os.read(source._fd, 100))
 
 def test_a_whisper_is_heard_when_somebody_listens() -> None:
     ended = run(
-        "from abp_bridge.rpc.streams import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' *"
+        "from abp_bridge.log import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' *"
         " 10_000)"
     )
     assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
@@ -214,7 +214,7 @@ def test_a_whisper_is_heard_when_somebody_listens() -> None:
 def test_a_whisper_never_waits() -> None:
     code = """
 import os
-from abp_bridge.rpc.streams import whisper
+from abp_bridge.log import whisper
 reading, writing = os.pipe()
 os.set_blocking(writing, False)
 try:
@@ -232,7 +232,7 @@ print("done")
 
 ALOUD = """
 import os, sys, anyio
-from abp_bridge.rpc.streams import Stderr
+from abp_bridge.rpc.stderr import Stderr
 reading, writing = os.pipe()
 os.dup2(writing, 2)
 os.close(writing)
@@ -289,7 +289,7 @@ anyio.run(main)
 
 def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        code = "from abp_bridge.rpc.streams import Stderr; Stderr().say(b'hello')"
+        code = "from abp_bridge.rpc.stderr import Stderr; Stderr().say(b'hello')"
         subprocess.run([sys.executable, "-c", code], stderr=log, timeout=PATIENCE, check=True)
     assert (tmp_path / "log").read_bytes() == b"hello"
 

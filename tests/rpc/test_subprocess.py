@@ -130,7 +130,7 @@ import anyio
 from abp_bridge.rpc.subprocess import spawn
 async def main():
     async with spawn({python(DEAF)!r}) as child:
-        await child.source.receive()
+        await child.stdout.receive()
         print(child.process.pid, flush=True)
         await anyio.sleep_forever()
 anyio.run(main)
@@ -159,9 +159,9 @@ async def test_a_flood_of_complaints_does_not_hold_a_child_and_is_not_kept() -> 
         assert await line(child) == "done"
         with anyio.fail_after(PATIENCE):
             await child.heard.wait()
-        assert len(child.ending) == STDERR_LINES
-        assert child.ending[-1].startswith("999 ")
-        assert all(len(words) <= 1_000 for words in child.ending)
+        assert len(child.last_words) == STDERR_LINES
+        assert child.last_words[-1].startswith("999 ")
+        assert all(len(words) <= 1_000 for words in child.last_words)
 
 
 LAST_WORDS = {
