@@ -72,7 +72,7 @@ bench: setup
 	$(BIN)/python -m bench $(ARGS)
 
 hosts: setup $(if $(findstring --record,$(ARGS)),tmux)
-	$(BIN)/python -m tests.hosts $(ARGS)
+	$(BIN)/python -m tests.real_hosts $(ARGS)
 
 conformance: setup
 	$(BIN)/python -m tests.conformance $(ARGS)

@@ -42,8 +42,8 @@ Json = Any
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "fixtures"
-APP = ROOT / "tests" / "apps" / "scripted.py"
-AGENT = ROOT / "tests" / "apps" / "acp_agent.py"
+APP = ROOT / "tests" / "support" / "apps" / "scripted.py"
+AGENT = ROOT / "tests" / "support" / "apps" / "acp_agent.py"
 PATIENCE = 20
 QUIET = 0.2  # seconds after which a terminal has shown what it shows
 # seconds in which the bridge has told everybody, and questions with a time of their own have ended

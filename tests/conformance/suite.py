@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import npm
-from npm import NotInstalled, Package
+from support import npm
+from support.npm import NotInstalled, Package
 
 __all__ = ["CACHE", "REVISIONS", "Check", "NotInstalled", "Suite"]
 

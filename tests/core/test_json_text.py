@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from core.strategies import json_values
 from hypothesis import given
 from hypothesis import strategies as st
+from support.json_strategies import json_values
 
 from abp_bridge.core.json_text import is_deeper, parse
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from core.strategies import JsonStrategy, broken_schemas, json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from support.json_strategies import JsonStrategy, broken_schemas, json_values
 
 from abp_bridge.core import schema
 from abp_bridge.core.schema import MAX_CHECKS, MAX_DEPTH, MAX_LEVELS, MAX_PROBLEMS

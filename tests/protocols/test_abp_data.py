@@ -7,9 +7,9 @@ import hashlib
 from typing import Any
 
 import pytest
-from core.strategies import garbled
 from hypothesis import given
 from hypothesis import strategies as st
+from support.json_strategies import garbled
 
 from abp_bridge.protocols.abp import Blob, Reference, extract, fill
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core.strategies import garbled, shaped
 from hypothesis import given
+from support.json_strategies import garbled, shaped
 
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import acp.schema as types
 import pytest
-from acp_harness import check_params, check_value, labels
-from core.strategies import SCHEMA_VALUES, any_text, broken_schemas, garbled, json_values
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.acp_harness import check_params, check_value, labels
+from support.json_strategies import SCHEMA_VALUES, any_text, broken_schemas, garbled, json_values
 
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.errors import RemoteProtocolError

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from core.strategies import garbled
 from hypothesis import given
 from hypothesis import strategies as st
-from protocols.strategies import Asked, asked_fields, requests
+from support.json_strategies import garbled
+from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, validate_answer

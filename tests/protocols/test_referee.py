@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.strategies import broken_schemas, json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp_types import methods
-from protocols.strategies import Asked, asked_fields, requests
 from protocols.test_round_trip import questioned
+from support.json_strategies import broken_schemas, json_values
+from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
 from abp_bridge.core.errors import RemoteProtocolError

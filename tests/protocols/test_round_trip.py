@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.strategies import json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from protocols.strategies import Asked, asked_fields, fill_in
+from support.json_strategies import json_values
+from support.question_strategies import Asked, asked_fields, fill_in
 
 from abp_bridge.core.question import Field, FieldType, Question, answer_errors, validate_answer
 from abp_bridge.core.sanitize import label

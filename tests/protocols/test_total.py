@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from core.strategies import (
+from hypothesis import given, note, settings
+from support.json_strategies import (
     SCHEMA_VALUES,
     SCHEMA_WORDS,
     broken_schemas,
@@ -17,8 +18,7 @@ from core.strategies import (
     json_values,
     shaped,
 )
-from hypothesis import given, note, settings
-from protocols.strategies import requests
+from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.errors import RemoteProtocolError

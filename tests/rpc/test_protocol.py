@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from core.strategies import any_text, garbled, json_values
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.json_strategies import any_text, garbled, json_values
 
 from abp_bridge.core.errors import LocalProtocolError
 from abp_bridge.rpc.protocol import (

@@ -204,8 +204,7 @@ sink.write_nowait(os.read(source._fd, 100))
 
 def test_a_whisper_is_heard_when_somebody_listens() -> None:
     ended = run(
-        "from abp_bridge.log import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' *"
-        " 10_000)"
+        "from abp_bridge.log import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)"
     )
     assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
     assert len(ended.stderr) < 5_000

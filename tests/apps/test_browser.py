@@ -1,0 +1,1164 @@
+"""Apps that are pages, in a real Chromium: what they may ask, tell and return, who may speak for
+them, and how they end.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+import pytest
+from playwright.async_api import Browser
+from support.harness import Hosted, RawHost, accept, hosted, text
+from support.pages.server import Web, web
+
+from abp_bridge.apps import demo
+from abp_bridge.apps.browser.app import GONE, BrowserApp
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.apps.demo.site import DemoPage
+from abp_bridge.core.capability import AppInfo, CallResult
+from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
+HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
+PATIENCE = 20.0
+CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Web]:
+    with web() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(SETTINGS) as running:
+        yield running
+
+
+def accepted(**content: Json) -> Answer:
+    return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
+
+
+YES, NO = accepted(confirmed=True), accepted(confirmed=False)
+DECLINED = Answer(Outcome.DECLINED, AnsweredBy.PERSON, reason="No.")
+
+
+@dataclass
+class Person:
+    """Whoever listens to an app.
+
+    `answer` is what every question gets; without one, none is ever answered.
+    """
+
+    answer: Answer | None = None
+    questions: list[Question] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    _something: anyio.Event = field(default_factory=anyio.Event)
+
+    def new_question_id(self) -> str:
+        return f"q{len(self.questions) + 1}"
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self._happened()
+        if self.answer is None:
+            await anyio.sleep_forever()
+        assert self.answer is not None
+        return self.answer
+
+    def on_notice(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self._happened()
+
+    def on_progress(self, progress: Progress) -> None:
+        self.progress.append(progress)
+        self._happened()
+
+    def on_disconnect(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self._happened()
+
+    async def until(self, reached: Callable[[], object]) -> None:
+        with anyio.fail_after(PATIENCE):
+            while not reached():
+                await self._something.wait()
+
+    def _happened(self) -> None:
+        self._something.set()
+        self._something = anyio.Event()
+
+
+@dataclass
+class Running:
+    """An open app and whoever listens to it."""
+
+    app: BrowserApp
+    person: Person
+    opened: AppInfo
+    _calls: int = 0
+
+    async def run(
+        self, work: str, *, capability: str = "run", call: str = "", **params: Json
+    ) -> CallResult:
+        self._calls += 1
+        return await self.app.call(
+            capability, {"work": work, **params}, call or f"call-{self._calls}"
+        )
+
+    async def data(self, work: str, **params: Json) -> Json:
+        result = await self.run(work, **params)
+        assert result.failure is None, result.failure
+        return result.data
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, address: str, answer: Answer | None = None, settings: Settings = SETTINGS
+) -> AsyncIterator[Running]:
+    """The app at `address` in a browser that goes on afterwards."""
+
+    @asynccontextmanager
+    async def lent(_: Settings) -> AsyncIterator[Browser]:
+        try:
+            yield browser
+        finally:
+            with anyio.CancelScope(shield=True):
+                for context in browser.contexts:
+                    await context.close()
+
+    person = Person(answer)
+    app = BrowserApp(address, settings, named=True, browser=lent)
+    with anyio.fail_after(PATIENCE):
+        async with app.open(person) as about:
+            yield Running(app, person, about)
+
+
+async def refused(browser: Browser, address: str, settings: Settings = HASTY) -> AppError:
+    with pytest.raises(AppError) as caught:
+        async with opened(browser, address, settings=settings):
+            pass
+    return caught.value
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+async def test_an_app_asks_by_every_global_name_and_by_the_property_it_was_given(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        for work in (
+            {"work": "ask", "by": "__abp_elicitation"},
+            {"work": "ask", "by": "__abpOnElicitation"},
+            {"work": "hookAsk"},
+        ):
+            response = await running.data(**work, request=CONFIRM)
+            assert (response["success"], response["data"]) == (True, {"confirmed": True}), work
+        asked = [(question.message, question.origin) for question in running.person.questions]
+        assert asked == [("Sure?", site.here)] * 3
+
+
+async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_all_its_names(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/hooks.html", YES) as running:
+        result = await running.app.call("run", {}, "c")
+        assert result.data == [True, True, True]
+        assert len(running.person.questions) == 1
+        assert [notice.name for notice in running.person.notices] == [
+            "notifications/state/changed",
+            "notifications/capabilities/list_changed",
+        ]
+        assert [report.value for report in running.person.progress] == [0.5]
+
+
+async def test_a_request_by_two_names_is_asked_once_and_asking_again_asks_again(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        twice = await running.data("askTwice", request=CONFIRM)
+        assert [[answer["data"] for answer in answers] for answers in twice] == [
+            [{"confirmed": True}] * 2
+        ] * 2
+        assert len(running.person.questions) == 2
+
+
+async def test_what_an_app_asks_while_it_loads_is_asked(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/early.html", YES) as running:
+        assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}
+        assert running.person.questions[0].message == "At once?"
+
+
+async def test_a_bootstrap_page_is_waited_for_and_hooked_when_it_is_real(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/late.html", YES) as running:
+        assert running.opened.session == "late"
+        assert (await running.app.call("run", {}, "c")).data == {"confirmed": True}
+
+
+async def test_a_request_that_cannot_be_put_to_anybody_is_answered_and_not_asked(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        for work in ("askTooMuch", "askNonsense"):
+            assert (await running.data(work))["error"]["code"] == "INVALID_PARAMS"
+        unknown = await running.data(
+            "ask", by="__abp_elicitation", request={"method": "elicitation/dance"}
+        )
+        assert unknown["error"]["code"] == "NOT_SUPPORTED"
+        assert running.person.questions == []
+
+
+async def test_the_name_that_belongs_to_the_app_is_never_taken(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        names = await running.data("names")
+        assert "__abp_cancel" not in names
+        assert "__abpBridgePost" not in names
+        assert {
+            "__abp_elicitation",
+            "__abp_notification",
+            "__abp_progress",
+            "__abp_capabilities_changed",
+        } <= set(names)
+
+
+# --- telling --------------------------------------------------------------------------------------
+
+
+async def test_a_notification_is_heard_by_every_name_and_in_every_shape(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        for by, message, more in (
+            (
+                "__abp_notification",
+                {"event": "notifications/state/changed", "data": {"field": "a"}},
+                None,
+            ),
+            (
+                "__abp_notify",
+                {"method": "notifications/state/changed", "params": {"field": "a"}},
+                None,
+            ),
+            ("__abp_notify", "state/changed", {"field": "a"}),
+            ("__abpOnNotification", {"event": "state/changed", "data": {"field": "a"}}, None),
+        ):
+            running.person.notices.clear()
+            await running.run("tell", by=by, message=message, more=more)
+            assert running.person.notices == [
+                Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
+            ], by
+
+
+async def test_progress_is_heard_by_every_name(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("tell", by="__abp_progress", message={"progress": 1, "total": 4})
+        await running.run("tell", by="__abpOnProgress", message={"progress": 2, "total": 4})
+        await running.run("hookTell", hook="onProgress", message={"progress": 3, "total": 4})
+        await running.run(
+            "tell",
+            by="__abp_notification",
+            message={"event": "notifications/progress", "data": {"progress": 4, "total": 4}},
+        )
+        assert [(report.value, report.total) for report in running.person.progress] == [
+            (1.0, 4.0),
+            (2.0, 4.0),
+            (3.0, 4.0),
+            (4.0, 4.0),
+        ]
+
+
+async def test_changed_capabilities_are_heard_by_every_name(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("tell", by="__abp_capabilities_changed", message={"added": ["a"]})
+        await running.run("tell", by="__abpOnCapabilitiesChanged", message={"added": ["b"]})
+        await running.run("hookTell", hook="onCapabilitiesChanged", message={"added": ["c"]})
+        assert {notice.event for notice in running.person.notices} == {Event.CAPABILITIES_CHANGED}
+        assert [notice.data["added"] for notice in running.person.notices] == [["a"], ["b"], ["c"]]
+
+
+async def test_a_notification_by_three_names_is_heard_once(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("tellTwice", message={"event": "x"})
+        assert [notice.name for notice in running.person.notices] == ["notifications/x"]
+
+
+async def test_a_flood_arrives_whole_in_order_and_before_the_result(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("flood", times=20_000)
+        assert [notice.data["time"] for notice in running.person.notices] == list(range(20_000))
+        assert [report.value for report in running.person.progress] == [20_000.0]
+
+
+async def test_what_was_told_before_a_question_arrives_before_it(
+    browser: Browser, site: Web
+) -> None:
+    async with (
+        opened(browser, f"{site.here}/workshop.html") as running,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: running.run("tellThenAsk", request=CONFIRM))
+        await running.person.until(lambda: running.person.questions)
+        assert [notice.name for notice in running.person.notices] == ["notifications/before"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_notification_that_is_too_large_is_dropped_aloud(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("tellTooMuch")
+        assert "was dropped: it is larger than" in running.person.notices[0].data["message"]
+
+
+# --- who may speak --------------------------------------------------------------------------------
+
+
+async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/frames.html", YES) as running:
+        found = (await running.app.call("run", {}, "c")).data
+        for host in ("127.0.0.1", "localhost"):
+            assert list(found[host]["answers"]) == ["__abpBridgePost"], (
+                "the names of ABP are not in frames"
+            )
+            answer = found[host]["answers"]["__abpBridgePost"]
+            assert (answer["success"], answer["error"]["code"]) == (False, "PERMISSION_DENIED")
+            assert found[host]["confirmed"] is False
+        assert running.person.questions == []
+        assert running.person.progress == []
+        warnings = [
+            notice.data["message"]
+            for notice in running.person.notices
+            if notice.event is Event.ERROR
+        ]
+        assert sorted(warnings) == [
+            f"a frame of {origin} tried to speak for the app and was refused"
+            for origin in (site.here, site.elsewhere)
+        ]
+        assert len(running.person.notices) == 2
+
+
+async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        await running.run("open", url=f"{site.elsewhere}/early.html")
+        await running.person.until(lambda: running.person.notices)
+        assert "opened a window" in running.person.notices[0].data["message"]
+        assert await running.data("title") == "workshop"
+        assert running.person.questions == []
+
+
+async def test_a_download_is_refused_and_it_is_told(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await running.run("download")
+        await running.person.until(lambda: running.person.notices)
+        assert running.person.notices[0].data["message"] == "a download was refused: x.bin"
+
+
+# --- dialogs --------------------------------------------------------------------------------------
+
+
+async def test_confirm_during_a_call_is_a_question(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        for running.person.answer, confirmed in ((YES, True), (NO, False), (DECLINED, False)):
+            assert await running.data("confirm") is confirmed
+        asked = {
+            (question.message, question.destructive, question.origin)
+            for question in running.person.questions
+        }
+        assert asked == {("Delete all?", True, site.here)}
+
+
+async def test_prompt_during_a_call_is_a_question_with_its_default(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        for running.person.answer, typed in ((accepted(value="Bea"), "Bea"), (DECLINED, None)):
+            assert await running.data("prompt") == typed
+        assert running.person.questions[0].fields[0].default == "Ann"
+
+
+async def test_an_alert_is_told_and_closed(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        assert await running.data("alert") is None
+        assert running.person.notices == [
+            Notice(
+                Event.OTHER,
+                "notifications/dialog/alert",
+                {"message": "Look!", "outcome": "dismissed"},
+            )
+        ]
+
+
+async def test_a_confirm_that_no_call_asked_for_is_dismissed(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        await running.run("confirmLater")
+        await running.person.until(lambda: running.person.notices)
+        assert running.person.notices[0].name == "notifications/dialog/confirm"
+        assert await running.data("title") == "false"
+        assert running.person.questions == []
+
+
+async def test_a_call_that_is_given_up_dismisses_its_dialog(browser: Browser, site: Web) -> None:
+    async with (
+        opened(browser, f"{site.here}/workshop.html") as running,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: running.run("confirm"))
+        await running.person.until(lambda: running.person.questions)
+        tasks.cancel_scope.cancel()
+    # That the app closed although its page was blocked by a dialog is what this shows.
+
+
+async def test_a_page_that_does_not_want_to_be_left_stays(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        await (
+            browser.contexts[0].pages[0].mouse.click(1, 1)
+        )  # only a page that was touched is asked whether it may be left
+        await running.run("leaveUnwillingly", to=f"{site.elsewhere}/empty.html")
+        assert await running.data("title") == "workshop"
+        assert running.person.questions == []
+        assert running.person.reasons == []
+
+
+# --- calling --------------------------------------------------------------------------------------
+
+
+async def test_a_call_that_throws_or_rejects_is_a_clear_failure(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        for work, failure in {
+            "throw": "OPERATION_FAILED: TypeError: no such thing",
+            "reject": "OUT_OF_PAPER: Load paper (retryable)",
+            "rejectText": "OPERATION_FAILED: just so",
+            "rejectResponse": "A_RESPONSE: rejected",
+            "nonsense": "OPERATION_FAILED: TypeError: WORKS[params.work] is not a function",
+        }.items():
+            assert str((await running.run(work)).failure) == failure
+
+
+async def test_a_call_that_returns_nothing_says_so(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("undefined", capability="raw")
+        assert result.failure is not None
+        assert "returned nothing" in result.failure.message
+
+
+async def test_values_that_json_does_not_have_are_spelled_and_noted(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("odd")
+        assert result.data == {
+            "map": {"a": [[1, 2]]},
+            "set": [1, 2],
+            "date": "1970-01-01T00:00:00.000Z",
+            "noDate": None,
+            "big": str(2**70),
+            "not": [None, None, 0],
+            "holes": [None, None],
+            "element": "[HTMLParagraphElement]",
+            "error": {"name": "RangeError", "message": "far", "far": 7},
+            "regexp": "/a+/g",
+            "boxed": ["text", 1, True],
+            "url": "https://app.example/x",
+            "query": "[URLSearchParams]",
+            "half": "half �",
+            "__proto__x": 1,
+            "bad": "[Unreadable: sealed]",
+            "proxy": "[Unreadable: shut]",
+            "window": "[Window]",
+        }
+        assert "numbers that JSON does not have became null" in str(result.metadata["note"])
+
+
+async def test_a_ring_is_cut_and_noted(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("cycle")
+        assert result.data == {"name": "ring", "self": "[Circular]"}
+        assert result.metadata["note"] == "circular references were cut"
+        deep = await running.run("deep")
+        assert deep.metadata["note"] == "what is nested more than 100 levels deep was cut"
+
+
+async def test_binary_values_become_base64_with_their_types(browser: Browser, site: Web) -> None:
+    def spelled(content: bytes, kind: str = "application/octet-stream", **more: str) -> Json:
+        return {
+            "content": base64.b64encode(content).decode(),
+            "mimeType": kind,
+            "encoding": "base64",
+            "size": len(content),
+            **more,
+        }
+
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        assert await running.data("binary") == {
+            "buffer": spelled(b"\1\2\3"),
+            "part": spelled(b"\1\2"),
+            "view": spelled(b"\0\0"),
+            "blob": spelled(b"hi", "text/plain"),
+            "file": spelled(b"hi", filename="hi.txt"),
+            "typed": spelled(b"\x09", "image/png"),
+            "beside": {"mimeType": "image/png", "data": spelled(b"\x09", "image/png")},
+            "empty": spelled(b""),
+        }
+
+
+async def test_a_result_of_five_megabytes_crosses_whole_while_questions_go_on(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: running.run("ask", by="__abp_elicitation", request=CONFIRM))
+            assert await running.data("large", size=5_000_000) == "👍" * 2_500_000
+        assert len(running.person.questions) == 1
+
+
+async def test_a_result_that_is_too_large_is_a_clear_failure(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await running.run("large", size=2**26)
+        assert "cannot be carried: it is larger than 67108864 characters" in str(result.failure)
+
+
+async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        assert await running.data("broken") == [1, {"a": ["b"]}]
+
+
+@pytest.mark.parametrize(
+    ("form", "cancelled"),
+    [
+        ("positional", ["held"]),
+        ("object", ["nothing", "held"]),
+        ("global", ["held: enough"]),
+        ("stub", []),
+        ("stuck", []),
+        ("none", []),
+    ],
+)
+async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signal(
+    browser: Browser, site: Web, form: str, cancelled: Json
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html?cancel={form}") as running:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: running.run("hold", call="held"))
+            await anyio.wait_all_tasks_blocked()
+            await running.run("done")  # the page has taken the call by now
+            tasks.cancel_scope.cancel()
+        await running.app.cancel("held", "enough")
+        assert await running.data("done") == {
+            "initialized": 1,
+            "cancelled": cancelled,
+            "aborted": ["enough"],
+        }
+
+
+async def test_cancelling_a_page_that_is_stuck_is_bounded(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        with anyio.move_on_after(0.2):
+            await running.run("spin", call="spinning")
+        with anyio.fail_after(1.0):
+            await running.app.cancel("spinning", "enough")
+
+
+@pytest.mark.parametrize("code", ["SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"])
+async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_it(
+    browser: Browser, site: Web, code: str
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html?expired={code}") as running:
+        await running.run("expire")
+        answers: list[Json] = []
+
+        async def call() -> None:
+            answers.append(await running.data("title"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(call)
+        assert answers == ["workshop"] * 3
+        assert (await running.data("done"))["initialized"] == 2
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("listing", "description"),
+    [
+        ("absent", ""),
+        ("rejects", ""),
+        ("empty", ""),
+        ("wrapped", "From the list"),
+        ("only", "From the manifest"),
+    ],
+)
+async def test_capabilities_are_what_the_app_says_last_and_most_richly(
+    browser: Browser, site: Web, listing: str, description: str
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html?list={listing}") as running:
+        found = {each.name: each.description for each in running.opened.capabilities}
+        assert found["run"] == (description or "From the manifest")
+        warned = any("names no capabilities" in warning for warning in running.opened.warnings)
+        assert warned is (listing == "only")
+
+
+async def test_an_unknown_version_is_a_warning(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html?version=7") as running:
+        assert running.opened.warnings == ("the app speaks ABP 7; this bridge knows 0.x and 1.x",)
+
+
+async def test_a_page_without_window_abp_is_refused_in_time(browser: Browser, site: Web) -> None:
+    assert str(await refused(browser, f"{site.here}/empty.html")).startswith(
+        "window.abp not found after page load"
+    )
+
+
+async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser, site: Web) -> None:
+    problem = await refused(browser, f"{site.here}/workshop.html?refuse=1", SETTINGS)
+    assert str(problem) == f"{site.here} refused initialize: NOT_SUPPORTED: not today"
+
+
+async def test_a_page_that_goes_elsewhere_before_it_is_an_app_is_refused(
+    browser: Browser, site: Web
+) -> None:
+    problem = await refused(browser, f"{site.here}/strays.html?to={site.elsewhere}/early.html")
+    assert f"went to {site.elsewhere}/early.html" in str(problem)
+
+
+async def test_a_page_that_moves_within_its_own_site_before_it_is_an_app_is_followed(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/strays.html?to=/early.html", YES) as running:
+        assert running.opened.id == "early"
+
+
+async def test_the_origin_is_where_a_redirect_led(browser: Browser, site: Web) -> None:
+    allowing = Settings(chrome_sandbox=False, allowed_hosts=("localhost",))
+    async with opened(
+        browser, f"{site.here}/redirect?to={site.elsewhere}/workshop.html", YES, allowing
+    ) as running:
+        assert running.app.origin == site.elsewhere
+        await running.run("ask", by="__abp_elicitation", request=CONFIRM)
+        assert running.person.questions[0].origin == site.elsewhere
+
+
+async def test_an_app_that_a_model_names_on_a_private_network_is_refused_before_a_browser_starts(
+    site: Web,
+) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=False)
+    with pytest.raises(AppError, match=r"--allow 127\.0\.0\.1") as caught:
+        async with app.open(Person()):
+            pass
+    assert caught.value.code == "PERMISSION_DENIED"
+
+
+async def test_the_page_is_printed(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        assert (await running.app.render_pdf()).startswith(b"%PDF-")
+    with pytest.raises(AppError, match="no longer available"):
+        await running.app.render_pdf()
+
+
+# --- being gone -----------------------------------------------------------------------------------
+
+
+async def asked_then(running: Running, work: str, **params: Json) -> CallResult:
+    """The result of a call whose app asked, and then did something before the answer."""
+    results: list[CallResult] = []
+
+    async def call() -> None:
+        results.append(await running.run("ask", by="__abp_elicitation", request=CONFIRM))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await running.person.until(lambda: running.person.questions)
+        tasks.start_soon(lambda: running.run(work, **params))
+        await running.person.until(lambda: running.person.reasons)
+    return results[0]
+
+
+async def test_a_page_that_goes_elsewhere_during_a_question_is_gone(
+    browser: Browser, site: Web
+) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await asked_then(running, "leave", to=f"{site.elsewhere}/early.html")
+        assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
+        assert running.person.reasons == [f"its page went to {site.elsewhere}/early.html"]
+        again = await running.run("title")
+        assert again.failure is not None
+        assert again.failure.code == "DISCONNECTED"
+        assert await running.app.capabilities() == ()
+        assert len(running.person.questions) == 1, "the page that came after must not ask"
+
+
+async def test_a_page_that_is_loaded_anew_has_lost_its_session(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        result = await asked_then(running, "reload")
+        assert result.failure is not None
+        assert result.failure.code == "DISCONNECTED"
+        assert len(running.person.reasons) == 1
+        assert "loaded anew" in running.person.reasons[0]
+
+
+async def test_a_page_that_leaves_for_nowhere_is_gone(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await asked_then(running, "leave", to="http://127.0.0.1:9/")
+        assert running.person.reasons == ["its page went to http://127.0.0.1:9/"]
+
+
+async def test_a_page_that_only_changes_its_address_goes_on(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        assert await running.data("stay") == "/elsewhere"
+        assert (await running.data("ask", by="__abp_elicitation", request=CONFIRM))["success"]
+        assert running.person.reasons == []
+
+
+async def test_a_page_that_crashes_is_gone(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: running.run("hold"))
+            session = await browser.contexts[0].new_cdp_session(browser.contexts[0].pages[0])
+            tasks.start_soon(lambda: quietly(session.send("Page.crash")))
+            await running.person.until(lambda: running.person.reasons)
+            tasks.cancel_scope.cancel()
+        assert running.person.reasons == ["its page crashed"]
+
+
+async def quietly(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except Exception:
+        return
+
+
+async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -> None:
+    async with opened(browser, f"{site.here}/workshop.html") as running:
+        await browser.contexts[0].close()
+        await running.person.until(lambda: running.person.reasons)
+    assert running.person.reasons == ["its page or its browser was closed"]
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A mark in this process's environment, and so in that of every process that is started from
+    now on.
+    """
+    value = f"test-{os.urandom(8).hex()}"
+    monkeypatch.setenv("ABP_TEST_MARK", value)
+    return value
+
+
+def marked(mark: str) -> dict[int, str]:
+    """The processes that bear `mark`, wherever they have got to: id -> command line."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if (
+                entry.name.isdigit()
+                and mark.encode() in (entry / "environ").read_bytes()
+                and int(entry.name) != os.getpid()
+            ):
+                found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def no_process_left(mark: str, within: float = 10.0) -> bool:
+    """Whether all processes that bear `mark` end within so many seconds, each."""
+    for process in marked(mark):
+        try:
+            fd = os.pidfd_open(process)
+        except ProcessLookupError:
+            continue
+        try:
+            if not select.select([fd], [], [], within)[0]:
+                return False
+        finally:
+            os.close(fd)
+    return marked(mark) == {}
+
+
+def browser_of(processes: dict[int, str]) -> int:
+    return next(
+        id
+        for id, command in processes.items()
+        if "--remote-debugging-pipe" in command and "--type=" not in command
+    )
+
+
+async def test_closing_an_app_leaves_no_process(site: Web, mark: str) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
+    with anyio.fail_after(PATIENCE):
+        async with app.open(Person()):
+            started = marked(mark)
+            assert any("run-driver" in command for command in started.values())
+            assert browser_of(started)
+    assert no_process_left(mark)
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.15, 0.4, 0.8, 1.3])
+async def test_giving_up_while_opening_leaves_no_process(
+    site: Web, mark: str, delay: float
+) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
+    with anyio.fail_after(PATIENCE):
+        with anyio.move_on_after(delay):
+            async with app.open(Person()):
+                await anyio.sleep_forever()
+    assert await anyio.to_thread.run_sync(no_process_left, mark)
+
+
+async def test_a_browser_that_is_killed_during_a_question_is_gone(site: Web, mark: str) -> None:
+    person = Person()
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
+    results: list[CallResult] = []
+
+    async def call() -> None:
+        results.append(
+            await app.call(
+                "run", {"work": "ask", "by": "__abp_elicitation", "request": CONFIRM}, "c"
+            )
+        )
+
+    with anyio.fail_after(PATIENCE):
+        async with app.open(person), anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await person.until(lambda: person.questions)
+            started = marked(mark)
+            os.kill(browser_of(started), signal.SIGKILL)
+            await person.until(lambda: person.reasons)
+            assert person.reasons == ["its page or its browser was closed"]
+    assert str(results[0].failure) == f"DISCONNECTED: {GONE} (retryable)"
+    assert no_process_left(mark)
+
+
+async def test_a_driver_that_is_killed_is_noticed(site: Web, mark: str) -> None:
+    person = Person()
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
+    with anyio.fail_after(PATIENCE):
+        async with app.open(person):
+            started = marked(mark)
+            os.kill(
+                next(id for id, command in started.items() if "run-driver" in command),
+                signal.SIGKILL,
+            )
+            await person.until(lambda: person.reasons)
+            result = await app.call("run", {"work": "title"}, "c")
+            assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
+    assert no_process_left(mark)
+
+
+async def test_a_browser_that_hangs_is_killed(site: Web, mark: str) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
+    with anyio.fail_after(PATIENCE):
+        async with app.open(Person()):
+            started = marked(mark)
+            os.kill(browser_of(started), signal.SIGSTOP)
+            closing = anyio.current_time()
+    assert anyio.current_time() - closing < 2.0
+    assert no_process_left(mark)
+
+
+async def test_a_browser_that_is_not_there_is_named(site: Web) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", Settings(chrome="/no/such/browser"), named=True)
+    with pytest.raises(AppError, match=r"'/no/such/browser'.*ABP_CHROME"):
+        async with app.open(Person()):
+            pass
+
+
+async def test_a_browser_that_does_not_start_in_time_is_given_up(
+    site: Web, mark: str, tmp_path: Path
+) -> None:
+    sleepy = tmp_path / "sleepy"
+    sleepy.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleepy.chmod(0o755)
+    app = BrowserApp(
+        f"{site.here}/workshop.html", Settings(chrome=str(sleepy), browser_timeout=3.0), named=True
+    )
+    with anyio.fail_after(PATIENCE), pytest.raises(AppError, match=r"^Browser launch timeout"):
+        async with app.open(Person()):
+            pass
+    assert no_process_left(mark)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Chromium's sandbox fails for root")
+async def test_a_sandbox_that_cannot_start_says_what_to_do(site: Web) -> None:
+    app = BrowserApp(f"{site.here}/workshop.html", Settings(browser_timeout=PATIENCE), named=True)
+    with anyio.fail_after(PATIENCE), pytest.raises(AppError, match="ABP_CHROME_SANDBOX=0"):
+        async with app.open(Person()):
+            pass
+
+
+def test_a_page_without_playwright_names_the_extra() -> None:
+    code = """
+import sys
+sys.modules["playwright"] = None
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.apps.targets import make_app
+from abp_bridge.settings import Settings
+for target in ("https://app.example", "demo:page"):
+    try:
+        make_app(target, True, Settings())
+    except AppError as problem:
+        print(problem)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
+    assert said.count("pip install 'abp-bridge[browser]'") == 2
+
+
+# --- through the public door ----------------------------------------------------------------------
+
+
+async def test_the_demo_page_asks_a_host_and_gets_the_answers() -> None:
+    def answer(params: Any) -> Any:
+        chosen = {"confirmed": True} if "Sure?" in params.message else {"selected": "b"}
+        return accept(**chosen)(params)
+
+    async with hosted("--app", "demo:page", answer=answer) as host:
+        confirmed = await host.ask("elicitation/confirm", message="Sure?")
+        assert confirmed["data"] == {"confirmed": True}
+        options = [{"value": value, "label": value.upper()} for value in "abcdef"]
+        assert (await host.ask("elicitation/select", prompt="Which?", options=options))["data"] == {
+            "selected": "b"
+        }
+        assert (await host.status())["apps"]["demo"]["origin"] == "demo page"
+        asked = host.wire.sent("elicitation/create")
+        assert all(params["message"].startswith("demo page asks: ") for params in asked)
+        printed = await host.client.call_tool("abp_render_to_pdf", {})
+        assert "was printed to" in text(printed)
+
+
+def test_the_demo_pages_manifest_names_what_its_script_does() -> None:
+    here = Path(demo.__file__).parent
+    script = json.loads((here / "script.json").read_text())
+    stated = json.loads((here / "page/abp.json").read_text())
+    assert stated["app"] == script["app"]
+    told = [
+        {"name": each["name"], "description": each["description"]}
+        for each in script["capabilities"]
+        if not each.get("hidden")
+    ]
+    assert stated["capabilities"] == told
+
+
+async def test_the_demo_page_plays_every_step_of_its_script() -> None:
+    person = Person(YES)
+    app = DemoPage(SETTINGS)
+    with anyio.fail_after(PATIENCE * 2):
+        async with app.open(person):
+            assert (await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")).data[1][
+                "data"
+            ] == {"confirmed": True}
+            assert (await app.call("demo.work", {}, "2")).data == {"sorted": 4}
+            assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
+            assert (await app.call("demo.echo", {"value": [1, {"a": None}]}, "3")).data == [
+                1,
+                {"a": None},
+            ]
+            assert (
+                str((await app.call("demo.fail", {}, "4")).failure)
+                == "PRINTER_JAM: The printer is jammed (retryable)"
+            )
+            assert (await app.call("demo.file", {}, "5")).data["mimeType"] == "image/png"
+            assert (await app.call("demo.tell", {"event": "x", "times": 3}, "6")).data == "told"
+            assert [notice.name for notice in person.notices].count("notifications/x") == 3
+            assert len((await app.call("demo.trip", {}, "7")).data) == 15
+            assert "demo.grown" not in [each.name for each in await app.capabilities()]
+            await app.call("demo.grow", {}, "8")
+            assert "demo.grown" in [each.name for each in await app.capabilities()]
+            results: list[CallResult] = []
+
+            async def hold() -> None:
+                results.append(await app.call("demo.hold", {}, "9"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hold)
+                await person.until(
+                    lambda: any(notice.operation == "hold" for notice in person.notices)
+                )
+                await app.cancel("9", "enough")
+            assert (await app.render_pdf()).startswith(b"%PDF-")
+            await app.call("demo.leave", {}, "10")
+            await person.until(lambda: person.reasons)
+            assert person.reasons == ["its page went to about:blank"]
+
+
+async def disconnected(
+    host: Hosted, asked: anyio.Event, end: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    """Ask, `end` the app once the person has been `asked`, and see the call fail clearly and the
+    question taken down.
+    """
+    answers: list[Any] = []
+
+    async def call() -> None:
+        answers.append(await host.call("demo.ask", request=CONFIRM))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        with anyio.fail_after(PATIENCE):
+            await asked.wait()
+        tasks.start_soon(end)
+    assert text(answers[0]).startswith("DISCONNECTED: ")
+    assert "abp_connect" in text(answers[0])
+    assert len(host.wire.sent("notifications/cancelled")) == 1
+    assert (await host.status())["apps"] == {}
+
+
+async def test_a_page_that_leaves_takes_its_question_down_at_the_host() -> None:
+    asked = anyio.Event()
+    async with hosted("--app", "demo:page", answer=lambda _: asked.set()) as host:
+        await disconnected(host, asked, lambda: host.call("demo.leave"))
+
+
+async def test_a_browser_that_is_killed_takes_its_question_down_and_the_app_can_be_connected_again(
+    mark: str,
+) -> None:
+    asked = anyio.Event()
+    async with hosted(
+        "--app", "demo:page", answer=lambda _: asked.set(), env={"ABP_TEST_MARK": mark}
+    ) as host:
+
+        async def kill() -> None:
+            os.kill(browser_of(marked(mark)), signal.SIGKILL)
+
+        await disconnected(host, asked, kill)
+        assert text(await host.call("demo.echo", value="again")) == "again"
+    assert no_process_left(mark)
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signals | None) -> None:
+    with RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark}) as host:
+        host.initialize(elicitation={})
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        assert browser_of(marked(mark))
+        host.send(
+            "tools/call", {"name": "abp_demo_ask", "arguments": {"request": CONFIRM}}, id="asking"
+        )
+        while host.read().get("method") != "elicitation/create":
+            pass
+        if end is None:
+            assert host.end() == 0
+        else:
+            host.process.send_signal(end)
+            host.process.wait(2.5)
+    assert no_process_left(mark)
+
+
+def test_a_host_that_signals_every_process_finds_no_file_left(mark: str) -> None:
+    """Some hosts end a server with all its descendants: then Playwright's driver takes nothing
+    away.
+    """
+    with (
+        TemporaryDirectory(dir="/tmp") as folder,
+        RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark, "TMPDIR": folder}) as host,
+    ):
+        host.initialize(elicitation={})
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        assert len(os.listdir(folder)) == 1
+        for process in marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+        assert host.process.wait(PATIENCE) == 0
+        assert os.listdir(folder) == []
+    assert no_process_left(mark)
+
+
+def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with RawHost("--app", "demo:page", env={"TMPDIR": str(folder)}) as host:
+        host.initialize(elicitation={})
+        assert not host.request("tools/call", {"name": "abp_connect", "arguments": {}})["result"][
+            "isError"
+        ]
+
+
+async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:
+    async with hosted() as host:
+        answer = await host.client.call_tool(
+            "abp_connect", {"target": f"{site.here}/workshop.html"}
+        )
+        assert answer.is_error
+        assert text(answer).startswith("PERMISSION_DENIED")
+        assert "--allow 127.0.0.1" in text(answer)
+    async with hosted("--allow", "127.0.0.1") as host:
+        answer = await host.client.call_tool(
+            "abp_connect", {"target": f"{site.here}/workshop.html"}
+        )
+        assert "Connected" in text(answer)
+
+
+async def test_frames_and_dialogs_of_a_page_as_a_host_sees_them(site: Web) -> None:
+    async with hosted(
+        "--app",
+        f"{site.here}/frames.html",
+        "--app",
+        f"{site.here}/workshop.html",
+        answer=accept(confirmed=True),
+    ) as host:
+        await host.client.call_tool("abp_connect", {})
+        await host.client.call_tool("abp_call", {"app": "frames", "capability": "run"})
+        assert host.wire.sent("elicitation/create") == [], "no frame has asked anybody"
+        refusals = [
+            params["data"]["data"]
+            for params in host.wire.sent("notifications/message")
+            if params["level"] == "error"
+        ]
+        assert {data["code"] for data in refusals} == {"PERMISSION_DENIED"}
+        result = await host.client.call_tool(
+            "abp_call", {"app": "workshop", "capability": "run", "params": {"work": "confirm"}}
+        )
+        assert text(result) == "true"
+        (asked,) = host.wire.sent("elicitation/create")
+        assert asked["message"].startswith(f"{site.here} asks: Delete all?")
+
+
+async def test_large_and_binary_results_of_a_page_are_saved(site: Web, tmp_path: Path) -> None:
+    async with hosted("--app", f"{site.here}/workshop.html", "--output-dir", str(tmp_path)) as host:
+        await host.call("run", work="large", size=5_000_000)
+        assert max(file.stat().st_size for file in tmp_path.rglob("*.txt")) == 10_000_000
+        await host.call("run", work="binary")
+        assert any(file.read_bytes() == b"\1\2\3" for file in tmp_path.rglob("*.*"))

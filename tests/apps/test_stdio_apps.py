@@ -1,0 +1,153 @@
+"""Apps that are programs: both bindings of ABP on a pipe, the documented example as it is printed,
+and apps that misbehave.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from support.harness import RawHost, accept, hosted, refuse, text
+from support.paths import APPS, ROOT
+
+pytestmark = pytest.mark.anyio
+
+
+def program(path: Path | str) -> str:
+    return f"stdio:{shlex.join([sys.executable, str(path)])}"
+
+
+async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
+    code = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs/abp-on-a-pipe.md").read_text(), re.DOTALL
+    )
+    assert code is not None
+    app = tmp_path / "hello.py"
+    app.write_text(code[1])
+    async with hosted("--app", program(app), answer=accept(value="Ann")) as host:
+        assert text(await host.call("greet")) == "Hello, Ann!"
+    async with hosted("--app", program(app), answer=refuse("decline")) as host:
+        assert text(await host.call("greet")) == "Hello, whoever you are!"
+
+
+async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
+    async with hosted(
+        "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
+    ) as host:
+        result = await host.call("ask")
+        assert json.loads(text(result))["data"] == {"selected": "tea"}
+        status = (await host.status())["apps"]["envelope"]
+        assert status["state"] == {"mood": "abp://envelope/state/mood"}
+        assert status["progress"]["value"] == 0.5
+        unheard = await host.client.call_tool("abp_call", {"capability": "unheard", "timeout": 0.2})
+        assert text(unheard).startswith("TIMEOUT")
+
+
+async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on() -> None:
+    async with hosted("--app", program(APPS / "odd.py")) as host:
+        assert text(await host.call("odd.talk")) == "talked"
+        garbage, unknown, refused = json.loads(text(await host.call("odd.seen")))
+        assert garbage["error"]["code"] == -32700
+        assert (unknown["id"], unknown["error"]["code"]) == ("x", -32601)
+        assert (
+            refused["result"]["error"]["message"]
+            == "elicitation/select needs a list of at least one option"
+        )
+        (log,) = host.wire.sent("notifications/message")
+        assert log["data"]["data"]["message"].startswith(
+            "a line of the app's was dropped: Parse error"
+        )
+
+
+async def test_a_line_that_is_too_long_is_dropped_aloud() -> None:
+    async with hosted("--app", program(APPS / "odd.py")) as host:
+        assert text(await host.call("odd.long")) == "after the long line"
+        (log,) = host.wire.sent("notifications/message")
+        assert "longer than 67108864 bytes" in log["data"]["data"]["message"]
+
+
+async def test_two_apps_side_by_side_are_told_apart() -> None:
+    async with hosted(
+        "--app",
+        "demo",
+        "--app",
+        program(APPS / "envelope.py"),
+        answer=accept(selected="tea"),
+    ) as host:
+        connected = text(await host.client.call_tool("abp_connect", {}))
+        assert connected.index("Connected demo") < connected.index("Connected envelope")
+        assert (await host.client.call_tool("abp_ask", {})).is_error is False
+        await host.client.call_tool("abp_disconnect", {"app": "envelope"})
+        assert (await host.call("demo.echo", value=1)).is_error is False
+
+
+async def test_one_broken_app_does_not_take_the_others_down() -> None:
+    async with hosted("--app", "stdio:there-is-no-such-program", "--app", "demo") as host:
+        connected = text(await host.client.call_tool("abp_connect", {}))
+        assert "Connected demo" in connected
+        assert "Could not connect stdio:there-is-no-such-program: " in connected
+        assert text(await host.call("demo.echo", value="fine")) == "fine"
+
+
+async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
+    app = f"{program(APPS / 'envelope.py')} --token=hunter2"
+    missing = "http://user:hunter2@127.0.0.1:1/?key=hunter2"
+    async with hosted(
+        "--app",
+        app,
+        "--app",
+        missing,
+        "--app",
+        "stdio:no-such-program hunter2",
+        answer=accept(selected="tea"),
+    ) as host:
+        await host.client.call_tool("abp_connect", {})
+        await host.call("ask")
+        await host.status()
+        assert "hunter2" not in json.dumps(host.wire.lines)
+
+
+async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
+    async with hosted(
+        "--app", "demo", "--app", f"stdio:{sys.executable} -m abp_bridge.apps.demo"
+    ) as host:
+        await host.client.call_tool("abp_connect", {})
+        both = await host.call("demo.echo", value=1)
+        assert (
+            text(both)
+            == "INVALID_PARAMS: Several apps have demo.echo: name one of demo, demo-2 as app."
+        )
+        arguments = {"capability": "demo.echo", "params": {"value": 2}, "app": "demo-2"}
+        assert text(await host.client.call_tool("abp_call", arguments)) == "2"
+        tools = [tool.name for tool in (await host.client.list_tools()).tools]
+        assert {"abp_demo_echo", "abp_demo_echo_2"} <= set(tools)
+
+
+async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> None:
+    async with hosted("--app", program(APPS / "early.py")) as host:
+        uri = "abp://early/state/mood"
+        await host.client.session.subscribe_resource(uri)
+        await host.client.call_tool("abp_connect", {})
+        assert host.wire.sent("notifications/resources/updated") == [{"uri": uri}]
+        told = [message["method"] for message in host.wire.sent() if "method" in message]
+        assert told.index("notifications/tools/list_changed") < told.index(
+            "notifications/resources/list_changed"
+        )
+        assert [
+            str(resource.uri) for resource in (await host.client.list_resources()).resources
+        ] == [uri]
+
+
+def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with RawHost("--app", program(APPS / "early.py")) as host:
+        host.initialize()
+        for tool in ("abp_connect", "abp_disconnect") * 20:
+            assert not host.request("tools/call", {"name": tool})["result"]["isError"]
+        assert host.end() == 0
+    assert capfd.readouterr().err == ""

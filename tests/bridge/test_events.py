@@ -1,0 +1,140 @@
+"""What whoever embeds a session sees of its questions: each step of each, in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
+from support.harness import PATIENCE
+
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.core.event import (
+    ChoiceEvent,
+    Event,
+    InputRequestEvent,
+    InputResolvedEvent,
+    RungEvent,
+    StepEvent,
+)
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
+from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.acp.v1 import encode_cancel
+from abp_bridge.proxies.acp.client_session import ClientSession, ProxiedHost
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+
+def asked(method: str, **params: Json) -> Question:
+    """As it is asked: with the time that there is for it."""
+    return decode_question(
+        {"method": method, "params": params, "timeout": PATIENCE * 1000}, id="q1", origin="app"
+    )
+
+
+def link(
+    read: int, write: int, on_message: Callable[[Request | Notification], None]
+) -> JsonRpcConnection:
+    return JsonRpcConnection(
+        JsonRpcProtocol(),
+        StreamReader(read),
+        StreamWriter(write),
+        on_message=on_message,
+        cancel_request=encode_cancel,
+    )
+
+
+@asynccontextmanager
+async def watched(
+    answer: Handler, capabilities: Json = None, floor: float = 0.0
+) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
+    """An editor that answers by `answer`, over pipes: (who asks it, what was told of that)."""
+    (here, out), (there, back) = os.pipe(), os.pipe()
+
+    def take(message: Request | Notification) -> None:
+        if isinstance(message, Request):
+            given = answer(message.method, message.params)
+            if isinstance(given, Failed):
+                person.respond_error(message.id, given.code, "no")
+            elif given is not None:
+                person.respond(message.id, given)
+
+    person = link(there, out, take)
+    bridge = link(here, back, lambda message: None)
+    editor = ClientSession(
+        ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
+    )
+    editor.prompted(1)
+    events: list[Event] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(person.run)
+        tasks.start_soon(bridge.run)
+        with anyio.fail_after(PATIENCE):
+            yield (
+                Elicitor(
+                    ProxiedHost(editor), limit=PATIENCE, person_floor=floor, observe=events.append
+                ),
+                events,
+            )
+        tasks.cancel_scope.cancel()
+
+
+async def test_each_step_of_a_walk_is_told_with_what_was_pressed() -> None:
+    question = asked("elicitation/select", prompt="Which?", options=["a", "b", "c", "d", "e"])
+    async with watched(pressing("e")) as (asking, events):
+        answer = await asking.ask(question)
+    requested, rung, first, more, second, chosen, resolved = events
+    assert (requested, rung) == (
+        InputRequestEvent(requested.time, question),
+        RungEvent(rung.time, "q1", "acp-permission (by pages)"),
+    )
+    assert first == StepEvent(first.time, "q1", 1, "Which?", ("a", "b", "c", "More …"))
+    assert isinstance(more, ChoiceEvent)
+    assert (more.number, more.label) == (1, "More …")
+    assert second == StepEvent(second.time, "q1", 2, "Which?", ("d", "e", "Skip", "More …"))
+    assert isinstance(chosen, ChoiceEvent)
+    assert (chosen.number, chosen.label) == (2, "e")
+    assert chosen.seconds == chosen.time - second.time
+    assert resolved == InputResolvedEvent(resolved.time, question, answer)
+    assert [event.time for event in events] == sorted(event.time for event in events)
+
+
+async def test_a_dismissed_step_has_no_label() -> None:
+    async with watched(lambda method, params: CANCELLED) as (asking, events):
+        await asking.ask(asked("elicitation/confirm", message="Book it?"))
+    assert [event.label for event in events if isinstance(event, ChoiceEvent)] == [None]
+    assert [event.answer.outcome for event in events if isinstance(event, InputResolvedEvent)] == [
+        Outcome.CANCELLED
+    ]
+
+
+async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
+    def answer(method: str, params: Json) -> Json:
+        return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
+
+    async with watched(answer, FORM) as (asking, events):
+        await asking.ask(asked("elicitation/confirm", message="Book it?"))
+    assert [event.route for event in events if isinstance(event, RungEvent)] == [
+        "acp-form",
+        "acp-permission (as options)",
+    ]
+
+
+async def test_who_answered_goes_by_the_slowest_step() -> None:
+    async with watched(pressing("Delete"), floor=PATIENCE) as (asking, events):
+        await asking.ask(asked("elicitation/confirm", message="Delete all?", destructive=True))
+    (resolved,) = (event for event in events if isinstance(event, InputResolvedEvent))
+    assert (resolved.answer.answered_by, resolved.answer.outcome) == (
+        AnsweredBy.HOST_POLICY,
+        Outcome.UNSUPPORTED,
+    )

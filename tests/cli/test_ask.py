@@ -1,0 +1,635 @@
+"""`abp-bridge ask` through its public door: each method on the terminal, the page and written
+answers, and a stream of requests on its pipes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from support.harness import PATIENCE, environment
+from support.screen import CTRL_C, DOWN, ENTER, ESCAPE, Screen
+from support.visitor import Browser
+
+Json = Any
+
+ASK = [sys.executable, "-m", "abp_bridge", "ask"]
+KEY = "planted-key-7f3a"
+
+
+def ask(*words: str, stdin: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Run to the end, with no terminal anywhere."""
+    given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    return subprocess.run(
+        [*ASK, *words],
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+        start_new_session=True,
+        env=environment(**env),
+        **given,
+    )
+
+
+def written(folder: Path, *entries: Json) -> str:
+    path = folder / "answers.json"
+    path.write_text(json.dumps(entries))
+    return str(path)
+
+
+# --- on written answers ---------------------------------------------------------------------------
+
+METHODS: list[tuple[list[str], Json, Json]] = [
+    (["elicitation/input", '{"prompt": "Name?"}'], "Ada", {"value": "Ada"}),
+    (["input", "Name?"], "Ada", {"value": "Ada"}),
+    (["preference", "Seat?", "aisle"], "window", {"value": "window"}),
+    (["confirm", "Go on?"], False, {"confirmed": False}),
+    (["select", "Season?", "spring", "summer"], "summer", {"selected": "summer"}),
+    (
+        ["resource", "Notes?", "text/plain"],
+        {"file": "notes.txt"},
+        {"content": "hello", "mimeType": "text/plain", "filename": "notes.txt"},
+    ),
+    (["sampling", "A poem"], {"result": "Roses"}, {"result": "Roses"}),
+    (["sampling/create", '{"task": "A poem"}'], {"result": {"lines": 4}}, {"result": {"lines": 4}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "entry", "data"), METHODS, ids=[" ".join(row[0]) for row in METHODS]
+)
+def test_every_method_is_answered_from_a_file(
+    tmp_path: Path, words: list[str], entry: Json, data: Json
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    ended = ask(*words, "--on", "mock", "--answers", written(tmp_path, entry))
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    response = json.loads(ended.stdout)
+    assert response["data"] == data
+    assert response["metadata"]["answeredBy"] == "script"
+
+
+def test_a_request_in_a_file_is_asked_with_its_own_time(tmp_path: Path) -> None:
+    (tmp_path / "request.json").write_text(
+        json.dumps(
+            {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 150}
+        )
+    )
+    ended = ask(
+        str(tmp_path / "request.json"),
+        "--on",
+        "mock",
+        "--answers",
+        written(tmp_path, {"action": "silence"}),
+    )
+    assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (1, "TIMEOUT")
+
+
+def test_the_time_of_the_command_line_is_for_requests_that_name_none(tmp_path: Path) -> None:
+    ended = ask(
+        "confirm",
+        "Go on?",
+        "--timeout",
+        "0.2",
+        "--on",
+        "mock",
+        "--answers",
+        written(tmp_path, {"action": "silence"}),
+    )
+    assert json.loads(ended.stdout)["error"]["message"] == "nobody answered within 0.2 s"
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [("decline", 1), ("cancel", 1), ({"match": "other", "value": 1}, 1), (False, 0)],
+)
+def test_only_an_answer_is_a_success(tmp_path: Path, entry: Json, code: int) -> None:
+    assert (
+        ask("confirm", "Go on?", "--on", "mock", "--answers", written(tmp_path, entry)).returncode
+        == code
+    )
+
+
+def test_a_named_file_is_read_when_its_folder_is_granted_and_leave_is_given(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    request = [
+        "resource",
+        json.dumps({"prompt": "Notes?", "uri": str(tmp_path / "notes.txt")}),
+        "--on",
+        "mock",
+    ]
+    answers = ["--answers", written(tmp_path, {"match": "May it read", "value": True})]
+    assert (
+        json.loads(ask(*request, "--root", str(tmp_path), *answers).stdout)["data"]["content"]
+        == "hello"
+    )
+    assert json.loads(ask(*request, *answers).stdout)["error"]["code"] == "NOT_SUPPORTED"
+
+
+# --- what is no question --------------------------------------------------------------------------
+
+USAGE: list[tuple[list[str], str]] = [
+    ([], "the following arguments are required"),
+    (
+        ["frob"],
+        (
+            "'frob' is neither a method (input, preference, confirm, select, resource, sampling)"
+            " nor a file that can be read"
+        ),
+    ),
+    (["frob", "Go on?"], "'frob' is no method of ABP"),
+    (["confirm", "{nope"], "the params: not JSON"),
+    (["confirm", "{}", "more"], "after the params as JSON nothing else is expected"),
+    (["confirm", "Go", "on?"], "is the message in quotes?"),
+    (["confirm", "x", "--on", "mock"], "--on mock needs --answers FILE"),
+    (["confirm", "x", "--on", "phone"], "invalid choice: 'phone'"),
+    (["confirm", "x", "--timeout", "soon"], "'soon' must be a number of seconds"),
+    (["confirm", "x", "--root", "/nonexistent"], "--root '/nonexistent' is no folder"),
+    (["/etc/hostname"], "not JSON"),
+    (["-", "x"], "'ask -' takes its requests from stdin"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), USAGE, ids=[" ".join(row[0]) or "nothing" for row in USAGE]
+)
+def test_what_is_no_question_says_what_would_be_one(words: list[str], said: str) -> None:
+    ended = ask(*words)
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert said in ended.stderr.decode()
+    assert b"Traceback" not in ended.stderr
+
+
+def test_params_that_can_be_put_to_nobody_are_the_askers_mistake() -> None:
+    ended = ask("select", "Which?")
+    assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (2, "INVALID_PARAMS")
+
+
+def test_help_teaches_by_examples() -> None:
+    helped = ask("--help").stdout.decode()
+    for line in (
+        'abp-bridge ask select "Which season?" spring summer autumn',
+        "./program | abp-bridge ask -",
+        "Exit code: 0",
+    ):
+        assert line in helped
+
+
+def test_no_terminal_is_said_with_what_to_do() -> None:
+    ended = ask("confirm", "Go on?", "--on", "terminal")
+    assert ended.returncode == 1
+    assert "cannot be opened" in json.loads(ended.stdout)["error"]["message"]
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/nonexistent", "."])
+def test_what_is_no_terminal_is_said_with_what_to_do(device: str) -> None:
+    ended = ask("confirm", "Go on?", "--on", "terminal", "--tty", device)
+    assert ended.returncode == 1
+    assert (
+        "Type 'tty' in the terminal to use: it prints the name to give"
+        in json.loads(ended.stdout)["error"]["message"]
+    )
+
+
+# --- on the terminal ------------------------------------------------------------------------------
+
+HERE: list[tuple[list[str], str, list[str], Json]] = [
+    (["input", "Name?"], "Answer:", ["Ada", ENTER], {"value": "Ada"}),
+    (["preference", "Seat?", "aisle"], "Answer:", [ENTER], {"value": "aisle"}),
+    (["confirm", "Go on?"], "Decline", [ENTER], {"confirmed": True}),
+    (["select", "Season?", "spring", "summer"], "Decline", [DOWN, ENTER], {"selected": "summer"}),
+    (["resource", "Host?"], "File:", ["/etc/hostname", ENTER], None),
+]
+
+
+@pytest.mark.parametrize(("words", "last", "keys", "data"), HERE, ids=[row[0][0] for row in HERE])
+def test_a_person_at_the_terminal_is_asked(
+    words: list[str], last: str, keys: list[str], data: Json
+) -> None:
+    with Screen([*ASK, *words], environment(TERM="xterm-256color")) as screen:
+        screen.until("● this command asks")
+        screen.until(last)
+        screen.press(*keys)
+        screen.until("{")
+        assert screen.end() == 0
+        assert screen.restored
+    response = json.loads("{" + screen.shown[screen._seen :])
+    assert data is None or response["data"] == data
+    assert response["metadata"]["answeredBy"] == "person"
+
+
+def test_who_asks_can_be_named() -> None:
+    with Screen(
+        [*ASK, "--as", "deploy.sh", "confirm", "Go on?"], environment(TERM="xterm-256color")
+    ) as screen:
+        screen.until("● deploy.sh asks")
+        screen.until("Decline")
+        screen.press(ESCAPE)
+        assert screen.end() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_quietly_and_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
+    with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
+        screen.until("Decline")
+        screen.process.send_signal(number)
+        assert screen.end() == 128 + number
+        assert screen.restored
+    assert "Traceback" not in screen.shown
+    assert '"success"' not in screen.shown
+
+
+def test_a_signal_leaves_a_terminal_of_anothers_as_it_was() -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    with Asking("confirm", "Go on?", "--on", "terminal", "--tty", os.ttyname(theirs)) as asking:
+        shown = b""
+        while b"Decline" not in shown:
+            assert select.select([ours], [], [], PATIENCE)[0], shown
+            shown += os.read(ours, 65_536)
+        assert termios.tcgetattr(theirs) != before
+        asking.process.send_signal(signal.SIGTERM)
+        assert asking.process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert (asking.stdout.read(), asking.stderr.read()) == (b"", b"")
+    assert termios.tcgetattr(theirs) == before
+    for fd in (ours, theirs):
+        os.close(fd)
+
+
+def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ["sh", "-c", f'exec "$@" </dev/null >{out}', "sh", *ASK, "input", "Your API key?"]
+    with Screen(command, environment(TERM="xterm-256color")) as screen:
+        screen.until("Answer:")
+        screen.press(KEY, ENTER)
+        assert screen.end() == 0
+    assert json.loads(out.read_text())["data"] == {"value": KEY}
+    assert KEY not in screen.shown
+
+
+# --- on the page ----------------------------------------------------------------------------------
+
+
+class Asking:
+    """A running `ask`, on pipes."""
+
+    def __init__(self, *words: str, **env: str) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [*ASK, *words],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+            env=environment(**env),
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdin, self.stdout, self.stderr = (
+            self.process.stdin,
+            self.process.stdout,
+            self.process.stderr,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            stream.close()
+
+    def link(self) -> tuple[str, str]:
+        """The next link on stderr, and who asks."""
+        line = self.stderr.readline().decode()
+        said = re.search(
+            r"abp-bridge: (.*) asks\. Answer at (http://127\.0\.0\.1:\d+/open/\S+)", line
+        )
+        assert said is not None, line
+        return said[2], said[1]
+
+    def send(self, *messages: Json) -> None:
+        for message in messages:
+            self.stdin.write(json.dumps(message).encode() + b"\n")
+        self.stdin.flush()
+
+    def read(self) -> Json:
+        ready, _, _ = select.select([self.stdout], [], [], PATIENCE)
+        assert ready, "nothing was answered"
+        return json.loads(self.stdout.readline())
+
+    def end(self) -> int:
+        """Close its stdin and wait: the exit code."""
+        self.stdin.close()
+        return self.process.wait(PATIENCE)
+
+
+THERE: list[tuple[list[str], dict[str, str], Json]] = [
+    (["input", "Name?"], {"field-0": "Ada"}, {"value": "Ada"}),
+    (["preference", "Seat?", "aisle"], {"field-0": "window"}, {"value": "window"}),
+    (["confirm", "Go on?"], {"action": "yes"}, {"confirmed": True}),
+    (
+        ["select", "Season?", "spring", "summer"],
+        {"field-0": "1"},
+        {"selected": "summer"},
+    ),  # the second
+]
+
+
+@pytest.mark.parametrize(("words", "filled", "data"), THERE, ids=[row[0][0] for row in THERE])
+def test_a_person_on_the_page_is_asked_at_the_printed_address(
+    words: list[str], filled: dict[str, str], data: Json
+) -> None:
+    with Asking(*words) as asking:  # there is no terminal, so that the page is what is left
+        url, who = asking.link()
+        assert who == "this command"
+        browser = Browser()
+        assert words[1] in browser.open(url)
+        browser.send(**filled)
+        assert asking.read()["data"] == data
+        assert asking.process.wait(PATIENCE) == 0
+
+
+def test_a_file_is_given_on_the_page() -> None:
+    with Asking("resource", "A photo, please", "image/*", "--on", "page") as asking:
+        browser = Browser()
+        browser.open(asking.link()[0])
+        browser.give("photo.png", "image/png", b"\x89PNG")
+        assert asking.read()["data"] == {
+            "content": "iVBORw==",
+            "mimeType": "image/png",
+            "encoding": "base64",
+            "filename": "photo.png",
+        }
+        assert asking.process.wait(PATIENCE) == 0
+
+
+def test_a_model_cannot_be_asked_on_the_page() -> None:
+    ended = ask("sampling", "A poem", "--on", "page")
+    response = json.loads(ended.stdout)
+    assert (ended.returncode, response["error"]["code"], ended.stderr) == (1, "NOT_SUPPORTED", b"")
+    assert "a page asks the person, not a model" in response["error"]["message"]
+
+
+# --- a stream -------------------------------------------------------------------------------------
+
+
+def confirm(id: Json, message: str, **more: Json) -> Json:
+    return {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "elicitation/confirm",
+        "params": {"message": message, **more},
+    }
+
+
+def test_several_are_open_at_once_and_answered_in_any_order() -> None:
+    with Asking("-") as asking:
+        asking.send(confirm(1, "First?"), confirm("two", "Second?"))
+        pages: dict[str, Browser] = {}
+        for _ in range(2):
+            browser = Browser()
+            shown = browser.open(asking.link()[0])
+            pages["First?" if "First?" in shown else "Second?"] = browser
+        for message, id in (("Second?", "two"), ("First?", 1)):
+            pages[message].send(action="yes")
+            answer = asking.read()
+            assert (answer["jsonrpc"], answer["id"], answer["result"]["data"]) == (
+                "2.0",
+                id,
+                {"confirmed": True},
+            )
+        assert asking.end() == 0
+
+
+@pytest.fixture
+def always(tmp_path: Path) -> list[str]:
+    answers = written(
+        tmp_path,
+        {"match": "slow", "value": True, "delay": 300, "times": "always"},
+        {"method": "confirm", "value": True, "times": "always"},
+    )
+    return ["-", "--on", "mock", "--answers", answers]
+
+
+def test_a_pipeline_that_has_asked_and_ended_gets_its_answers(always: list[str]) -> None:
+    lines = "\n".join(
+        json.dumps(each)
+        for each in (confirm(1, "slow?"), confirm(2, "slow too?"), confirm(3, "quick?"))
+    )
+    ended = ask(*always, stdin=lines.encode())  # without a line end, too
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert next(answer["id"] for answer in answers) == 3
+    assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
+    assert all(answer["result"]["data"] == {"confirmed": True} for answer in answers)
+
+
+def test_the_envelope_is_answered_in_the_envelope(always: list[str]) -> None:
+    requests = [
+        {
+            "type": "elicitation/request",
+            "id": id,
+            "payload": {"method": "elicitation/confirm", "params": {"message": "?"}},
+        }
+        for id in ("a", "b")
+    ]
+    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in requests).encode())
+    for answer, id in zip(map(json.loads, ended.stdout.splitlines()), "ab", strict=True):
+        assert (answer["type"], answer["id"], answer["payload"]["data"]) == (
+            "elicitation/response",
+            id,
+            {"confirmed": True},
+        )
+
+
+BAD: list[tuple[bytes, int, Json]] = [
+    (b"nonsense\n", -32700, None),
+    (b"[]\n", -32600, None),
+    (b'"x"\n', -32600, None),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": 7}\n', -32600, 7),
+    (b'{"jsonrpc": "2.0", "id": 8, "method": "capabilities/list"}\n', -32601, 8),
+    (b'{"jsonrpc": "2.0", "id": {}, "method": "elicitation/confirm"}\n', -32600, None),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "id"), BAD)
+def test_a_line_that_means_nothing_is_an_error_and_ends_nothing(
+    always: list[str], line: bytes, code: int, id: Json
+) -> None:
+    ended = ask(*always, stdin=line + json.dumps(confirm(1, "Go on?")).encode() + b"\n")
+    error, answer = (json.loads(each) for each in ended.stdout.splitlines())
+    assert (error["error"]["code"], error["id"], answer["result"]["data"], ended.returncode) == (
+        code,
+        id,
+        {"confirmed": True},
+        0,
+    )
+
+
+def test_a_question_that_cannot_be_put_is_answered_with_the_reason(always: list[str]) -> None:
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "elicitation/select", "params": {}},
+        {"jsonrpc": "2.0", "id": 2, "method": "elicitation/dance"},
+    ]
+    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in requests).encode())
+    answers = {
+        answer["id"]: answer["result"]["error"]["code"]
+        for answer in map(json.loads, ended.stdout.splitlines())
+    }
+    assert answers == {1: "INVALID_PARAMS", 2: "NOT_SUPPORTED"}
+
+
+def test_an_id_in_use_is_not_asked_again(tmp_path: Path) -> None:
+    with Asking(
+        "-",
+        "--on",
+        "mock",
+        "--answers",
+        written(tmp_path, {"action": "silence", "times": "always"}),
+    ) as asking:
+        asking.send(confirm(1, "First?", timeout=400), confirm(1, "Again?"))
+        assert asking.read()["error"]["code"] == -32600
+        assert asking.read()["result"]["error"]["code"] == "TIMEOUT"
+        assert asking.end() == 0
+
+
+def test_what_is_told_in_between_stands_on_stderr(always: list[str]) -> None:
+    told = [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/state/changed",
+            "params": {"field": "seat", "newValue": "14A"},
+        },
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progress": 1, "total": 4, "status": "Searching"},
+        },
+        {
+            "jsonrpc": "2.0",
+            "method": "elicitation/confirm",
+            "params": {"message": "Nobody can answer this"},
+        },
+    ]
+    ended = ask(
+        *always, "--as", "trip", stdin="".join(json.dumps(each) + "\n" for each in told).encode()
+    )
+    assert ended.stdout == b""
+    assert ended.stderr.decode().splitlines() == [
+        "abp-bridge: trip: seat is now 14A",
+        "abp-bridge: trip: 1 of 4 Searching",
+        "abp-bridge: elicitation/confirm came without an id, so that nothing can answer it",
+    ]
+
+
+def test_a_program_asks_at_the_terminal_one_after_the_other_and_tells_above_the_prompt(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        confirm(1, "First?"),
+        confirm(2, "Second?"),
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/state/changed",
+            "params": {"field": "x", "newValue": 1},
+        },
+    ]
+    (tmp_path / "in").write_text("".join(json.dumps(each) + "\n" for each in lines[:2]))
+    os.mkfifo(tmp_path / "pipe")
+    command = ["sh", "-c", f'exec "$@" <{tmp_path}/pipe >{tmp_path}/out', "sh", *ASK, "-"]
+    with (
+        Screen(command, environment(TERM="xterm-256color")) as screen,
+        open(tmp_path / "pipe", "w") as pipe,
+    ):
+        pipe.write((tmp_path / "in").read_text())
+        pipe.flush()
+        screen.until("First?")
+        screen.until("Decline")
+        pipe.write(json.dumps(lines[2]) + "\n")
+        pipe.flush()
+        screen.until("a program: x is now 1")
+        screen.until("Decline")
+        pipe.close()
+        assert "Second?" not in screen.shown
+        screen.press(CTRL_C)
+        screen.until("cancelled")
+        screen.until("Second?")
+        screen.until("Decline")
+        screen.press(ENTER)
+        assert screen.end() == 0
+    first, second = (
+        json.loads(line)["result"] for line in (tmp_path / "out").read_text().splitlines()
+    )
+    assert (first["metadata"]["outcome"], second["data"]) == ("cancelled", {"confirmed": True})
+
+
+def test_requests_are_not_typed_by_hand() -> None:
+    with Screen([*ASK, "-"], environment(TERM="xterm-256color")) as screen:
+        screen.until("COMMAND | abp-bridge ask -")
+        assert screen.end() == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_a_stream_with_its_open_questions(number: signal.Signals) -> None:
+    with Asking("-") as asking:
+        asking.send(confirm(1, "Go on?"))
+        asking.link()
+        asking.process.send_signal(number)
+        assert asking.process.wait(PATIENCE) == 128 + number
+        assert asking.stdout.read() == b""
+        assert asking.stderr.read() == b""
+
+
+def test_nobody_reading_ends_a_stream_with_its_open_questions() -> None:
+    with Asking("-") as asking:
+        asking.send(confirm(1, "Go on?"))
+        asking.link()
+        asking.stdout.close()
+        assert asking.process.wait(PATIENCE) == 1
+        assert asking.stderr.read() == b""
+
+
+def test_a_large_answer_reaches_a_slow_reader_whole(tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text("x" * 3_000_000)
+    with Asking(
+        "-", "--on", "mock", "--answers", written(tmp_path, {"file": "large.txt"})
+    ) as asking:
+        asking.send(
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "elicitation/resource",
+                "params": {"prompt": "A file"},
+            }
+        )
+        asking.stdin.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            asking.process.wait(1.5)  # it waits for us
+        assert len(json.loads(asking.stdout.read())["result"]["data"]["content"]) == 3_000_000
+        assert asking.process.wait(PATIENCE) == 0
+
+
+def test_the_sessions_own_order_is_not_this_commands() -> None:
+    ended = subprocess.run(
+        [*ASK, "confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"],
+        input=b"[true]",
+        capture_output=True,
+        env=environment(ABP_ASK_ON="page"),
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -1,0 +1,1579 @@
+"""The bridge as an ACP agent: what a person sees in an editor and what comes back to the app, with
+a raw client and with the ACP SDK's.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import acp
+import acp.schema as types
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+from support.acp_harness import (
+    CANCELLED,
+    FORM,
+    Client,
+    Failed,
+    Handler,
+    NoPage,
+    accepting,
+    client,
+    never,
+    pressing,
+    selected,
+)
+from support.harness import PATIENCE, SERVE, RawHost, environment
+from support.puppets import App, Puppets, puppets
+
+from abp_bridge.cli.serve import ProtocolDetector
+from abp_bridge.core.notice import Event, Notice
+from abp_bridge.hosts.acp.session import AcpSession
+from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.settings import read_settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Book it?"}}
+DELETE: Json = {
+    "method": "elicitation/confirm",
+    "params": {"message": "Delete all files?", "destructive": True},
+}
+NAME: Json = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Name?", "schema": {"type": "string"}},
+}
+
+
+def select(count: int, **more: Json) -> Json:
+    options = [{"value": f"v{number}", "label": f"L{number}"} for number in range(count)]
+    return {
+        "method": "elicitation/select",
+        "params": {"prompt": "Which?", "options": options, **more},
+    }
+
+
+def asking(request: Json) -> str:
+    return f"/demo_ask {json.dumps({'request': request})}"
+
+
+@asynccontextmanager
+async def session(
+    *arguments: str,
+    handler: Handler = never,
+    capabilities: Json = None,
+    name: str = "raw",
+    **more: Any,
+) -> AsyncIterator[tuple[Client, str]]:
+    """A raw client with one session: (the client, the session's id)."""
+    async with client(*(arguments or ("--app", "demo")), handler=handler, **more) as opened:
+        await opened.initialize(capabilities, name)
+        yield opened, await opened.new()
+
+
+async def ask(person: Client, session: str, request: Json) -> Json:
+    """Have the demo app ask: the ABP response it got."""
+    stop, words = await person.prompt(session, asking(request))
+    assert stop == "end_turn"
+    return json.loads(words.partition("\n\n")[0])
+
+
+# --- every kind of question, on every kind of client ----------------------------------------------
+
+
+class SdkClient:
+    """The ACP SDK's client, answering by the same handlers as the raw one."""
+
+    def __init__(self) -> None:
+        self.handler: Handler = never
+        self.words: list[str] = []
+        self.connection: Any = None
+        self.session = ""
+
+    def on_connect(self, connection: Any) -> None:
+        """The SDK asks for it."""
+
+    async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
+        if isinstance(update, types.AgentMessageChunk):
+            assert isinstance(update.content, types.TextContentBlock)
+            self.words.append(update.content.text)
+
+    async def request_permission(
+        self, options: Any, session_id: str, tool_call: Any, **more: Any
+    ) -> Any:
+        shown = [option.model_dump(by_alias=True) for option in options]
+        tool = tool_call.model_dump(by_alias=True, exclude_none=True)
+        result = await self._answer(
+            "session/request_permission", {"options": shown, "toolCall": tool}
+        )
+        return types.RequestPermissionResponse.model_validate(result)
+
+    async def create_elicitation(self, message: str, mode: Any, **more: Any) -> Any:
+        schema = mode.requested_schema.model_dump(by_alias=True, exclude_none=True)
+        result = await self._answer(
+            "elicitation/create", {"message": message, "requestedSchema": schema}
+        )
+        kinds: dict[str, Any] = {
+            "accept": types.AcceptElicitationResponse,
+            "decline": types.DeclineElicitationResponse,
+            "cancel": types.CancelElicitationResponse,
+        }
+        return kinds[result["action"]].model_validate(result)
+
+    async def _answer(self, method: str, params: Json) -> Json:
+        given = self.handler(method, params)
+        assert given is not None
+        return given
+
+    async def ask(self, request: Json) -> Json:
+        self.words.clear()
+        blocks = [types.TextContentBlock(type="text", text=asking(request))]
+        with anyio.fail_after(PATIENCE):
+            response = await self.connection.prompt(prompt=blocks, session_id=self.session)
+        assert response.stop_reason == "end_turn"
+        return json.loads("".join(self.words))
+
+
+@asynccontextmanager
+async def sdk_client(app: str, capabilities: Json, name: str) -> AsyncIterator[SdkClient]:
+    opened = SdkClient()
+    command, *arguments = SERVE
+    async with acp.spawn_agent_process(
+        opened,  # type: ignore[arg-type]
+        command,
+        *arguments,
+        "--app",
+        app,
+        env=environment(),
+        use_unstable_protocol=True,
+        transport_kwargs={"stderr": None},
+    ) as (opened.connection, _):
+        with anyio.fail_after(PATIENCE):
+            await opened.connection.initialize(
+                protocol_version=acp.PROTOCOL_VERSION,
+                client_capabilities=types.ClientCapabilities.model_validate(capabilities or {}),
+                client_info=types.Implementation(name=name, version="1"),
+            )
+            opened.session = (
+                await opened.connection.new_session(cwd="/", mcp_servers=[])
+            ).session_id
+        yield opened
+
+
+@asynccontextmanager
+async def raw_client(app: str, capabilities: Json, name: str) -> AsyncIterator[RawClient]:
+    async with session("--app", app, capabilities=capabilities, name=name) as (opened, id):
+        yield RawClient(opened, id)
+
+
+class RawClient:
+    def __init__(self, opened: Client, session: str) -> None:
+        self._opened = opened
+        self._session = session
+
+    @property
+    def handler(self) -> Handler:
+        return self._opened.handler
+
+    @handler.setter
+    def handler(self, handler: Handler) -> None:
+        self._opened.handler = handler
+
+    async def ask(self, request: Json) -> Json:
+        return await ask(self._opened, self._session, request)
+
+
+# what it declares, what it calls itself; what it is asked by
+CLIENTS: dict[str, tuple[Json, str, str]] = {
+    "with forms": (FORM, "raw", "form"),
+    "with bare elicitation": ({"elicitation": {}}, "raw", "buttons"),
+    "with nothing": (None, "raw", "buttons"),
+    "acpx": (None, "acpx", "yes or no"),
+}
+MAKERS: dict[str, Callable[[str, Json, str], Any]] = {"raw": raw_client, "sdk": sdk_client}
+# the target, and what the person sees it called
+APPS = {"on a pipe": ("demo", "demo"), "page in Chromium": ("demo:page", "demo page")}
+
+
+@dataclass
+class Scene:
+    """One bridge with one client, for many tests."""
+
+    opened: RawClient | SdkClient
+    call: Callable[..., Any]
+    asked_by: str
+    origin: str
+
+    def ask(self, request: Json, answer: Handler) -> tuple[Json, list[Json]]:
+        """(the ABP response, the params of what was shown)."""
+        seen: list[Json] = []
+
+        def watched(method: str, params: Json) -> Any:
+            seen.append(params)
+            return answer(method, params)
+
+        self.opened.handler = watched
+        return self.call(self.opened.ask, request), seen
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(maker, kind, app) for maker in MAKERS for kind in CLIENTS for app in APPS],
+    ids=", ".join,
+)
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    maker, kind, app = request.param
+    capabilities, name, asked_by = CLIENTS[kind]
+    target, origin = APPS[app]
+    with start_blocking_portal() as portal:
+        opened: AbstractContextManager[Any] = portal.wrap_async_context_manager(
+            MAKERS[maker](target, capabilities, name)
+        )
+        with opened as person:
+            yield Scene(person, portal.call, asked_by, origin)
+
+
+def saying_yes_to(*words: str) -> Handler:
+    """With two buttons: denies until the title asks about the next of `words`, then allows."""
+    left = list(words)
+
+    def answer(method: str, params: Json) -> Json:
+        yes, no = params["options"]
+        assert [yes["kind"], no["kind"]] == ["allow_once", "reject_once"]
+        if not params["toolCall"]["title"].endswith(f"— {left[0]}?"):
+            return selected(no["optionId"])
+        left.pop(0)
+        return selected(yes["optionId"])
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question; the form's content, the buttons of four, and the yes of two that answer it; what
+    the app then gets.
+    """
+
+    request: Json
+    content: Json
+    buttons: Sequence[str]
+    yes: Sequence[str]
+    data: Json
+
+    def person(self, asked_by: str) -> Handler:
+        if asked_by == "form":
+            return accepting(**self.content)
+        if asked_by == "buttons":
+            return pressing(*self.buttons)
+        return saying_yes_to(*self.yes) if self.yes else pressing(*self.buttons)
+
+
+def picked(count: int, wanted: int) -> Case:
+    return Case(
+        select(count),
+        {"selected": f"v{wanted}"},
+        [f"L{wanted}"],
+        [f"L{wanted}"],
+        {"selected": f"v{wanted}"},
+    )
+
+
+TRIP = {
+    "type": "object",
+    "properties": {
+        "train": {"type": "boolean", "title": "Train"},
+        "class": {"enum": [1, 2]},
+        "bags": {"type": "integer", "minimum": 0, "maximum": 2},
+    },
+    "required": ["train", "class"],
+}
+CASES = {
+    "confirm yes": Case(CONFIRM, {"confirmed": True}, ["Yes"], [], {"confirmed": True}),
+    "confirm no": Case(CONFIRM, {"confirmed": False}, ["No"], [], {"confirmed": False}),
+    "destructive yes": Case(DELETE, {"confirmed": True}, ["Delete"], [], {"confirmed": True}),
+    "destructive no": Case(DELETE, {"confirmed": False}, ["No, do not"], [], {"confirmed": False}),
+    "select 3": picked(3, 2),
+    "select 4": picked(4, 3),
+    "select 5": picked(5, 4),
+    "select 57": picked(57, 56),
+    "multi-select": Case(
+        select(5, multiple=True),
+        {"selected": ["v1", "v4"]},
+        ["☐ L1", "☐ L4", "Done (2 chosen)"],
+        ["☐ L1", "☐ L4", "Done (2 chosen)"],
+        {"selected": ["v1", "v4"]},
+    ),
+    "several fields": Case(
+        {"method": "elicitation/input", "params": {"prompt": "Trip?", "schema": TRIP}},
+        {"train": True, "class": "2"},
+        ["Yes", "2", "Leave empty", "Send"],
+        ["Yes", "2", "Leave empty", "Send"],
+        {"value": {"train": True, "class": 2}},
+    ),
+    "preference": Case(
+        {
+            "method": "elicitation/preference",
+            "params": {
+                "prompt": "Seat?",
+                "schema": {"enum": ["window", "aisle"]},
+                "default": "window",
+            },
+        },
+        {"value": "aisle"},
+        ["aisle"],
+        ["aisle"],
+        {"value": "aisle"},
+    ),
+}
+each_case = pytest.mark.parametrize("case", CASES)
+ROUTES = {"form": "acp-form", "buttons": "acp-permission", "yes or no": "acp-permission"}
+
+
+@each_case
+def test_an_accepted_answer_reaches_the_app(scene: Scene, case: str) -> None:
+    response, seen = scene.ask(CASES[case].request, CASES[case].person(scene.asked_by))
+    assert (response["success"], response["data"]) == (True, CASES[case].data)
+    assert response["metadata"]["route"].startswith(ROUTES[scene.asked_by])
+    assert response["metadata"]["answeredBy"] == "person"
+    if scene.asked_by != "form":
+        assert all(
+            len(shown["options"]) <= (2 if scene.asked_by == "yes or no" else 4) for shown in seen
+        )
+
+
+@each_case
+def test_the_person_sees_who_asks_and_what(scene: Scene, case: str) -> None:
+    params = CASES[case].request["params"]
+    _, seen = scene.ask(CASES[case].request, CASES[case].person(scene.asked_by))
+    words = f"{scene.origin} asks: {params.get('prompt') or params['message']}"
+    for shown in seen:
+        assert (
+            shown["message"] if scene.asked_by == "form" else shown["toolCall"]["title"]
+        ).startswith(words)
+
+
+@each_case
+def test_a_dismissed_question_is_cancelled_and_never_a_no(scene: Scene, case: str) -> None:
+    dismissed = {"action": "cancel"} if scene.asked_by == "form" else CANCELLED
+    response, seen = scene.ask(CASES[case].request, lambda method, params: dismissed)
+    assert response["metadata"]["outcome"] == "cancelled"
+    assert len(seen) == 1
+    if case == "preference":
+        assert (response["data"], response["metadata"]["answeredBy"]) == (
+            {"value": "window"},
+            "default",
+        )
+    else:
+        assert (response["success"], response["cancelled"], response["error"]["code"]) == (
+            False,
+            True,
+            "USER_CANCELLED",
+        )
+        assert "data" not in response
+
+
+SKIPPED = [
+    case
+    for case in CASES
+    if CASES[case].request["method"] != "elicitation/confirm" and case != "select 4"
+]
+
+
+@pytest.mark.parametrize("case", SKIPPED)
+def test_a_skipped_question_is_declined(scene: Scene, case: str) -> None:
+    answers = {
+        "form": lambda method, params: {"action": "decline"},
+        "buttons": pressing("Skip"),
+        "yes or no": saying_yes_to("Skip"),
+    }
+    response, _ = scene.ask(CASES[case].request, answers[scene.asked_by])
+    assert response["metadata"]["outcome"] == "declined"
+    if case == "preference":
+        assert (response["data"], response["metadata"]["answeredBy"]) == (
+            {"value": "window"},
+            "default",
+        )
+    else:
+        assert (response["success"], response["cancelled"], response["error"]["code"]) == (
+            False,
+            True,
+            "USER_CANCELLED",
+        )
+
+
+def test_free_text_is_a_form_or_refused_with_the_reason(scene: Scene) -> None:
+    response, seen = scene.ask(NAME, accepting(value="Ann"))
+    if scene.asked_by == "form":
+        assert (response["data"], response["metadata"]["route"]) == ({"value": "Ann"}, "acp-form")
+    else:
+        assert (response["error"]["code"], seen) == ("NOT_SUPPORTED", [])
+        assert "free text" in response["error"]["message"]
+
+
+def test_a_preference_that_cannot_be_asked_is_the_apps_own_default(scene: Scene) -> None:
+    request = {
+        "method": "elicitation/preference",
+        "params": {"prompt": "Nick?", "schema": {"type": "string"}, "default": "Bo"},
+    }
+    response, _ = scene.ask(request, accepting(value="Al"))
+    assert response["data"] == {"value": "Al" if scene.asked_by == "form" else "Bo"}
+
+
+def test_a_secret_is_never_shown_to_the_client(scene: Scene) -> None:
+    request = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Your password?", "schema": {"enum": ["a", "b"], "writeOnly": True}},
+    }
+    response, seen = scene.ask(request, never)
+    assert (response["error"]["code"], seen) == ("NOT_SUPPORTED", [])
+    assert "secrets never do" in response["error"]["message"]
+
+
+# --- how a permission looks -----------------------------------------------------------------------
+
+
+async def test_four_buttons_and_the_safe_one_first() -> None:
+    async with session(handler=pressing("No, do not")) as (person, id):
+        await ask(person, id, DELETE)
+        (asked,) = person.wire.sent("session/request_permission")
+    assert [(option["name"], option["kind"]) for option in asked["options"]] == [
+        ("No, do not", "reject_once"),
+        ("Delete", "allow_once"),
+    ]
+    assert asked["toolCall"]["kind"] == "other"
+    assert "cannot be undone" in asked["toolCall"]["content"][0]["content"]["text"]
+
+
+async def test_a_question_has_a_card_that_is_announced_and_ended() -> None:
+    async with session(handler=pressing("L4")) as (person, id):
+        await ask(person, id, select(5))
+        first, second = person.wire.sent("session/request_permission")
+        call, card = person.wire.updates("tool_call")
+        ends = {update["toolCallId"]: update for update in person.wire.updates("tool_call_update")}
+        order = [message.get("method") or "" for message in person.wire.sent()]
+    assert order.index("session/update") < order.index("session/request_permission")
+    assert (
+        call["toolCallId"]
+        != card["toolCallId"]
+        == first["toolCall"]["toolCallId"]
+        == second["toolCall"]["toolCallId"]
+    )
+    assert (call["title"], card["title"]) == ("demo.ask", "demo asks: Which?")
+    assert (ends[card["toolCallId"]]["status"], ends[call["toolCallId"]]["status"]) == (
+        "completed",
+        "completed",
+    )
+
+
+async def test_questions_at_the_same_time_are_on_cards_of_their_own() -> None:
+    """Zed has one permission on each tool call: a second one there would cancel the first."""
+
+    def answer(method: str, params: Json) -> Json:
+        chosen = "L0" if "one" in params["toolCall"]["title"] else "L1"
+        return selected(
+            next(option["optionId"] for option in params["options"] if option["name"] == chosen)
+        )
+
+    async with session(handler=answer) as (person, id):
+        requests = [select(2, prompt="one"), select(2, prompt="two")]
+        _, words = await person.prompt(id, f"/demo_ask_all {json.dumps({'requests': requests})}")
+        asked = person.wire.sent("session/request_permission")
+    assert [each["data"]["selected"] for each in json.loads(words)] == ["v0", "v1"]
+    assert len({each["toolCall"]["toolCallId"] for each in asked}) == 2
+
+
+async def test_a_form_is_tied_to_the_call_that_asks() -> None:
+    async with session(handler=accepting(value="Ann"), capabilities=FORM) as (person, id):
+        await ask(person, id, NAME)
+        (form,), (call,) = person.wire.sent("elicitation/create"), person.wire.updates("tool_call")
+    assert (form["toolCallId"], form["sessionId"]) == (call["toolCallId"], id)
+
+
+async def test_a_form_that_does_not_fit_is_asked_again_and_says_why() -> None:
+    answers = iter([{}, {"confirmed": "maybe"}, {"confirmed": True}])
+    async with session(
+        handler=lambda method, params: {"action": "accept", "content": next(answers)},
+        capabilities=FORM,
+    ) as (person, id):
+        response = await ask(person, id, CONFIRM)
+        seen = person.wire.sent("elicitation/create")
+    assert response["data"] == {"confirmed": True}
+    assert ["Please answer again" in shown["message"] for shown in seen] == [False, True, True]
+
+
+# --- clients that answer badly --------------------------------------------------------------------
+
+
+async def test_a_client_without_the_form_it_declared_is_asked_by_permission_from_then_on() -> None:
+    def answer(method: str, params: Json) -> Any:
+        return (
+            Failed(-32601, "Method not found")
+            if method == "elicitation/create"
+            else selected(params["options"][0]["optionId"])
+        )
+
+    async with session(handler=answer, capabilities=FORM) as (person, id):
+        for _ in range(2):
+            response = await ask(person, id, CONFIRM)
+            assert (response["data"], response["metadata"]["route"]) == (
+                {"confirmed": True},
+                "acp-permission (as options)",
+            )
+        assert len(person.wire.sent("elicitation/create")) == 1
+        refused = await ask(person, id, NAME)
+        assert "free text" in refused["error"]["message"]
+
+
+async def test_a_form_that_fails_once_is_tried_again_next_time() -> None:
+    def answer(method: str, params: Json) -> Any:
+        return (
+            Failed(-32603, "oops")
+            if method == "elicitation/create"
+            else selected(params["options"][0]["optionId"])
+        )
+
+    async with session(handler=answer, capabilities=FORM) as (person, id):
+        for _ in range(2):
+            assert (await ask(person, id, CONFIRM))["data"] == {"confirmed": True}
+        assert len(person.wire.sent("elicitation/create")) == 2
+
+
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+async def test_a_question_that_the_client_cancels_is_cancelled_and_not_asked_elsewhere(
+    capabilities: Json,
+) -> None:
+    async with session(
+        handler=lambda method, params: Failed(-32800, "Request cancelled"),
+        capabilities=capabilities,
+    ) as (person, id):
+        response = await ask(person, id, CONFIRM)
+        asked = person.wire.sent("elicitation/create") + person.wire.sent(
+            "session/request_permission"
+        )
+    assert (response["cancelled"], response["metadata"]["outcome"]) == (True, "cancelled")
+    assert len(asked) == 1
+
+
+BAD_ANSWERS: dict[str, tuple[Any, str]] = {
+    "an option it was not shown": (selected("allow_once"), "which is not on this step"),
+    "an outcome of its own": (
+        {"outcome": {"outcome": "_later"}},
+        "answered the permission with '_later'",
+    ),
+    "an approval without an option": (
+        {"outcome": {"outcome": "selected"}},
+        "answered the permission with 'selected'",
+    ),
+    "true": (True, "answered the permission with 'None'"),
+    "an error": (Failed(-32603, "oops"), "the client answered: oops (-32603)"),
+    "method not found": (
+        Failed(-32601, "no such thing"),
+        "the client answered: no such thing (-32601)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ANSWERS)
+async def test_a_bad_answer_is_none_and_the_app_is_told_why(case: str) -> None:
+    given, why = BAD_ANSWERS[case]
+    async with session(handler=lambda method, params: given) as (person, id):
+        response = await ask(person, id, DELETE)
+        assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
+        assert why in response["error"]["message"]
+        assert "data" not in response
+        person.handler = pressing("Yes")
+        assert (await ask(person, id, CONFIRM))["data"] == {"confirmed": True}, (
+            "the next question is asked all the same"
+        )
+        assert person.wire.updates("tool_call_update")[0]["status"] == "failed"
+
+
+async def test_a_form_action_that_acp_does_not_have_is_no_answer() -> None:
+    def answer(method: str, params: Json) -> Json:
+        return (
+            {"action": "_later", "content": {"confirmed": True}}
+            if method == "elicitation/create"
+            else CANCELLED
+        )
+
+    async with session(handler=answer, capabilities=FORM) as (person, id):
+        response = await ask(person, id, CONFIRM)
+    assert response["metadata"]["outcome"] == "cancelled", (
+        "the next rung was asked, and that was dismissed"
+    )
+
+
+async def test_an_option_of_the_page_before_is_no_answer() -> None:
+    stale: list[str] = []
+
+    def answer(method: str, params: Json) -> Json:
+        stale.append(params["options"][0]["optionId"])
+        return selected(params["options"][-1]["optionId"] if len(stale) == 1 else stale[0])
+
+    async with session(handler=answer) as (person, id):
+        response = await ask(person, id, select(9))
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "which is not on this step" in response["error"]["message"]
+
+
+async def test_a_second_answer_and_an_error_for_nothing_change_nothing() -> None:
+    async with session() as (person, id):
+        turn = await person.start(id, asking(select(3)))
+        asked = await person.asked("session/request_permission")
+        first, second = (option["optionId"] for option in asked["params"]["options"][:2])
+        await person.send({"id": None, "error": {"code": -32700, "message": "Parse error"}})
+        await person.send({"id": "abp-99", "result": selected(second)})
+        await person.send({"id": asked["id"], "result": selected(first)})
+        await person.send({"id": asked["id"], "result": selected(second)})
+        assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
+        assert (
+            '{"selected": "v0"}' in person.wire.updates("agent_message_chunk")[0]["content"]["text"]
+        )
+
+
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+async def test_a_late_answer_is_none_and_the_question_was_taken_down(capabilities: Json) -> None:
+    async with session(capabilities=capabilities) as (person, id):
+        response = await ask(person, id, {**CONFIRM, "timeout": 50})
+        assert (response["error"]["code"], response["metadata"]["outcome"]) == (
+            "TIMEOUT",
+            "timed_out",
+        )
+        asked = await person.asked(
+            "elicitation/create" if capabilities else "session/request_permission"
+        )
+        assert person.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        late = (
+            {"action": "accept", "content": {"confirmed": True}}
+            if capabilities
+            else selected(asked["params"]["options"][0]["optionId"])
+        )
+        await person.send({"id": asked["id"], "result": late})
+        await person.send(
+            {"id": asked["id"], "error": {"code": -32800, "message": "Request cancelled"}}
+        )
+        assert (await person.prompt(id, "/demo_echo 1"))[1].startswith("INVALID_PARAMS")
+
+
+# --- answers that no person gave ------------------------------------------------------------------
+
+FLOOR = 150  # ms, the default
+
+AUTOMATIC: dict[str, tuple[Json, Handler]] = {
+    "by permission": (
+        None,
+        lambda method, params: selected(
+            next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")
+        ),
+    ),
+    "by form": (
+        FORM,
+        lambda method, params: (
+            {"action": "accept", "content": {"confirmed": True}}
+            if method == "elicitation/create"
+            else selected(
+                next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AUTOMATIC)
+async def test_a_client_that_approves_by_itself_does_not_confirm_what_is_destructive(
+    case: str,
+) -> None:
+    capabilities, approve = AUTOMATIC[case]
+    async with session(
+        handler=approve, capabilities=capabilities, env={"ABP_PERSON_FLOOR": None}
+    ) as (person, id):
+        for _ in range(20):  # until one approval was quick, however busy this machine is
+            response = await ask(person, id, DELETE)
+            if response["metadata"]["latencyMs"] < FLOOR:
+                break
+        assert response["metadata"]["answeredBy"] == "host-policy"
+        assert "data" not in response
+        assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
+        assert "no person was asked, so it is not confirmed" in response["error"]["message"]
+
+
+async def test_an_approval_by_policy_of_what_is_harmless_says_so() -> None:
+    async with session(
+        handler=AUTOMATIC["by permission"][1], env={"ABP_PERSON_FLOOR": "60000"}
+    ) as (person, id):
+        response = await ask(person, id, CONFIRM)
+    assert (response["data"], response["metadata"]["answeredBy"]) == (
+        {"confirmed": True},
+        "host-policy",
+    )
+
+
+# --- cancelling, and clients that go --------------------------------------------------------------
+
+
+async def open_question(person: Client, id: str, made: Puppets) -> tuple[App, int, Json]:
+    """An app that was called and asks: (it, the prompt's id, its question as the client got it)."""
+    turn = await person.start(id, "/work")
+    app = await made.app()
+    await app.open("work")
+    await app.next("capabilities/call")
+    await app.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+    await person.until(
+        lambda message: (
+            message.get("method") in ("elicitation/create", "session/request_permission")
+        )
+    )
+    return (
+        app,
+        turn,
+        next(message for message in person.wire.sent() if "id" in message and "method" in message),
+    )
+
+
+CANCELS: dict[str, Callable[[str, int], tuple[str, Json]]] = {
+    "session/cancel": lambda session, turn: ("session/cancel", {"sessionId": session}),
+    "$/cancel_request": lambda session, turn: ("$/cancel_request", {"requestId": turn}),
+}
+
+
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+@pytest.mark.parametrize("way", CANCELS)
+async def test_a_cancelled_turn_withdraws_the_question_and_tells_the_app(
+    tmp_path: Path, way: str, capabilities: Json
+) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        session("--app", made.target, capabilities=capabilities) as (person, id),
+    ):
+        app, turn, asked = await open_question(person, id, made)
+        await person.notify(*CANCELS[way](id, turn))
+        assert (await person.response(turn))["result"] == {"stopReason": "cancelled"}
+        await person.asked("$/cancel_request")
+        assert person.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        await person.send({"id": asked["id"], "result": CANCELLED})
+        told = {
+            str(message.get("method", message.get("id"))): message
+            for message in [await app.next(), await app.next()]
+        }
+        assert told["q"]["result"]["error"]["code"] == "CANCELLED"
+        assert told["capabilities/cancel"]["params"]["callId"]
+        ends = {
+            update["toolCallId"]: update["status"]
+            for update in person.wire.updates("tool_call_update")
+        }
+        assert set(ends.values()) == {"failed"}
+        assert set(ends) == {update["toolCallId"] for update in person.wire.updates("tool_call")}
+
+
+@pytest.mark.parametrize("way", CANCELS)
+async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path, way: str) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        app, turn, asked = await open_question(person, id, made)
+        method, params = CANCELS[way](id, turn)
+        answer = {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        lines = [
+            {"jsonrpc": "2.0", **message}
+            for message in ({"method": method, "params": params}, answer)
+        ]
+        await person.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert (await person.response(turn))["result"] == {"stopReason": "cancelled"}
+        while (message := await app.next()).get("id") != "q":
+            pass
+        assert (message["result"]["success"], message["result"].get("data")) == (False, None)
+
+
+async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        app, _, _ = await open_question(person, id, made)
+        assert await person.leave() == 0
+        told = []
+        while (message := await app.next()) is not None:
+            told.append(message)
+    (answer,) = (message for message in told if message.get("id") == "q")
+    assert (answer["result"]["success"], answer["result"]["error"]["code"]) == (False, "CANCELLED")
+
+
+async def test_a_closed_session_is_over_before_it_is_said_to_be(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        app, turn, asked = await open_question(person, id, made)
+        closing = await person.begin("session/close", {"sessionId": id})
+        refused = await person.exchange("session/prompt", {"sessionId": id, "prompt": []})
+        assert refused["error"]["code"] == -32602
+        assert (await app.next())["id"] == "q"
+        shutdown = await app.next("shutdown")
+        await app.send(id=shutdown["id"], result={})
+        assert (await person.response(closing))["result"] == {}
+        ended = [message.get("id") for message in person.wire.sent() if "method" not in message]
+        assert ended.index(turn) < ended.index(closing)
+        assert person.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        await person.request("session/list", {})
+        said = [message.get("method") for message in person.wire.sent()]
+        assert said[-2:] == [None, None], "nothing is told of a session after its end"
+        assert (await person.exchange("session/close", {"sessionId": id}))["error"][
+            "code"
+        ] == -32602
+
+
+async def test_a_question_outside_of_a_prompt_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        session("--app", made.target, capabilities=FORM) as (person, id),
+    ):
+        turn = await person.start(id, "/connect")
+        app = await made.app()
+        await app.open("work")
+        await person.response(turn)
+        await app.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+        answer = await app.next()
+        assert (answer["id"], answer["result"]["error"]["code"]) == ("q", "NOT_SUPPORTED")
+        assert "no prompt is running" in answer["result"]["error"]["message"]
+        assert person.wire.sent("elicitation/create") == []
+
+
+@pytest.mark.parametrize("ending", ["it ends", *CANCELS])
+async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(
+    tmp_path: Path, ending: str
+) -> None:
+    """Clients show nothing outside of a turn; and that it ended is nobody's answer."""
+    async with (
+        puppets(tmp_path) as made,
+        session("--app", made.target, "--app", f"{made.target} 2") as (person, id),
+    ):
+        turn = await person.start(id, "/connect")
+        first = await made.app()
+        await first.open("work")
+        second = await made.app()
+        await first.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+        asked = await person.asked("session/request_permission")
+        if ending in CANCELS:
+            await person.notify(*CANCELS[ending](id, turn))
+        else:
+            await second.open("work")
+        ended = await person.response(turn)
+        assert person.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+        assert person.wire.sent()[-1] == ended
+        answer = (await first.next())["result"]
+        said = (
+            ("USER_CANCELLED", "the user cancelled the turn")
+            if ending in CANCELS
+            else ("CANCELLED", "the turn ended")
+        )
+        assert (answer["error"]["code"], answer["error"]["message"]) == said
+        assert answer["metadata"]["answeredBy"] == "nobody"
+
+
+async def test_what_a_closed_session_had_is_not_kept() -> None:
+    async with anyio.create_task_group() as tasks:
+        door = ProtocolDetector(read_settings({}), tasks)
+        person = InjectedConnection(
+            JsonRpcProtocol(), SharedWriter(Nowhere()), on_message=door.on_message
+        )
+        door.link = person.link
+        tasks.start_soon(door.link.run)
+        await person.take({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+        await person.take({"id": 2, "method": "session/new", "params": {"cwd": "/"}})
+        await anyio.wait_all_tasks_blocked()
+        assert len(door.bridges) == 1
+        await person.take(
+            {
+                "id": 3,
+                "method": "session/close",
+                "params": {"sessionId": f"abp-session-{os.getpid()}-1"},
+            }
+        )
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        assert len(door.bridges) == 0
+        tasks.cancel_scope.cancel()
+
+
+class Nowhere:
+    """Where everything can be written."""
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        return len(data)
+
+    async def writable(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+async def test_a_question_of_no_call_has_a_card_of_its_own(
+    tmp_path: Path, capabilities: Json
+) -> None:
+    """Two apps are being connected; the first asks while the second still opens."""
+    answer = accepting(confirmed=True) if capabilities else pressing("Yes")
+    async with (
+        puppets(tmp_path) as made,
+        session("--app", made.target, "--app", f"{made.target} 2", capabilities=capabilities) as (
+            person,
+            id,
+        ),
+    ):
+        person.handler = answer
+        turn = await person.start(id, "/connect")
+        first = await made.app()
+        await first.open("work")
+        second = await made.app()
+        await first.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+        assert (await first.next())["result"]["data"] == {"confirmed": True}
+        await second.open("work")
+        await person.response(turn)
+        (card,), (end,) = person.wire.updates("tool_call"), person.wire.updates("tool_call_update")
+        assert (card["status"], end["status"], card["toolCallId"]) == (
+            "pending",
+            "completed",
+            end["toolCallId"],
+        )
+        assert (
+            "Connected puppet-2" in person.wire.updates("agent_message_chunk")[0]["content"]["text"]
+        )
+
+
+async def test_a_cancel_of_nothing_is_nothing() -> None:
+    async with session() as (person, id):
+        turn = await person.start(id, asking(CONFIRM))
+        asked = await person.asked("session/request_permission")
+        for method, params in (
+            ("session/cancel", {"sessionId": "another"}),
+            ("session/cancel", {"sessionId": 7}),
+            ("session/cancel", []),
+            ("$/cancel_request", {"requestId": True}),
+            ("$/cancel_request", {"requestId": [1]}),
+            ("$/cancel_request", {"requestId": 99}),
+            ("$/cancel_request", {}),
+            ("session/unheard_of", {}),
+        ):
+            await person.notify(method, params)
+        await person.send(
+            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        )
+        assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
+        await person.notify("session/cancel", {"sessionId": id})
+        assert (await person.prompt(id, "/demo_echo {}"))[0] == "end_turn"
+
+
+async def test_true_is_not_the_request_one() -> None:
+    """JSON's true and 1 are one key in Python."""
+    async with session() as (person, id):
+        await person.send(
+            {
+                "id": 1,
+                "method": "session/prompt",
+                "params": {"sessionId": id, "prompt": [{"type": "text", "text": asking(CONFIRM)}]},
+            }
+        )
+        asked = await person.asked("session/request_permission")
+        await person.notify("$/cancel_request", {"requestId": True})
+        await person.send(
+            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        )
+        stopped = await person.until(lambda message: "stopReason" in message.get("result", {}))
+        assert stopped["result"] == {"stopReason": "end_turn"}
+
+
+# --- calls, commands, and what an app tells -------------------------------------------------------
+
+
+async def test_the_commands_are_told_after_the_session_and_after_connecting() -> None:
+    async with session() as (person, id):
+        await person.asked("session/update")
+        said = [message.get("method", "result") for message in person.wire.sent()]
+        assert said == ["result", "result", "session/update"]
+        _, words = await person.prompt(id, "/connect")
+        assert words.startswith("Connected demo: ABP demo (demo).")
+        own, all_of_them = (
+            [each["name"] for each in update["availableCommands"]]
+            for update in person.wire.updates("available_commands_update")
+        )
+        assert own == ["connect", "status", "disconnect"]
+        assert {"demo_ask", "demo_echo", *own} < set(all_of_them)
+        assert "demo_grown" not in all_of_them
+        await person.prompt(id, "/demo_grow")
+        await person.until(
+            lambda _: any(
+                each["name"] == "demo_grown"
+                for each in person.wire.updates("available_commands_update")[-1][
+                    "availableCommands"
+                ]
+            )
+        )
+        assert (await person.prompt(id, "/demo_grown"))[1].startswith("here I am")
+        assert (await person.prompt(id, "/disconnect"))[1] == "Disconnected: demo."
+        assert [
+            each["name"]
+            for each in person.wire.updates("available_commands_update")[-1]["availableCommands"]
+        ] == own
+        assert (await person.prompt(id, "/disconnect"))[1] == "No app was connected."
+
+
+async def test_progress_and_the_end_of_a_call_are_updates_of_its_card() -> None:
+    async with session() as (person, id):
+        _, words = await person.prompt(id, "/demo_work")
+        (call,) = person.wire.updates("tool_call")
+        *running, ended = person.wire.updates("tool_call_update")
+    assert (call["title"], call["status"], call["rawInput"]) == ("demo.work", "in_progress", {})
+    assert {update["toolCallId"] for update in [*running, ended]} == {call["toolCallId"]}
+    reports = [update["_meta"]["toolNotification"] for update in running]
+    values = [report["params"]["progress"] for report in reports]
+    assert values == sorted(set(values))
+    assert values[-1] == 4
+    assert {report["type"] for report in reports} == {"progress"}
+    assert running[-1]["content"][0]["content"]["text"] == "100% · Done"
+    assert ended["status"] == "completed"
+    assert json.loads(ended["content"][0]["content"]["text"]) == {"sorted": 4}
+    assert "While it ran, the app told" in words
+
+
+async def test_an_operation_of_the_app_has_a_card_until_it_is_completed() -> None:
+    def telling(event: str, **data: Json) -> str:
+        named = {"operationId": "sync", **data}
+        told = {"event": f"notifications/operation/{event}", "data": named}
+        return f"/demo_tell {json.dumps(told)}"
+
+    async with session() as (person, id):
+        await person.prompt(id, telling("completed"))  # of nothing that began
+        await person.prompt(id, telling("started", capability="sync.all"))
+        await person.prompt(id, telling("started", capability="sync.all"))
+        await person.prompt(id, telling("completed", success=False))
+        (card,) = (
+            update for update in person.wire.updates("tool_call") if update["title"] == "sync.all"
+        )
+        (ended,) = (
+            update
+            for update in person.wire.updates("tool_call_update")
+            if update["toolCallId"] == card["toolCallId"]
+        )
+    assert (card["status"], ended["status"]) == ("in_progress", "failed")
+    assert ended["content"][0]["content"]["text"] == "failed sync"
+
+
+async def test_a_failed_call_says_what_the_app_said() -> None:
+    async with session() as (person, id):
+        stop, words = await person.prompt(id, "/demo_fail")
+        ended = person.wire.updates("tool_call_update")[-1]
+    assert (stop, ended["status"]) == ("end_turn", "failed")
+    assert "PRINTER_JAM: The printer is jammed" in words
+
+
+async def test_a_file_is_linked_where_it_lies(tmp_path: Path) -> None:
+    folder = tmp_path / "my files, 100%"
+    async with session(env={"ABP_OUTPUT_DIR": str(folder)}) as (person, id):
+        await person.prompt(id, "/demo_file")
+        (link,) = (
+            each["content"]
+            for each in person.wire.updates("tool_call_update")[-1]["content"]
+            if each["content"]["type"] == "resource_link"
+        )
+    file = folder / "demo" / "dot.png"
+    assert link == {
+        "type": "resource_link",
+        "uri": file.as_uri(),
+        "name": "dot.png",
+        "mimeType": "image/png",
+        "size": file.stat().st_size,
+    }
+
+
+TELL = (
+    '/demo_tell {"event": "notifications/state/changed", "data": {"field": "mood", "newValue":'
+    ' "good"}}'
+)
+
+
+@pytest.mark.parametrize("notices", [True, False], ids=["with notices", "without"])
+async def test_notices_are_only_for_clients_that_declared_them(notices: bool) -> None:
+    async with session(
+        capabilities={"session": {"notices": {}}} if notices else {"session": {}}
+    ) as (person, id):
+        _, words = await person.prompt(id, TELL)
+        await person.prompt(id, "/demo_fail")
+        told = [(update["severity"], update["title"]) for update in person.wire.updates("notice")]
+    assert "mood is now good" in words
+    assert told[:1] == ([("info", "mood is now good")] if notices else [])
+    assert [severity for severity, _ in told] == (["info", "error"] if notices else [])
+
+
+async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_slowly() -> None:
+    """Only what speaks of the same thing is replaced by the newer: one state field, one call's
+    progress, of one session.
+    """
+
+    class Stuck:
+        taken = b""
+        full = True
+
+        def write_nowait(self, data: bytes | memoryview) -> int:
+            if not self.full:
+                self.taken += data
+            return 0 if self.full else len(data)
+
+        async def writable(self) -> None: ...
+        def close(self) -> None: ...
+
+    class Silent:
+        async def receive(self) -> bytes:
+            return b""
+
+        def close(self) -> None: ...
+
+    sink = Stuck()
+    link = JsonRpcConnection(JsonRpcProtocol(), Silent(), sink, on_message=lambda message: None)
+    declared: Json = {"clientCapabilities": {"session": {"notices": {}}}}
+    nobody: Any = lambda host: None  # noqa: E731
+    one, other = (AcpSession(link, id, declared, NoPage(), nobody) for id in ("one", "other"))
+    link.notify("first", {})  # what has begun to leave is not replaced
+    for made, field, value in ((one, "a", 1), (one, "a", 2), (one, "b", 3), (other, "a", 4)):
+        made.on_notice(
+            "app",
+            "app",
+            Notice(
+                Event.STATE_CHANGED,
+                "notifications/state/changed",
+                {"field": field, "newValue": value},
+            ),
+        )
+    for code in ("JAM", "FIRE"):
+        one.on_notice("app", "app", Notice(Event.ERROR, "notifications/error", {"code": code}))
+    sink.full = False
+    link.close()
+    told = [json.loads(line)["params"] for line in sink.taken.splitlines()[1:]]
+    titles = [(params["sessionId"], params["update"]["title"]) for params in told]
+    assert titles[:3] == [("one", "a is now 2"), ("one", "b is now 3"), ("other", "a is now 4")]
+    assert ["JAM" in titles[3][1], "FIRE" in titles[4][1]] == [True, True]
+
+
+PROMPTS: dict[str, tuple[Json, str]] = {
+    "words": ("hello", "This agent is a bridge to web apps"),
+    "nothing": ("", "This agent is a bridge to web apps"),
+    "a bare slash": ("/", "UNKNOWN_CAPABILITY: There is no command /. There are /connect, /status"),
+    "an unknown command": (
+        "/fly",
+        "UNKNOWN_CAPABILITY: There is no command /fly. There are /connect, /status",
+    ),
+    "parameters that are no JSON": (
+        "/demo_ask hello",
+        "INVALID_PARAMS: Give the parameters of demo.ask as JSON",
+    ),
+    "parameters that are no object": (
+        "/demo_ask [1]",
+        "INVALID_PARAMS: Give the parameters of demo.ask as JSON",
+    ),
+    "parameters that do not fit": (
+        '/demo_ask {"request": 7}',
+        "INVALID_PARAMS: The parameters of demo.ask do not fit",
+    ),
+    "NaN": (
+        '/demo_echo {"value": NaN}',
+        "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
+    ),
+    "a number too large": (
+        '/demo_echo {"value": 1e999}',
+        "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
+    ),
+    "brackets without end": (
+        "/demo_echo " + "[" * 50_000,
+        "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
+    ),
+    "parameters on the next line": ('/demo_echo\n{"value": "x"}', "x"),
+    "no parameters": ("/demo_echo", "null"),
+    "plain words for the one text": ("/demo_tell notifications/mood", "told"),
+    "an object for the one text": ('/demo_tell {"event": "notifications/mood"}', "told"),
+    "the status": ("/status", "```json"),
+    "an address that is none": ("/connect gopher://x", "is no app that can be connected"),
+    "a command to run": (
+        "/connect stdio:rm -rf /",
+        "PERMISSION_DENIED: Only the person can start a command",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def plain_scene() -> Iterator[Callable[[str], tuple[str, str]]]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(session()) as (person, id),
+    ):
+        yield lambda words: portal.call(person.prompt, id, words)
+
+
+@pytest.mark.parametrize("case", PROMPTS)
+def test_a_prompt_is_obeyed_or_says_what_can_be_typed(
+    plain_scene: Callable[[str], tuple[str, str]], case: str
+) -> None:
+    words, answer = PROMPTS[case]
+    stop, said = plain_scene(words)
+    assert stop == "end_turn"
+    assert answer in said
+
+
+async def test_a_bridge_without_an_app_says_so() -> None:
+    async with client() as person:
+        await person.initialize()
+        _, words = await person.prompt(await person.new(), "/demo_ask {}")
+        assert words.startswith("MISSING_PARAM: There is no app to connect")
+
+
+async def test_an_app_that_left_is_connected_again_for_its_command(tmp_path: Path) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        session("--app", "demo", "--app", made.target) as (person, id),
+    ):
+        turn = await person.start(id, "/connect")
+        await (await made.app()).open("work")
+        await person.response(turn)
+        _, words = await person.prompt(id, "/demo_leave")
+        assert "DISCONNECTED" in words
+        assert (await person.prompt(id, '/demo_echo {"value": "back"}'))[1] == "back"
+
+
+async def test_names_that_are_taken_get_the_apps_before_them(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
+        turn = await person.start(id, "/connect")
+        app = await made.app()
+        await app.open("status", "a.b", "a_b", "a b", "…")
+        await person.response(turn)
+        words = person.wire.updates("agent_message_chunk")[0]["content"]["text"]
+        commands = [line.split()[1].rstrip(":") for line in words.splitlines()[1:]]
+        assert commands == ["/puppet_status", "/a_b", "/puppet_a_b", "/puppet_a_b2", "/puppet_"]
+        told = person.wire.updates("available_commands_update")[-1]["availableCommands"]
+        (status,) = (each["description"] for each in told if each["name"] == "status")
+        assert status == "What is connected, asked and told", "an app does not speak for the bridge"
+        for command, capability in (
+            ("puppet_status", "status"),
+            ("puppet_a_b", "a_b"),
+            ("puppet_a_b2", "a b"),
+        ):
+            turn = await person.start(id, f"/{command}")
+            call = await app.next("capabilities/call")
+            assert call["params"]["capability"] == capability
+            await app.send(id=call["id"], result={"success": True, "data": "done"})
+            await person.response(turn)
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+async def test_the_version_is_ours_and_sessions_can_be_listed_and_closed() -> None:
+    async with client("--app", "demo") as person:
+        told = await person.initialize(version=99)
+        assert told["protocolVersion"] == 1
+        assert told["agentCapabilities"]["sessionCapabilities"] == {
+            "list": {},
+            "resume": {},
+            "close": {},
+        }
+        one, other = await person.new("/one"), await person.new("/other")
+        assert one != other
+        assert (await person.request("session/list", {}))["sessions"] == [
+            {"sessionId": one, "cwd": "/one"},
+            {"sessionId": other, "cwd": "/other"},
+        ]
+        assert (await person.request("session/list", {"cwd": "/other"}))["sessions"] == [
+            {"sessionId": other, "cwd": "/other"}
+        ]
+        assert await person.request("session/close", {"sessionId": one}) == {}
+        assert [
+            each["sessionId"]
+            for each in (await person.request("session/list", {"cwd": None}))["sessions"]
+        ] == [other]
+        assert (await person.prompt(other, '/demo_echo {"value": "alive"}'))[1] == "alive"
+
+
+async def test_a_session_is_resumed_with_its_apps_and_its_commands() -> None:
+    async with session() as (person, id):
+        await person.prompt(id, "/connect")
+        before = len(person.wire.lines)
+        resumed = await person.request(
+            "session/resume", {"sessionId": id, "cwd": "/", "mcpServers": []}
+        )
+        assert resumed["modes"]["currentModeId"] == "apps"
+        told = await person.until(
+            lambda message: message.get("method") == "session/update", after=before
+        )
+        assert {"status", "demo_echo"} < {
+            each["name"] for each in told["params"]["update"]["availableCommands"]
+        }
+
+
+async def test_the_one_mode_can_be_set() -> None:
+    async with client() as person:
+        await person.initialize()
+        opened = await person.request("session/new", {"cwd": "/", "mcpServers": []})
+        mode = opened["modes"]["currentModeId"]
+        assert [each["id"] for each in opened["modes"]["availableModes"]] == [mode]
+        assert (
+            await person.request(
+                "session/set_mode", {"sessionId": opened["sessionId"], "modeId": mode}
+            )
+            == {}
+        )
+
+
+async def test_there_is_an_end_to_sessions() -> None:
+    async with client() as person:
+        await person.initialize()
+        opened = [await person.new() for _ in range(100)]
+        refused = await person.exchange("session/new", {"cwd": "/", "mcpServers": []})
+        assert (refused["error"]["code"], "close one first" in refused["error"]["message"]) == (
+            -32600,
+            True,
+        )
+        await person.request("session/close", {"sessionId": opened[0]})
+        assert await person.new() not in opened
+
+
+BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
+    "an unknown method": ("session/fork", {}, -32601, "Method not found: session/fork"),
+    "a session that is not": (
+        "session/prompt",
+        {"sessionId": "x", "prompt": []},
+        -32602,
+        "there is no such session",
+    ),
+    "no session": ("session/prompt", {"prompt": []}, -32602, "there is no such session"),
+    "a session that is a list": (
+        "session/prompt",
+        {"sessionId": [], "prompt": []},
+        -32602,
+        "there is no such session",
+    ),
+    "params that are a list": ("session/prompt", [], -32602, "there is no such session"),
+    "no params": ("session/close", None, -32602, "there is no such session"),
+    "no prompt": (
+        "session/prompt",
+        {"sessionId": "SESSION"},
+        -32602,
+        "a prompt is a list of content blocks",
+    ),
+    "a prompt that is text": (
+        "session/prompt",
+        {"sessionId": "SESSION", "prompt": "/status"},
+        -32602,
+        "a prompt is a list of content blocks",
+    ),
+    "a mode that is not": (
+        "session/set_mode",
+        {"sessionId": "SESSION", "modeId": "yolo"},
+        -32602,
+        "there is only the mode 'apps'",
+    ),
+    "another process's session": (
+        "session/resume",
+        {"sessionId": "abp-session-1-1", "cwd": "/"},
+        -32602,
+        "they end with their process",
+    ),
+    "no folder": ("session/new", {"mcpServers": []}, -32602, "session/new needs a cwd"),
+    "a folder that is a number": (
+        "session/new",
+        {"cwd": 7, "mcpServers": []},
+        -32602,
+        "session/new needs a cwd",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def exchange() -> Iterator[Callable[[str, Json], Json]]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(session()) as (person, id),
+    ):
+
+        def run(method: str, params: Json) -> Json:
+            params = (
+                {**params, "sessionId": id}
+                if isinstance(params, dict) and params.get("sessionId") == "SESSION"
+                else params
+            )
+            return portal.call(person.exchange, method, params)
+
+        yield run
+
+
+@pytest.mark.parametrize("case", BAD_REQUESTS)
+def test_a_wrong_request_gets_its_error(exchange: Callable[[str, Json], Json], case: str) -> None:
+    method, params, code, words = BAD_REQUESTS[case]
+    error = exchange(method, params)["error"]
+    assert error["code"] == code
+    assert words in error["message"]
+
+
+async def test_a_second_prompt_waits_its_turn() -> None:
+    async with session() as (person, id):
+        turn = await person.start(id, asking(CONFIRM))
+        asked = await person.asked("session/request_permission")
+        refused = await person.exchange("session/prompt", {"sessionId": id, "prompt": []})
+        assert (refused["error"]["code"], "is running" in refused["error"]["message"]) == (
+            -32600,
+            True,
+        )
+        await person.send({"id": asked["id"], "result": CANCELLED})
+        assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
+        assert (await person.prompt(id, "hello"))[0] == "end_turn"
+
+
+async def test_two_sessions_do_not_mix() -> None:
+    async with client("--app", "demo", handler=never) as person:
+        await person.initialize()
+        one, other = await person.new(), await person.new()
+        turns = [
+            await person.start(one, asking(select(3, prompt="one"))),
+            await person.start(other, asking(select(3, prompt="other"))),
+        ]
+        await person.asked("session/request_permission", 2)
+        asked = {
+            message["params"]["sessionId"]: message
+            for message in person.wire.sent()
+            if message.get("method") == "session/request_permission"
+        }
+        assert {id: message["params"]["toolCall"]["title"] for id, message in asked.items()} == {
+            one: "demo asks: one",
+            other: "demo asks: other",
+        }
+        for id, label in ((other, "L2"), (one, "L1")):
+            option = next(
+                each["optionId"] for each in asked[id]["params"]["options"] if each["name"] == label
+            )
+            await person.send({"id": asked[id]["id"], "result": selected(option)})
+        for turn in turns:
+            assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
+        for id, value in ((one, "v1"), (other, "v2")):
+            (said,) = person.wire.updates("agent_message_chunk", id)
+            assert f'{{"selected": "{value}"}}' in said["content"]["text"]
+            assert len(person.wire.updates("tool_call", id)) == 2, "the call and the question"
+        _, status = await person.prompt(one, "/status")
+        assert '"message": "one"' in status
+        assert '"message": "other"' not in status
+
+
+async def test_cancelling_or_closing_one_session_leaves_the_other_its_question() -> None:
+    async with client("--app", "demo", handler=never) as person:
+        await person.initialize()
+        one, other = await person.new(), await person.new()
+        first, second = (
+            await person.start(one, asking(CONFIRM)),
+            await person.start(other, asking(CONFIRM)),
+        )
+        await person.asked("session/request_permission", 2)
+        await person.notify("session/cancel", {"sessionId": one})
+        assert (await person.response(first))["result"] == {"stopReason": "cancelled"}
+        await person.request("session/close", {"sessionId": one})
+        (asked,) = (
+            each
+            for each in person.wire.sent()
+            if each.get("method") == "session/request_permission"
+            and each["params"]["sessionId"] == other
+        )
+        await person.send(
+            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        )
+        assert (await person.response(second))["result"] == {"stopReason": "end_turn"}
+        assert (
+            '{"confirmed": true}'
+            in person.wire.updates("agent_message_chunk", other)[0]["content"]["text"]
+        )
+
+
+async def test_a_whole_trip_is_asked_by_forms_and_by_buttons() -> None:
+    """The demo's own walk with every kind of question: what the client cannot show is refused, and
+    the rest goes on.
+    """
+
+    def answer(method: str, params: Json) -> Json:
+        if method == "session/request_permission":
+            return selected(params["options"][0]["optionId"])
+        schema = params["requestedSchema"]
+        return {
+            "action": "accept",
+            "content": {name: fitting(part) for name, part in schema["properties"].items()},
+        }
+
+    def fitting(part: Json) -> Json:
+        options = part.get("enum") or [each["const"] for each in part.get("oneOf", [])]
+        return (
+            options[0]
+            if options
+            else {"boolean": True, "integer": 1, "number": 1, "string": "a@b.example"}[part["type"]]
+        )
+
+    for capabilities in (FORM, None):
+        async with session(handler=answer, capabilities=capabilities) as (person, id):
+            stop, words = await person.prompt(id, "/demo_trip")
+            assert (stop, "While it ran, the app told" in words) == ("end_turn", True)
+            assert person.wire.sent(
+                "elicitation/create" if capabilities else "session/request_permission"
+            )
+
+
+# --- version 2, a draft ---------------------------------------------------------------------------
+
+
+def test_a_client_that_asks_for_the_draft_gets_it_when_it_is_switched_on() -> None:
+    hello = {"protocolVersion": 2, "info": {"name": "two", "version": "1"}, "capabilities": {}}
+    with RawHost("--app", "demo") as editor:
+        assert editor.request("initialize", hello)["result"]["protocolVersion"] == 1
+    with RawHost("--app", "demo", env={"ABP_ACP_DRAFT": "true"}) as editor:
+        assert (
+            editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})[
+                "result"
+            ]["protocolVersion"]
+            == 1
+        )
+    with RawHost("--app", "demo", env={"ABP_ACP_DRAFT": "true"}) as editor:
+        opened = editor.request("initialize", hello)["result"]
+        assert (opened["protocolVersion"], opened["info"]["name"]) == (2, "abp-bridge")
+        session = editor.request("session/new", {"cwd": "/", "mcpServers": []})["result"]
+        assert list(session) == ["sessionId"]
+        prompt = [{"type": "text", "text": asking(CONFIRM)}]
+        editor.send("session/prompt", {**session, "prompt": prompt}, id="p")
+        heard: list[Json] = []
+        while not (heard and heard[-1].get("params", {}).get("update", {}).get("state") == "idle"):
+            heard.append(editor.read())
+            if heard[-1].get("method") == "session/request_permission":
+                chosen = heard[-1]["params"]["options"][0]["optionId"]
+                editor.write(
+                    json.dumps(
+                        {"jsonrpc": "2.0", "id": heard[-1]["id"], "result": selected(chosen)}
+                    ).encode()
+                    + b"\n"
+                )
+    taken = next(message["result"]["messageId"] for message in heard if message.get("id") == "p")
+    (asked,) = (
+        message["params"]
+        for message in heard
+        if message.get("method") == "session/request_permission"
+    )
+    assert (asked["title"], asked["subject"]["type"]) == ("demo asks: Book it?", "tool_call")
+    updates = [
+        message["params"]["update"]
+        for message in heard
+        if message.get("method") == "session/update"
+    ]
+    assert next(each for each in updates if each["sessionUpdate"] == "user_message") == {
+        "sessionUpdate": "user_message",
+        "messageId": taken,
+        "content": prompt,
+    }
+    assert [each["state"] for each in updates if each["sessionUpdate"] == "state_update"] == [
+        "running",
+        "idle",
+    ]
+    assert updates[-1]["stopReason"] == "end_turn"
+    assert "tool_call" not in {each["sessionUpdate"] for each in updates}
+    (said,) = (each for each in updates if each["sessionUpdate"] == "agent_message_chunk")
+    assert json.loads(said["content"]["text"])["data"] == {"confirmed": True}

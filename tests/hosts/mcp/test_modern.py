@@ -1,0 +1,1019 @@
+"""MCP 2026-07-28 as a host speaks it: what each request must say, rounds of questions, and calls
+that wait for a host to come back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import mcp_types as types
+import pytest
+from mcp import MCPError
+from support.harness import MODERN, PATIENCE, Hosted, RawHost, accept, hosted, text
+from support.puppets import App, Puppets, puppets
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+META = "io.modelcontextprotocol/"
+FORM: Json = {"elicitation": {"form": {}}}
+
+
+def envelope(capabilities: Json = None, **more: Json) -> Json:
+    """Params with the `_meta` that each request needs."""
+    return {
+        "_meta": {
+            f"{META}protocolVersion": MODERN,
+            f"{META}clientCapabilities": capabilities or {},
+        },
+        **more,
+    }
+
+
+def confirms(*messages: str) -> Json:
+    """The arguments of a call that asks these at the same time."""
+    requests = [
+        {"method": "elicitation/confirm", "params": {"message": message}} for message in messages
+    ]
+    return {"capability": "demo.ask_all", "params": {"requests": requests}}
+
+
+YES = types.ElicitResult(action="accept", content={"confirmed": True})
+
+
+@asynccontextmanager
+async def modern(*arguments: str, **more: Any) -> AsyncIterator[Hosted]:
+    """A host that asks nobody by itself: the test brings the answers."""
+    more.setdefault("answer", accept(confirmed=True))
+    async with hosted(*(arguments or ("--app", "demo")), version=MODERN, **more) as host:
+        yield host
+
+
+async def call(host: Hosted, arguments: Json, tool: str = "abp_call", **retry: Any) -> Any:
+    """One leg: a CallToolResult, or the InputRequiredResult that asks."""
+    return await host.client.session.call_tool(tool, arguments, allow_input_required=True, **retry)
+
+
+async def together(host: Any, arguments: Json) -> Any:
+    """The round that asks both: on a busy machine they may come one after the other, and coming
+    back shows all that are open.
+    """
+    asked = await call(host, arguments)
+    while len(messages(asked)) < 2:
+        asked = await call(host, arguments, request_state=asked.request_state)
+    return asked
+
+
+def messages(asked: Any) -> dict[str, str]:
+    """What a round asks, by key."""
+    assert isinstance(asked, types.InputRequiredResult)
+    assert asked.input_requests is not None
+    return {
+        key: request.params.message
+        for key, request in asked.input_requests.items()
+        if isinstance(request, types.ElicitRequest)
+    }
+
+
+def outcomes(result: types.CallToolResult) -> list[str]:
+    return [response["metadata"]["outcome"] for response in json.loads(text(result))]
+
+
+# --- what a host finds ----------------------------------------------------------------------------
+
+
+async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
+    async with hosted("--app", "demo", answer=accept(confirmed=True), version="auto") as host:
+        assert host.client.session.protocol_version == MODERN
+        assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {
+            "confirmed": True
+        }
+        assert host.wire.sent("elicitation/create") == [], "a question is a result, not a request"
+
+
+def test_looking_twice_starts_nothing() -> None:
+    with RawHost("--app", "stdio:false") as host:
+        for _ in range(2):
+            found = host.request("server/discover", envelope())["result"]
+            assert found["supportedVersions"] == [MODERN]
+            assert found["_meta"][f"{META}serverInfo"]["name"] == "abp-bridge"
+        listed = host.request("tools/list", envelope())["result"]
+        assert (listed["resultType"], listed["cacheScope"], listed["ttlMs"]) == (
+            "complete",
+            "private",
+            0,
+        )
+        assert [tool["name"] for tool in listed["tools"]] == [
+            "abp_connect",
+            "abp_disconnect",
+            "abp_status",
+            "abp_call",
+            "abp_wait",
+        ]
+        assert host.end() == 0
+
+
+def test_both_eras_are_spoken_on_one_pipe() -> None:
+    with RawHost("--app", "demo") as host:
+        host.request("server/discover", envelope())
+        assert host.initialize(elicitation={})["result"]["protocolVersion"] == "2025-11-25"
+        assert "resultType" not in host.request("tools/list")["result"]
+        assert host.request("tools/list", envelope())["result"]["resultType"] == "complete"
+        assert "resultType" not in host.request("tools/call", {"name": "abp_status"})["result"]
+
+
+def test_the_era_can_be_switched_off() -> None:
+    with RawHost("--app", "demo", env={"ABP_MCP_MODERN": "false"}) as host:
+        assert host.request("server/discover", envelope())["error"]["code"] == -32601
+        assert host.initialize()["result"]["protocolVersion"] == "2025-11-25"
+
+
+NO_VERSION: Json = {"_meta": {f"{META}clientCapabilities": {}}}
+NO_CAPABILITIES: Json = {"_meta": {f"{META}protocolVersion": MODERN}}
+OTHER_VERSION: Json = {
+    "_meta": {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}
+}
+CALL = {"name": "abp_call", "arguments": {"capability": "demo.echo"}}
+# method, params, code, words of the message
+REFUSED: dict[str, tuple[str, Json, int, str]] = {
+    "no envelope": (
+        "server/discover",
+        {},
+        -32602,
+        f"{META}protocolVersion and {META}clientCapabilities",
+    ),
+    "no envelope, later": ("tools/list", {}, -32602, f"{META}protocolVersion"),
+    "no version": ("server/discover", NO_VERSION, -32602, f"{META}protocolVersion"),
+    "no capabilities": ("tools/list", NO_CAPABILITIES, -32602, f"{META}clientCapabilities"),
+    "another version": ("tools/list", OTHER_VERSION, -32022, "not spoken here"),
+    "a handshake in an envelope": (
+        "initialize",
+        envelope(),
+        -32601,
+        "Method not found: initialize",
+    ),
+    "ping": ("ping", envelope(), -32601, "Method not found: ping"),
+    "logging/setLevel": ("logging/setLevel", envelope(level="info"), -32601, "Method not found"),
+    "resources/subscribe": (
+        "resources/subscribe",
+        envelope(uri="abp://x"),
+        -32601,
+        "Method not found",
+    ),
+    "an unknown resource": (
+        "resources/read",
+        envelope(uri="abp://nowhere"),
+        -32602,
+        "There is no resource",
+    ),
+    "an unknown tool": ("tools/call", envelope(name="fly"), -32602, "Unknown tool"),
+    "answers that are none": (
+        "tools/call",
+        envelope(**CALL, inputResponses=None),
+        -32602,
+        "inputResponses must be an object",
+    ),
+    "an answer that is a number": (
+        "tools/call",
+        envelope(**CALL, inputResponses={"q1": 7}),
+        -32602,
+        "inputResponses must be an object",
+    ),
+    "a state that is a number": (
+        "tools/call",
+        envelope(**CALL, requestState=7),
+        -32602,
+        "requestState must come back",
+    ),
+    "a stream of nothing": ("subscriptions/listen", envelope(), -32602, "needs notifications"),
+    "a stream of odd resources": (
+        "subscriptions/listen",
+        envelope(notifications={"resourceSubscriptions": [1]}),
+        -32602,
+        "list of uris of at most 2000 characters",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None:
+    method, params, code, words = REFUSED[case]
+    with RawHost("--app", "demo") as host:
+        host.request("server/discover", envelope())
+        error = host.request(method, params)["error"]
+        assert (error["code"], words in error["message"]) == (code, True), error
+        if code == -32022:
+            assert error["data"] == {"supported": [MODERN], "requested": "2099-01-01"}
+        if method == "resources/read":
+            assert error["data"] == {"uri": "abp://nowhere"}
+        assert host.request("server/discover", envelope())["result"]["supportedVersions"] == [
+            MODERN
+        ]
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+
+async def test_questions_that_are_asked_together_come_in_one_round(tmp_path: Path) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def asks_twice() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            questions = [
+                {
+                    "jsonrpc": "2.0",
+                    "id": n,
+                    "method": "elicitation/confirm",
+                    "params": {"message": n},
+                }
+                for n in ("One?", "Two?", "Three?")
+            ]
+            await app.write(
+                b"".join(json.dumps(question).encode() + b"\n" for question in questions)
+            )
+            answers = [await app.next() for _ in questions]
+            await app.send(
+                id=work["id"],
+                result={"success": True, "data": [answer["result"]["data"] for answer in answers]},
+            )
+
+        tasks.start_soon(asks_twice)
+        asked = await call(host, {"capability": "work"})
+        assert [words.rpartition(" asks: ")[2] for words in messages(asked).values()] == [
+            "One?",
+            "Two?",
+            "Three?",
+        ]
+        answers = dict.fromkeys(messages(asked), YES)
+        result = await call(
+            host, {"capability": "work"}, input_responses=answers, request_state=asked.request_state
+        )
+        assert json.loads(text(result)) == [{"confirmed": True}] * 3
+
+
+async def test_a_page_that_asks_together_is_answered_together() -> None:
+    async with modern("--app", "demo:page") as host:
+        result = await host.client.call_tool("abp_call", confirms("One?", "Two?", "Three?"))
+        assert outcomes(result) == ["accepted"] * 3
+        legs = host.wire.received("tools/call")
+        assert len(legs) < 1 + 3, "fewer rounds than questions"
+
+
+async def test_what_is_not_answered_is_asked_again_and_what_nobody_asked_is_left() -> None:
+    arguments = confirms("One?", "Two?")
+    async with modern() as host:
+        first = await together(host, arguments)
+        one, two = messages(first)
+        again = await call(
+            host,
+            arguments,
+            input_responses={one: YES, "q99": YES},
+            request_state=first.request_state,
+        )
+        assert list(messages(again)) == [two]
+        nothing = await call(host, arguments, request_state=again.request_state)
+        assert list(messages(nothing)) == [two]
+        assert len({first.request_state, again.request_state, nothing.request_state}) == 3
+        result = await call(
+            host,
+            arguments,
+            input_responses={two: types.ElicitResult(action="decline")},
+            request_state=nothing.request_state,
+        )
+        assert outcomes(result) == ["accepted", "declined"]
+
+
+async def test_an_answer_without_a_question_answers_nothing() -> None:
+    arguments = confirms("One?")
+    async with modern() as host:
+        asked = await call(host, arguments, input_responses={"q1": YES})
+        assert list(messages(asked)) == ["q1"]
+
+
+async def test_a_question_is_answered_once_however_often_an_answer_comes() -> None:
+    arguments = confirms("One?", "Two?")
+    async with modern() as host:
+        first = await together(host, arguments)
+        one, two = messages(first)
+        second = await call(
+            host, arguments, input_responses={one: YES}, request_state=first.request_state
+        )
+        no = types.ElicitResult(action="decline")
+        result = await call(
+            host, arguments, input_responses={one: no, two: YES}, request_state=first.request_state
+        )
+        assert outcomes(result) == ["accepted", "accepted"]
+        for state in (first.request_state, second.request_state):
+            once_more = await call(
+                host, arguments, input_responses={one: no, two: no}, request_state=state
+            )
+            assert text(once_more) == text(result), (
+                "the result comes again, and nothing is asked or answered again"
+            )
+        ended = (await host.status())["questions"]["ended"]
+        assert [each["outcome"] for each in ended] == ["accepted", "accepted"]
+
+
+async def test_two_that_come_back_at_once_both_get_the_result() -> None:
+    arguments = confirms("One?")
+    results: list[types.CallToolResult] = []
+    async with modern() as host:
+        asked = await call(host, arguments)
+
+        async def back() -> None:
+            results.append(
+                await call(
+                    host, arguments, input_responses={"q1": YES}, request_state=asked.request_state
+                )
+            )
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(back)
+            tasks.start_soon(back)
+    assert [outcomes(result) for result in results] == [["accepted"], ["accepted"]]
+
+
+def changed(state: str) -> str:
+    return state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments", "tool", "words"),
+    [
+        (changed, confirms("One?"), "abp_call", "not made here, or was changed"),
+        (
+            lambda state: state + "-TAMPERED",
+            confirms("One?"),
+            "abp_call",
+            "not made here, or was changed",
+        ),
+        (lambda state: "", confirms("One?"), "abp_call", "not made here, or was changed"),
+        (lambda state: "é" * 9_000, confirms("One?"), "abp_call", "not made here, or was changed"),
+        (str, confirms("Two?"), "abp_call", "another tool, or with other arguments"),
+        (str, {}, "abp_status", "another tool, or with other arguments"),
+    ],
+    ids=["tampered", "longer", "empty", "odd", "other arguments", "another tool"],
+)
+async def test_a_state_that_is_not_this_calls_is_an_error_and_the_call_goes_on(
+    state: Any, arguments: Json, tool: str, words: str
+) -> None:
+    async with modern() as host:
+        asked = await call(host, confirms("One?"))
+        with pytest.raises(MCPError, match=words) as refused:
+            await call(
+                host,
+                arguments,
+                tool,
+                input_responses={"q1": YES},
+                request_state=state(asked.request_state),
+            )
+        assert refused.value.code == -32602
+        result = await call(
+            host, confirms("One?"), input_responses={"q1": YES}, request_state=asked.request_state
+        )
+        assert outcomes(result) == ["accepted"]
+
+
+async def test_a_state_of_another_process_is_an_error() -> None:
+    async with modern() as one, modern() as other:
+        foreign = (await call(one, confirms("One?"))).request_state
+        with pytest.raises(MCPError, match="not made here"):
+            await call(other, confirms("One?"), input_responses={"q1": YES}, request_state=foreign)
+
+
+@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+async def test_an_eleventh_question_is_reached_by_coming_back(app: str) -> None:
+    """Hosts give a call up after ten rounds, without a word."""
+    requests = [
+        {"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}}
+        for number in range(1, 12)
+    ]
+    shown: list[str] = []
+
+    def answer(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        shown.append(params.message.rpartition(" asks: ")[2])
+        return YES
+
+    async with modern("--app", app, answer=answer) as host:
+        first = await host.call("demo.ask_each", requests=requests)
+        assert len(shown) == 10
+        assert "waits for an answer" in text(first)
+        (connected,) = (await host.status())["apps"].values()
+        (running,) = connected["running"]
+        result = await host.client.call_tool("abp_wait", {"call": running["call"]})
+        assert outcomes(result) == ["accepted"] * 11
+    assert shown == [f"Number {number}?" for number in range(1, 12)]
+
+
+async def test_a_question_is_asked_of_the_host_as_its_last_request_shows_it() -> None:
+    """The capabilities are those of each request: what it does not declare is not asked."""
+    with RawHost("--app", "demo") as host:
+        arguments = {
+            "name": "abp_call",
+            "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}},
+        }
+        asked = host.request("tools/call", envelope(FORM, **arguments))["result"]
+        assert asked["resultType"] == "input_required"
+        without = host.request("tools/call", envelope({"sampling": {}}, **arguments))["result"]
+        assert "NOT_SUPPORTED" in without["content"][0]["text"]
+
+
+CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Book?"}}
+
+
+async def test_a_call_that_fails_for_want_of_a_capability_says_which(tmp_path: Path) -> None:
+    async with puppets(tmp_path) as made, hosted("--app", made.target, version=MODERN) as host:
+
+        async def needy() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            await app.send(id="q", method="sampling/create", params={"task": "Summarise"})
+            while (answer := await app.next()).get("id") != "q":
+                pass
+            failure = {"code": answer["result"]["error"]["code"], "message": "I need a model"}
+            await app.send(id=work["id"], result={"success": False, "error": failure})
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(needy)
+            with pytest.raises(MCPError, match="I need a model") as refused:
+                await call(host, {"capability": "work"})
+        assert (refused.value.code, refused.value.error.data) == (
+            -32021,
+            {"requiredCapabilities": {"sampling": {}}},
+        )
+
+
+async def test_only_what_was_shown_can_be_answered() -> None:
+    """Keys can be guessed: a yes to what nobody has seen is nobody's."""
+    requests = [
+        {"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}}
+        for number in range(22)
+    ]
+    arguments = {"capability": "demo.ask_all", "params": {"requests": requests}}
+    async with modern() as host:
+        shown: set[str] = set()
+        asked = await call(host, arguments)
+        while isinstance(asked, types.InputRequiredResult):
+            keys = set(messages(asked))
+            assert keys.isdisjoint(shown), "what was not shown stayed open, whatever came for it"
+            shown |= keys
+            everything = {f"q{number}": YES for number in range(1, 23)}
+            asked = await call(
+                host, arguments, input_responses=everything, request_state=asked.request_state
+            )
+        assert len(shown) == 22
+        assert outcomes(asked) == ["accepted"] * 22
+
+
+async def test_the_time_of_a_person_begins_when_they_see_the_question(tmp_path: Path) -> None:
+    """A question may be asked while the host is away: its age is no sign of a person."""
+    floor = {"ABP_PERSON_FLOOR": "400"}
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target, env=floor) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        arguments = {"capability": "work"}
+        found: list[tuple[App, Json]] = []
+
+        async def act() -> None:
+            found.append(await asking(made))
+
+        tasks.start_soon(act)
+        first = await call(host, arguments)
+        ((app, work),) = found
+        await app.send(
+            id="r",
+            method="elicitation/confirm",
+            params={"message": "Delete all?", "destructive": True},
+        )
+        while len((await host.status())["questions"]["open"]) < 2:
+            await anyio.lowlevel.checkpoint()
+        seen = anyio.current_time()
+        while anyio.current_time() < seen + 0.5:  # longer than the floor
+            await host.status()
+        second = await call(
+            host, arguments, input_responses={"q1": YES}, request_state=first.request_state
+        )
+        await app.next()
+        tasks.start_soon(
+            partial(
+                call,
+                host,
+                arguments,
+                input_responses={"q2": YES},
+                request_state=second.request_state,
+            )
+        )
+        answer = (await app.next())["result"]
+        assert (answer["success"], answer["metadata"]["answeredBy"]) == (False, "host-policy")
+        await app.send(id=work["id"], result={"success": True, "data": "done"})
+
+
+async def test_a_request_is_asked_only_for_what_it_declares() -> None:
+    arguments = {
+        "name": "abp_call",
+        "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}},
+    }
+    with RawHost("--app", "demo") as host:
+        asked = host.request("tools/call", envelope(FORM, **arguments))["result"]
+        without = host.request(
+            "tools/call", envelope({}, **arguments, requestState=asked["requestState"])
+        )
+        assert "NOT_SUPPORTED" in without["result"]["content"][0]["text"]
+
+
+async def test_a_legacy_request_that_comes_for_a_call_is_asked_in_its_own_way() -> None:
+    with RawHost("--app", "demo") as host:
+        arguments = {"capability": "demo.ask", "params": {"request": CONFIRM}}
+        host.request("tools/call", envelope(FORM, name="abp_call", arguments=arguments))
+        host.initialize(elicitation={})
+        host.send("tools/call", {"name": "abp_wait", "arguments": {"call": "call-1"}}, id="wait")
+        while (question := host.read()).get("method") != "elicitation/create":
+            pass
+        reply = {"action": "accept", "content": {"confirmed": True}}
+        host.write(
+            json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": reply}).encode() + b"\n"
+        )
+        while (result := host.read()).get("id") != "wait":
+            pass
+        assert json.loads(result["result"]["content"][0]["text"])["data"] == {"confirmed": True}
+
+
+async def test_a_result_stays_a_result_when_the_app_failed_for_another_reason(
+    tmp_path: Path,
+) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        hosted("--app", made.target, version=MODERN) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def fail_later() -> None:
+            app = await made.app()
+            await app.open("work")
+            work = await app.next("capabilities/call")
+            await app.send(id="q", method="sampling/create", params={"task": "Summarise"})
+            while (await app.next()).get("id") != "q":
+                pass
+            await app.send(
+                id=work["id"],
+                result={
+                    "success": False,
+                    "error": {"code": "PRINTER_JAM", "message": "Jammed"},
+                    "data": {"order": 4711},
+                },
+            )
+
+        tasks.start_soon(fail_later)
+        result = await call(host, {"capability": "work"})
+        assert (result.is_error, "4711" in text(result)) == (True, True)
+
+
+async def test_a_running_call_can_be_waited_for_twice(tmp_path: Path) -> None:
+    results: list[str] = []
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def wait(tool: str, arguments: Json) -> None:
+            results.append(text(await call(host, arguments, tool)))
+
+        tasks.start_soon(wait, "abp_call", {"capability": "work"})
+        app = await made.app()
+        await app.open("work")
+        work = await app.next("capabilities/call")
+        tasks.start_soon(wait, "abp_wait", {"call": "call-1"})
+        while len(host.wire.received("tools/call")) < 2:
+            await anyio.lowlevel.checkpoint()
+        await host.status()
+        await app.send(id=work["id"], result={"success": True, "data": "precious"})
+    assert results == ["precious", "precious"]
+
+
+def test_a_retry_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
+    arguments = {
+        "name": "abp_call",
+        "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}},
+    }
+    with RawHost("--app", "demo") as host:
+        state = host.request("tools/call", envelope(FORM, **arguments))["result"]["requestState"]
+        retry = {
+            "jsonrpc": "2.0",
+            "id": "retry",
+            "method": "tools/call",
+            "params": envelope(FORM, **arguments, requestState=state),
+        }
+        cancel = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": "retry"},
+        }
+        host.write(b"".join(json.dumps(message).encode() + b"\n" for message in (retry, cancel)))
+        while json.loads(
+            (status := host.request("tools/call", envelope(name="abp_status")))["result"][
+                "content"
+            ][0]["text"]
+        )["questions"]["open"]:
+            assert "result" in status
+        again = host.request("tools/call", envelope(FORM, **arguments, requestState=state))
+        assert "CANCELLED" in again["result"]["content"][0]["text"]
+
+
+def test_cancelled_calls_make_room_for_others() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize()
+        for number in range(2_001):
+            host.send(
+                "tools/call",
+                {"name": "abp_call", "arguments": {"capability": "demo.hold"}},
+                id=f"call {number}",
+            )
+            host.send("notifications/cancelled", {"requestId": f"call {number}"})
+        result = host.request(
+            "tools/call",
+            {
+                "name": "abp_call",
+                "arguments": {"capability": "demo.echo", "params": {"value": "room"}},
+            },
+        )["result"]
+        assert result["content"][0]["text"] == "room"
+
+
+async def test_what_an_ended_call_still_asks_is_nobodys(tmp_path: Path) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        scope = anyio.CancelScope()
+
+        async def run(scope: anyio.CancelScope) -> None:
+            with scope:
+                await call(host, {"capability": "work"})
+
+        tasks.start_soon(run, scope)
+        app = await made.app()
+        await app.open("work")
+        first = (await app.next("capabilities/call"))["params"]["options"]["callId"]
+        scope.cancel()
+        await app.send(id=(await app.next("capabilities/cancel"))["id"], result={})
+        tasks.start_soon(run, anyio.CancelScope())
+        second = await app.next("capabilities/call")
+        await app.send(
+            id="q", method="elicitation/confirm", params={"message": "Pay?", "operationId": first}
+        )
+        answer = await app.next()
+        assert (answer["id"], answer["result"]["metadata"]["outcome"]) == ("q", "withdrawn")
+        await app.send(id=second["id"], result={"success": True, "data": "done"})
+
+
+async def test_an_odd_answer_to_one_question_does_not_end_asking() -> None:
+    """Some SDKs answer -32602 when their own callback fails."""
+    odd = types.ErrorData(code=-32602, message="Invalid request parameters")
+    answers: list[Any] = [odd, odd, YES]  # to the form, to the page's address, and to the next form
+    async with hosted("--app", "demo", answer=lambda params: answers.pop(0)) as host:
+        first = await host.ask("elicitation/confirm", message="One?")
+        assert first["error"]["code"] == "NOT_SUPPORTED"
+        assert (await host.ask("elicitation/confirm", message="Two?"))["data"] == {
+            "confirmed": True
+        }
+
+
+# --- hosts that do not come back ------------------------------------------------------------------
+
+
+async def asking(made: Puppets) -> tuple[App, Json]:
+    """An app that has been called and asks: (it, the call)."""
+    app = await made.app()
+    await app.open("work")
+    work = await app.next("capabilities/call")
+    await app.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
+    return app, work
+
+
+async def test_a_host_that_never_comes_back_is_a_time_out_and_then_the_end_of_the_call(
+    tmp_path: Path,
+) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target, env={"ABP_PARK_TIMEOUT": "200"}) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        found: list[tuple[App, Json]] = []
+
+        async def act() -> None:
+            found.append(await asking(made))
+
+        tasks.start_soon(act)
+        asked = await call(host, {"capability": "work"})
+        ((app, work),) = found
+        answer = await app.next()
+        assert (
+            answer["id"],
+            answer["result"]["error"]["code"],
+            answer["result"]["metadata"]["outcome"],
+        ) == ("q", "TIMEOUT", "timed_out")
+        assert "did not come back within 0.2 s" in answer["result"]["error"]["message"]
+        cancelled = await app.next("capabilities/cancel")
+        assert cancelled["params"]["callId"] == work["params"]["options"]["callId"]
+        with pytest.raises(MCPError, match="too old: its call is over"):
+            await call(
+                host,
+                {"capability": "work"},
+                input_responses={"q1": YES},
+                request_state=asked.request_state,
+            )
+
+
+async def test_an_answer_after_the_apps_own_time_is_none() -> None:
+    arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 100}}}
+    async with modern() as host:
+        asked = await call(host, arguments)
+        await host.after_it_ended(YES)
+        result = await call(
+            host, arguments, input_responses={"q1": YES}, request_state=asked.request_state
+        )
+        assert json.loads(text(result))["metadata"]["outcome"] == "timed_out"
+
+
+async def test_a_cancelled_request_is_the_end_of_the_call_and_is_not_answered(
+    tmp_path: Path,
+) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        scope = anyio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await call(host, {"capability": "work"})
+
+        tasks.start_soon(run)
+        app = await made.app()
+        await app.open("work")
+        work = await app.next("capabilities/call")
+        scope.cancel()
+        assert (await app.next("capabilities/cancel"))["params"]["callId"] == work["params"][
+            "options"
+        ]["callId"]
+        (request,) = host.wire.received("tools/call")
+        await host.status()
+        assert [message for message in host.wire.sent() if message.get("id") == request["id"]] == []
+
+
+async def test_a_question_that_names_its_call_is_that_calls_though_others_are_parked(
+    tmp_path: Path,
+) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        asked: dict[int, Any] = {}
+
+        async def run(number: int) -> None:
+            asked[number] = await call(host, {"capability": "work", "params": {"number": number}})
+
+        tasks.start_soon(run, 1)
+        app, first = await asking(made)
+        while 1 not in asked:
+            await anyio.lowlevel.checkpoint()
+        tasks.start_soon(run, 2)
+        second = await app.next("capabilities/call")
+        await app.send(
+            id="r",
+            method="elicitation/confirm",
+            params={"message": "Again?", "operationId": first["params"]["options"]["callId"]},
+        )
+        await app.send(
+            id="s",
+            method="elicitation/confirm",
+            params={"message": "Whose?", "operationId": second["params"]["options"]["callId"]},
+        )
+        while 2 not in asked:
+            await anyio.lowlevel.checkpoint()
+        assert [words.rpartition(" asks: ")[2] for words in messages(asked[2]).values()] == [
+            "Whose?"
+        ]
+        back = await call(
+            host,
+            {"capability": "work", "params": {"number": 1}},
+            request_state=asked[1].request_state,
+        )
+        assert [words.rpartition(" asks: ")[2] for words in messages(back).values()] == [
+            "Go?",
+            "Again?",
+        ]
+
+
+async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None:
+    async with (
+        puppets(tmp_path) as made,
+        modern("--app", made.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(host.client.call_tool, "abp_connect", {})
+        app = await made.app()
+        await app.open("work")
+        await app.send(id="q", method="elicitation/confirm", params={"message": "Anybody?"})
+        while (answer := await app.next()).get("id") != "q":
+            pass
+        assert answer["result"]["error"]["code"] == "NOT_SUPPORTED"
+        assert "only inside of a call" in answer["result"]["error"]["message"]
+
+
+# --- what a host is told --------------------------------------------------------------------------
+
+
+async def test_progress_goes_on_with_the_token_of_the_request_that_waits() -> None:
+    seen: list[float] = []
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async with modern() as host:
+        arguments = {"capability": "demo.ask_each", "params": {"requests": [CONFIRM, CONFIRM]}}
+        await host.client.call_tool("abp_call", arguments, progress_callback=show)
+        tokens = [params["progressToken"] for params in host.wire.sent("notifications/progress")]
+        legs = [
+            message["params"]["_meta"]["progressToken"]
+            for message in host.wire.received("tools/call")
+        ]
+        assert tokens == legs[1:]
+        await host.client.call_tool("abp_call", {"capability": "demo.work"})
+        assert len(host.wire.sent("notifications/progress")) == 2, "nobody asked for more"
+
+
+def test_logs_are_for_the_request_that_asked_for_them() -> None:
+    tell = {
+        "name": "abp_call",
+        "arguments": {
+            "capability": "demo.tell",
+            "params": {"event": "notifications/mood", "data": {}},
+        },
+    }
+    with RawHost("--app", "demo") as host:
+        for level, heard in ((None, 0), ("error", 0), ("info", 1), ("loud", 0)):
+            params = envelope(**tell)
+            params["_meta"] |= {} if level is None else {f"{META}logLevel": level}
+            host.send("tools/call", params, id=f"call {level}")
+            before = []
+            while (message := host.read()).get("id") != f"call {level}":
+                before.append(message["method"])
+            assert before.count("notifications/message") == heard, level
+
+
+async def test_a_stream_is_told_what_it_asked_for_and_in_its_name() -> None:
+    with RawHost("--app", "demo") as host:
+        host.send(
+            "subscriptions/listen",
+            envelope(notifications={"toolsListChanged": True, "promptsListChanged": True}),
+            id="tools",
+        )
+        uri = "abp://demo/state/mood"
+        host.send(
+            "subscriptions/listen",
+            envelope(notifications={"resourceSubscriptions": [uri], "resourcesListChanged": True}),
+            id="mood",
+        )
+        acknowledged = [host.read()["params"] for _ in range(2)]
+        assert acknowledged == [
+            {
+                "notifications": {"toolsListChanged": True},
+                "_meta": {f"{META}subscriptionId": "tools"},
+            },
+            {
+                "notifications": {"resourceSubscriptions": [uri], "resourcesListChanged": True},
+                "_meta": {f"{META}subscriptionId": "mood"},
+            },
+        ]
+        told = {
+            "event": "notifications/state/changed",
+            "data": {"field": "mood", "newValue": "good"},
+        }
+        host.send(
+            "tools/call",
+            envelope(name="abp_call", arguments={"capability": "demo.tell", "params": told}),
+            id="call",
+        )
+        heard = []
+        while (message := host.read()).get("id") != "call":
+            heard.append(
+                (
+                    message["params"]["_meta"][f"{META}subscriptionId"],
+                    message["method"].removeprefix("notifications/"),
+                )
+            )
+        assert heard == [
+            ("tools", "tools/list_changed"),
+            ("mood", "resources/list_changed"),
+            ("mood", "resources/updated"),
+        ]
+        host.send("notifications/cancelled", {"requestId": "tools"})
+        host.send("tools/call", envelope(name="abp_disconnect"), id="gone")
+        assert host.read()["id"] == "gone", (
+            "a stream that was left hears no more, and gets no response"
+        )
+        host.send("subscriptions/listen", envelope(notifications={}), id="tools")
+        assert host.read()["params"]["_meta"] == {f"{META}subscriptionId": "tools"}
+
+
+async def test_a_client_that_listens_finds_the_tools_that_grew() -> None:
+    async with modern() as host, host.client.listen(tools_list_changed=True) as stream:
+        await host.client.call_tool("abp_connect", {})
+        with anyio.fail_after(PATIENCE):
+            await anext(aiter(stream))
+        assert "abp_demo_ask" in {tool.name for tool in (await host.client.list_tools()).tools}
+
+
+def test_there_is_an_end_to_streams() -> None:
+    with RawHost() as host:
+        for number in range(100):
+            host.send("subscriptions/listen", envelope(notifications={}), id=f"s{number}")
+            host.read()
+        refused = host.request("subscriptions/listen", envelope(notifications={}))
+        assert "at most 100 streams" in refused["error"]["message"]
+
+
+# --- patience, in both eras -----------------------------------------------------------------------
+
+
+async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answer_is_kept() -> None:
+    gate = anyio.Event()
+
+    async def later(params: Any) -> types.ElicitResult:
+        await gate.wait()
+        return YES
+
+    async with hosted("--app", "demo", answer=later, env={"ABP_HOST_PATIENCE": "500"}) as host:
+        await host.client.call_tool("abp_connect", {})
+        result = await host.call("demo.ask", request=CONFIRM)
+        assert not result.is_error
+        assert text(result).startswith(
+            "The call call-1 waits for an answer of the person's; nothing is lost."
+        )
+        assert len((await host.status())["questions"]["open"]) == 1, (
+            "the question stays in front of the person"
+        )
+        gate.set()
+        await host.after_it_ended(YES)
+        result = await host.client.call_tool("abp_wait", {"call": "call-1"})
+        assert json.loads(text(result))["data"] == {"confirmed": True}
+
+
+async def test_coming_back_too_early_waits_on() -> None:
+    async with hosted(
+        "--app", "demo", answer=lambda params: None, env={"ABP_HOST_PATIENCE": "300"}
+    ) as host:
+        await host.call("demo.ask", request=CONFIRM)
+        again = await host.client.call_tool("abp_wait", {"call": "call-1"})
+        assert "waits for an answer" in text(again)
+        unknown = await host.client.call_tool("abp_wait", {"call": "call-7"})
+        assert (unknown.is_error, "there are call-1" in text(unknown)) == (True, True)
+        nameless = await host.client.call_tool("abp_wait", {})
+        assert "MISSING_PARAM" in text(nameless)
+
+
+async def test_a_call_that_works_long_can_be_come_back_to() -> None:
+    async with modern(env={"ABP_HOST_PATIENCE": "300"}) as host:
+        await host.client.call_tool("abp_connect", {})
+        result = await host.call("demo.hold")
+        assert "is still running" in text(result)
+        assert (await host.status())["apps"]["demo"]["running"] != []
+
+
+async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:
+    """Codex stops its clock while it shows a question."""
+
+    async def slowly(params: Any) -> types.ElicitResult:
+        await anyio.sleep(0.6)
+        return YES
+
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    async with hosted(
+        "--app", "demo", answer=slowly, client_info=info, env={"ABP_HOST_PATIENCE": "300"}
+    ) as host:
+        await host.client.call_tool("abp_connect", {})  # the host waits for the app to start, too
+        assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {
+            "confirmed": True
+        }

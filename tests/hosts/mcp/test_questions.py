@@ -1,0 +1,321 @@
+"""Every kind of question, asked by a real app, shown by a real MCP client of either era, and what
+comes back to the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import mcp_types as types
+import pytest
+from anyio.from_thread import start_blocking_portal
+from support.harness import MODERN, VERSIONS, Hosted, hosted, text
+
+Json = Any
+
+
+@dataclass
+class Person:
+    """Answers from a script, the last entry again and again; keeps what was shown."""
+
+    script: list[Any] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
+
+    def __call__(self, params: Any) -> Any:
+        self.seen.append(params)
+        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+    def will(self, *script: Any) -> None:
+        self.script, self.seen = list(script), []
+
+
+@dataclass
+class Scene:
+    """One bridge with one app, for many tests."""
+
+    person: Person
+    hosted: Hosted
+    call: Callable[..., Any]
+    version: str
+
+    def ask(self, method: str, **params: Json) -> Json:
+        def run() -> Any:
+            return self.hosted.ask(method, **params)
+
+        return self.call(run)
+
+
+@contextmanager
+def scene(app: str, version: str) -> Iterator[Scene]:
+    person = Person()
+    with start_blocking_portal() as portal:
+        opened = portal.wrap_async_context_manager(
+            hosted("--app", app, answer=person, version=version)
+        )
+        with opened as host:
+            yield Scene(person, host, portal.call, version)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(app, version) for app in ("demo", "demo:page") for version in (*VERSIONS, MODERN)],
+    ids=" ".join,
+)
+def asked(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with scene(*request.param) as opened:
+        yield opened
+
+
+def accepts(**content: Json) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content=content)
+
+
+OPTIONS = [{"value": f"v{number}", "label": f"Label {number}"} for number in range(1, 13)]
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name"],
+}
+
+# method, params, what the person fills in, what the app gets as data
+CASES: dict[str, tuple[str, dict[str, Json], dict[str, Json], Json]] = {
+    "string": (
+        "elicitation/input",
+        {"prompt": "Name?", "schema": {"type": "string"}},
+        {"value": "Ann"},
+        {"value": "Ann"},
+    ),
+    "email": (
+        "elicitation/input",
+        {"prompt": "Mail?", "schema": {"type": "string", "format": "email"}},
+        {"value": "a@b.c"},
+        {"value": "a@b.c"},
+    ),
+    "number": (
+        "elicitation/input",
+        {"prompt": "Price?", "schema": {"type": "number"}},
+        {"value": 1.5},
+        {"value": 1.5},
+    ),
+    "integer": (
+        "elicitation/input",
+        {"prompt": "How many?", "schema": {"type": "integer", "maximum": 9}},
+        {"value": 3},
+        {"value": 3},
+    ),
+    "boolean": (
+        "elicitation/input",
+        {"prompt": "Train?", "schema": {"type": "boolean"}},
+        {"value": False},
+        {"value": False},
+    ),
+    "enum": (
+        "elicitation/input",
+        {"prompt": "Size?", "schema": {"type": "string", "enum": ["S", "M"]}},
+        {"value": "M"},
+        {"value": "M"},
+    ),
+    "object": (
+        "elicitation/input",
+        {"prompt": "Who?", "schema": PERSON},
+        {"name": "Ann", "age": 7},
+        {"value": {"name": "Ann", "age": 7}},
+    ),
+    "preference": (
+        "elicitation/preference",
+        {"prompt": "Seat?", "schema": {"enum": ["window", "aisle"]}, "default": "window"},
+        {"value": "aisle"},
+        {"value": "aisle"},
+    ),
+    "confirm": (
+        "elicitation/confirm",
+        {"message": "Book?"},
+        {"confirmed": True},
+        {"confirmed": True},
+    ),
+    "confirm no": (
+        "elicitation/confirm",
+        {"message": "Book?"},
+        {"confirmed": False},
+        {"confirmed": False},
+    ),
+    "select 2": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS[:2]},
+        {"selected": "v2"},
+        {"selected": "v2"},
+    ),
+    "select 4": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS[:4]},
+        {"selected": "v4"},
+        {"selected": "v4"},
+    ),
+    "select 12": (
+        "elicitation/select",
+        {"prompt": "Which?", "options": OPTIONS},
+        {"selected": "v12"},
+        {"selected": "v12"},
+    ),
+}
+each_case = pytest.mark.parametrize("case", CASES)
+DEFAULTED = {"preference"}
+
+
+@each_case
+def test_an_accepted_answer_reaches_the_app(asked: Scene, case: str) -> None:
+    method, params, content, data = CASES[case]
+    asked.person.will(accepts(**content))
+    response = asked.ask(method, **params)
+    assert (response["success"], response["data"]) == (True, data)
+    assert response["metadata"]["route"] == "mcp-form"
+
+
+@each_case
+def test_the_person_sees_who_asks_and_what(asked: Scene, case: str) -> None:
+    method, params, content, _ = CASES[case]
+    asked.person.will(accepts(**content))
+    asked.ask(method, **params)
+    (shown,) = asked.person.seen
+    origin = asked.call(asked.hosted.status)["apps"]["demo"]["origin"]
+    assert shown.message.startswith(f"{origin} asks: {params.get('prompt') or params['message']}")
+    assert list(shown.requested_schema["properties"]) == list(content)
+
+
+@each_case
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(
+    asked: Scene, case: str, action: str
+) -> None:
+    method, params, _, _ = CASES[case]
+    asked.person.will(types.ElicitResult.model_validate({"action": action}))
+    response = asked.ask(method, **params)
+    assert response["metadata"]["outcome"] == {"decline": "declined", "cancel": "cancelled"}[action]
+    if case in DEFAULTED:
+        assert (response["success"], response["data"], response["metadata"]["answeredBy"]) == (
+            True,
+            {"value": "window"},
+            "default",
+        )
+    else:
+        assert (response["success"], response["cancelled"], response["error"]["code"]) == (
+            False,
+            True,
+            "USER_CANCELLED",
+        )
+        assert "data" not in response
+
+
+@each_case
+def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None:
+    method, params, content, _ = CASES[case]
+    asked.person.will(
+        None if asked.version != MODERN else asked.hosted.after_it_ended(accepts(**content))
+    )
+    withdrawn = len(asked.hosted.wire.sent("notifications/cancelled"))
+    response = asked.ask(method, timeout=150, **params)
+    assert response["metadata"]["outcome"] == "timed_out"
+    if case in DEFAULTED:
+        assert response["data"] == {"value": "window"}
+    else:
+        assert (response["success"], response["error"]["code"], response["error"]["retryable"]) == (
+            False,
+            "TIMEOUT",
+            True,
+        )
+    if asked.version != MODERN:  # there a host learns it when it comes back
+        assert len(asked.hosted.wire.sent("notifications/cancelled")) == withdrawn + 1
+
+
+@each_case
+def test_an_answer_that_does_not_fit_is_asked_for_again(asked: Scene, case: str) -> None:
+    method, params, content, data = CASES[case]
+    fields = [accepts(**{name: value}) for name, value in content.items()]
+    asked.person.will(types.ElicitResult(action="accept", content={}), *fields)
+    response = asked.ask(method, **params)
+    assert (response["success"], response["data"]) == (True, data)
+    assert len(asked.person.seen) == 1 + len(content)
+    assert all("Please answer again" in shown.message for shown in asked.person.seen[1:2])
+
+
+@each_case
+def test_a_host_that_never_gives_a_fitting_answer_gives_none(asked: Scene, case: str) -> None:
+    method, params, _, _ = CASES[case]
+    asked.person.will(types.ElicitResult(action="accept", content={"elsewhere": "x"}))
+    response = asked.ask(method, **params)
+    assert response["metadata"]["outcome"] == "invalid"
+    assert len(asked.person.seen) == 3, "asked, and asked again twice"
+    if case not in DEFAULTED:
+        assert (response["success"], response["error"]["code"]) == (False, "ELICITATION_FAILED")
+
+
+def test_several_questions_at_once_get_each_its_own_answer(asked: Scene) -> None:
+    asked.person.will(types.ElicitResult(action="accept", content={"value": "same"}))
+    requests = [
+        {
+            "method": "elicitation/input",
+            "params": {"prompt": f"Question {number}", "schema": {"type": "string"}},
+        }
+        for number in range(5)
+    ]
+
+    async def run() -> Any:
+        return await asked.hosted.call("demo.ask_all", requests=requests)
+
+    result = asked.call(run)
+    assert text(result).count('"value": "same"') == 5
+    assert sorted(shown.message[-1] for shown in asked.person.seen) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_destructive_confirm_says_so(asked: Scene) -> None:
+    asked.person.will(accepts(confirmed=True))
+    assert asked.ask("elicitation/confirm", message="Delete all?", destructive=True)["data"] == {
+        "confirmed": True
+    }
+    assert "cannot be undone" in asked.person.seen[0].message
+
+
+def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
+    asked.person.will(types.ElicitResult(action="decline"))
+    response = asked.ask(
+        "elicitation/input", prompt="Enter your API key", schema={"type": "string"}
+    )
+    assert (response["metadata"]["outcome"], response["metadata"]["route"]) == (
+        "declined",
+        "mcp-url (on a page of the bridge's own)",
+    )
+    (shown,) = asked.person.seen
+    assert isinstance(shown, types.ElicitRequestURLParams)
+    assert shown.url.startswith("http://127.0.0.1:")
+
+
+def test_an_unknown_method_is_refused_by_name(asked: Scene) -> None:
+    response = asked.ask("elicitation/telepathy", prompt="?")
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "elicitation/telepathy" in response["error"]["message"]
+
+
+def test_an_old_host_is_asked_with_the_words_it_knows(asked: Scene) -> None:
+    asked.person.will(accepts(selected="v1"))
+    asked.ask("elicitation/select", prompt="Which?", options=OPTIONS[:2])
+    shown = asked.person.seen[0].requested_schema["properties"]["selected"]
+    if asked.version == "2025-06-18":
+        assert (shown["enum"], shown["enumNames"]) == (["v1", "v2"], ["Label 1", "Label 2"])
+    else:
+        assert shown["oneOf"] == [
+            {"const": "v1", "title": "Label 1"},
+            {"const": "v2", "title": "Label 2"},
+        ]
+
+
+def test_a_multi_select_is_answered_at_both_versions(asked: Scene) -> None:
+    """An app may say `multiple`; an old host is asked yes or no for each option."""
+    if asked.version == "2025-06-18":
+        asked.person.will(accepts(selected_1=True, selected_2=False, selected_3=True))
+    else:
+        asked.person.will(accepts(selected=["v1", "v3"]))
+    response = asked.ask("elicitation/select", prompt="Which?", options=OPTIONS[:3], multiple=True)
+    assert response["data"] == {"selected": ["v1", "v3"]}

@@ -1,0 +1,186 @@
+"""Programs written for OpenCode's questions: its published SDK against the bridge's questions API,
+beside an MCP host that asks nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp import Client
+from support.harness import PATIENCE, Hosted, Pipes, Wire, text
+
+from .stage import BRIDGE, Json, Stage, expect, gist, recorded
+
+CLIENT = Path(__file__).with_name("opencode_client.mjs")
+PASSWORD = "planted-password-9d20"
+
+
+class Sdk:
+    """The SDK in a process of its own."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin = process.stdin
+        self._stdout = BufferedByteReceiveStream(process.stdout)
+        self._events: list[Json] = []
+
+    async def call(self, name: str, **parameters: Json) -> tuple[int, Json]:
+        """One of the SDK's calls: (status, its data or its error)."""
+        await self._stdin.send(
+            json.dumps({"call": name, "parameters": parameters}).encode() + b"\n"
+        )
+        while "event" in (message := await self._read()):
+            self._events.append(message["event"])
+        return message["status"], message.get("data", message.get("error"))
+
+    async def event(self, kind: str) -> Json:
+        """The properties of the next event of a type."""
+        while True:
+            while self._events:
+                if (event := self._events.pop(0))["type"] == kind:
+                    return event["properties"]
+            self._events.append((await self._read())["event"])
+
+    async def _read(self) -> Json:
+        with anyio.fail_after(PATIENCE):
+            return json.loads(await self._stdout.receive_until(b"\n", 2**20))
+
+
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[tuple[Hosted, Sdk]]:
+    """A bridge whose demo app asks on the questions API alone, and a program that listens there."""
+    options = ["--app", "demo", "--questions-api", "0", "--ask-on", "questions-api"]
+    wire = Wire()
+    pipes = Pipes(
+        recorded(stage.folder / "mcp", BRIDGE, "serve", *options),
+        wire,
+        env=stage.environment(ABP_QUESTIONS_PASSWORD=PASSWORD, ABP_PERSON_FLOOR="0"),
+    )
+    async with Client(pipes, mode="legacy") as client:
+        host = Hosted(client, wire, pipes)
+        await client.call_tool("abp_connect", {})
+        (url,) = (each["at"] for each in (await host.status())["surfaces"])
+        command = ["node", str(CLIENT), str(stage.program), url]
+        async with await anyio.open_process(
+            command, stderr=None, env=stage.environment(OPENCODE_SERVER_PASSWORD=PASSWORD)
+        ) as process:
+            sdk = Sdk(process)
+            await sdk.event("server.connected")
+            yield host, sdk
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            with anyio.fail_after(PATIENCE):
+                expect(await process.wait(), 0)
+
+
+def play(
+    stage: Stage, requests: list[Json], person: Callable[[Sdk], Coroutine[Any, Any, None]]
+) -> list[Json]:
+    """The app asks all `requests` at once, and `person` answers: the ABP responses."""
+
+    async def run() -> list[Json]:
+        responses: list[Json] = []
+        async with opened(stage) as (host, sdk), anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                responses.extend(
+                    json.loads(text(await host.call("demo.ask_all", requests=requests)))
+                )
+
+            tasks.start_soon(ask)
+            await person(sdk)
+        return responses
+
+    return anyio.run(run)
+
+
+TRIP = {
+    "type": "object",
+    "properties": {
+        "city": {"enum": ["Lima", "Rome"]},
+        "meals": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
+        "seats": {"type": "integer", "minimum": 1},
+        "note": {"type": "string"},
+    },
+    "required": ["city", "meals", "seats"],
+}
+
+
+def the_sdk_lists_and_answers_what_an_app_asks(stage: Stage) -> None:
+    async def person(sdk: Sdk) -> None:
+        asked = await sdk.event("question.asked")
+        expect(await sdk.call("list"), (200, [asked]))
+        expect(
+            [info["question"].partition("\n")[0] for info in asked["questions"]],
+            ["demo asks: Plan it"] * 4,
+        )
+        bad = await sdk.call(
+            "reply", requestID=asked["id"], answers=[["Oslo"], [], ["2"], ["Leave empty"]]
+        )
+        expect((bad[0], "'Oslo' is none of the options" in bad[1]["message"]), (400, True))
+        answers = [["Rome"], ["a", "c"], ["2"], ["by the window"]]
+        expect(await sdk.call("reply", requestID=asked["id"], answers=answers), (200, True))
+        replied = await sdk.event("question.replied")
+        expect(
+            (replied["requestID"], replied["sessionID"], replied["answers"]),
+            (asked["id"], asked["sessionID"], answers),
+        )
+        expect((await sdk.call("reply", requestID=asked["id"], answers=answers))[0], 404)
+        expect(await sdk.call("list"), (200, []))
+
+    (response,) = play(
+        stage,
+        [{"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}],
+        person,
+    )
+    expect(
+        gist(response),
+        (
+            True,
+            {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}},
+            "person",
+        ),
+    )
+
+
+def the_sdk_rejects_a_question(stage: Stage) -> None:
+    async def person(sdk: Sdk) -> None:
+        asked = await sdk.event("question.asked")
+        expect(await sdk.call("reject", requestID=asked["id"]), (200, True))
+        expect((await sdk.event("question.rejected"))["requestID"], asked["id"])
+
+    (response,) = play(
+        stage, [{"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
+    )
+    expect(response["metadata"]["outcome"], "declined")
+
+
+def the_sdk_never_sees_a_secret(stage: Stage) -> None:
+    async def person(sdk: Sdk) -> None:
+        asked = await sdk.event("question.asked")
+        assert "Go?" in asked["questions"][0]["question"], asked
+        expect(await sdk.call("reply", requestID=asked["id"], answers=[["Yes"]]), (200, True))
+
+    secret = {
+        "method": "elicitation/input",
+        "params": {"prompt": "Your API key?", "schema": {"type": "string"}},
+    }
+    refused, response = play(
+        stage, [secret, {"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
+    )
+    expect(refused["error"]["code"], "NOT_SUPPORTED")
+    expect(gist(response), (True, {"confirmed": True}, "person"))
+
+
+CHECKS = (
+    the_sdk_lists_and_answers_what_an_app_asks,
+    the_sdk_rejects_a_question,
+    the_sdk_never_sees_a_secret,
+)

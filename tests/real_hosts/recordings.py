@@ -1,0 +1,776 @@
+"""What real hosts say while the bridge is under them: `python -m tests.real_hosts --record` makes
+`fixtures/hosts/recorded/`.
+
+Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`),
+reduced, and played again at once. Which there are, and what each shows, stands in `RECORDINGS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from conversations import APP, ASKED, FIXTURES, PREFERENCE, ROOT
+from support.tmux import Pane
+from support.visitor import type_on_the_page
+
+from abp_bridge.core.matrix import QuestionShape
+from abp_bridge.replay.fixture import reduce
+from abp_bridge.trace.format import Recording, lines, read
+
+from . import acpx, claude, codex, goose, install
+from .acp import CAPABILITIES, allow
+from .program import A_MOMENT, PATIENCE, Program
+from .stage import BRIDGE, BRIDGE_ENV, Chat, Json, Stage, accept, calling, recorded
+
+COLOUR = calling("AskUserQuestion", questions=[acpx.COLOUR])
+KEY = "planted-key-91c2"
+Play = Callable[[Stage], None]
+Opened = Callable[[Stage], AbstractContextManager[Any]]
+
+PLAN = calling("abp_call", capability="plan")
+
+
+class RecordedStage(Stage):
+    """A stage whose bridge records, and whose app is the scripted one."""
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "trace"
+
+    def bridge(self, app: str = "demo") -> list[str]:
+        return recorded(
+            self.folder / "mcp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
+        )
+
+    def agent(self, app: str = "demo") -> list[str]:
+        return recorded(
+            self.folder / "acp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
+        )
+
+    def before(self, *agent: str | Path, app: str = "demo") -> list[str]:
+        return recorded(
+            self.folder / "proxy",
+            BRIDGE,
+            "acp",
+            "--app",
+            self._app,
+            "--record",
+            self.trace,
+            "--",
+            *agent,
+        )
+
+    def before_alone(self, *agent: str | Path) -> list[str]:
+        """The bridge before `agent`, without an app."""
+        return recorded(self.folder / "proxy", BRIDGE, "acp", "--record", self.trace, "--", *agent)
+
+    def beside(self) -> list[str]:
+        """A bridge as an MCP server, beside the one that records."""
+        return recorded(self.folder / "mcp", BRIDGE, "serve", "--app", self._app)
+
+    @property
+    def _app(self) -> str:
+        return f"stdio:{shlex.join([sys.executable, str(APP), str(self.folder / 'steps.json')])}"
+
+    def script(self, steps: Json) -> None:
+        """What the app does when it is called."""
+        (self.folder / "steps.json").write_text(json.dumps(steps))
+
+    def recordings(self) -> list[Recording]:
+        """What the bridges wrote: also those that a host started only to look."""
+        return [
+            each for path in sorted(self.folder.glob("trace*")) for each in read(path.read_text())
+        ]
+
+
+# --- hosts that the checks do not have ------------------------------------------------------------
+
+
+TRUSTED = """
+[projects.{folder}]
+trust_level = "trusted"
+"""
+
+
+@contextmanager
+def _terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
+    """`command` in a terminal of its own; afterwards it has ended."""
+    ended = stage.folder / "ended"
+    line = (
+        f"cd {shlex.quote(str(stage.work))} && {shlex.join(map(str, command))}; touch"
+        f" {shlex.quote(str(ended))}; cat"
+    )
+    with Pane(["sh", "-c", line], {**env, "TERM": "xterm-256color"}) as pane:
+        yield pane
+        until = time.monotonic() + PATIENCE
+        while not ended.exists():
+            assert time.monotonic() < until, f"it did not end; this was:\n{pane.shown}"
+            time.sleep(0.05)
+
+
+def _type(pane: Pane, *keys: str) -> None:
+    """Key by key, as a person does: what comes faster is taken for something that was pasted."""
+    for key in keys:
+        time.sleep(A_MOMENT)
+        pane.press(key)
+
+
+@contextmanager
+def codex_tui(stage: Stage) -> Iterator[Pane]:
+    """Codex in a terminal, with a turn begun."""
+    env = codex.environment(stage, {})
+    with (stage.home / "config.toml").open("a") as config:
+        config.write(TRUSTED.format(folder=json.dumps(str(stage.work))))
+    with _terminal(stage, env, stage.program, "--no-daemon", PLAN) as pane:
+        yield pane
+        pane.until("DONE")
+        _type(pane, "/quit", "Enter")
+
+
+@contextmanager
+def goose_session(stage: Stage) -> Iterator[Pane]:
+    """Goose in a terminal, with a turn begun."""
+    bridge = shlex.join(
+        [*(f"{name}={value}" for name, value in BRIDGE_ENV.items()), *stage.bridge()]
+    )
+    with _terminal(
+        stage,
+        goose.environment(stage),
+        stage.program,
+        "session",
+        "--no-profile",
+        "--with-extension",
+        f"abp:{bridge}",
+    ) as pane:
+        pane.until("goose is ready")
+        pane.press(PLAN, "Enter")
+        yield pane
+        pane.until("DONE")
+        pane.press("/exit", "Enter")
+
+
+def claude_print(stage: Stage) -> None:
+    """`claude -p`, headless, to its end: the program that `claude-agent-acp` brings along."""
+    program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
+    command, *args = stage.bridge()
+    servers = {"mcpServers": {"abp": {"command": command, "args": args, "env": BRIDGE_ENV}}}
+    options = [
+        "--mcp-config",
+        json.dumps(servers),
+        "--strict-mcp-config",
+        "--allowedTools",
+        "mcp__abp__abp_call",
+    ]
+    with (stage.folder / "claude.log").open("w") as log:
+        subprocess.run(
+            [program, "-p", PLAN, *options],
+            cwd=stage.work,
+            env=claude.environment(stage),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            timeout=PATIENCE,
+            check=True,
+        )
+
+
+def acpx_run(policy: str, code: int = 0) -> Play:
+    """`acpx exec` with a policy of its own."""
+
+    def play(stage: Stage) -> None:
+        acpx.run(stage, policy, stage.agent(), "/plan", stage.environment(**BRIDGE_ENV), code=code)
+
+    return play
+
+
+def acpx_at_a_terminal(stage: Stage) -> None:
+    """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
+    options = [
+        "--agent",
+        shlex.join(stage.agent()),
+        "--cwd",
+        str(stage.work),
+        "--approve-reads",
+        "--format",
+        "quiet",
+    ]
+    with _terminal(
+        stage, stage.environment(**BRIDGE_ENV), stage.program, *options, "exec", "/plan"
+    ) as pane:
+        for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
+            pane.until(f"{city}?")
+            pane.until("(y/N)")
+            _type(pane, answer, "Enter")
+        pane.until("answered")
+
+
+def goose_as_client(stage: Stage) -> None:
+    """Goose has an agent in place of a model, and finds one by the name of Claude's: the bridge
+    before it.
+    """
+    assert isinstance(stage, RecordedStage)
+    agent = stage.before_alone(
+        stage.other("claude")
+    )  # Goose kills it when it ends itself: nobody is left to take a socket's folder away
+    names = stage.home / "bin"
+    names.mkdir()
+    for name in ("claude-agent-acp", "claude-acp"):
+        (names / name).write_text(f"#!/bin/sh\nexec {shlex.join(agent)}\n")
+        (names / name).chmod(0o700)
+    env = (
+        claude.environment(stage)
+        | BRIDGE_ENV
+        | goose.environment(stage)
+        | {"PATH": f"{names}:{os.environ['PATH']}"}
+    )
+    with (stage.folder / "goose.log").open("w") as log:
+        subprocess.run(
+            [
+                stage.program,
+                "run",
+                "--no-session",
+                "--no-profile",
+                "--provider",
+                "claude-acp",
+                "--model",
+                "default",
+                "--text",
+                COLOUR,
+            ],
+            cwd=stage.work,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            timeout=PATIENCE,
+            check=True,
+        )
+
+
+def own_question_on_a_form(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    with acpx.runtime(stage, agent, env, forms=True) as host:
+        host.talk(COLOUR, lambda question: question.answer(accept(question_0="Blue")))
+
+
+def own_question_approved(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    acpx.run(stage, "--approve-all", agent, COLOUR, env)
+
+
+def app_in_a_form(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    with acpx.runtime(stage, agent, env, forms=True) as host:
+        host.talk(PLAN, lambda question: question.answer(accept(selected="Lisbon")))
+
+
+def app_approved(stage: Stage) -> None:
+    agent, env = acpx.before_claude(stage)
+    acpx.run(stage, "--approve-all", agent, PLAN, env)
+
+
+def permission_denied(stage: Stage) -> None:
+    """Goose asks before it calls anything, also a tool of the bridge's."""
+    env = {**goose.environment(stage), **BRIDGE_ENV}
+    config = stage.home / ".config" / "goose" / "config.yaml"
+    config.write_text(config.read_text().replace("GOOSE_MODE: auto", "GOOSE_MODE: approve"))
+    acpx.run(
+        stage, "--deny-all", stage.before(stage.other("goose"), "acp"), PLAN, env, code=acpx.DENIED
+    )
+
+
+def codex_acp(stage: Stage) -> None:
+    """Codex asks before it calls a tool; the server that an editor gives it is a bridge of its own,
+    whose questions it relays.
+    """
+    assert isinstance(stage, RecordedStage)
+    command, *args = stage.beside()
+    env = codex.environment(stage, {})
+    config = stage.home / "config.toml"
+    config.write_text(config.read_text().partition("[mcp_servers")[0])
+    with Program(
+        stage.before_alone(stage.program),
+        cwd=stage.work,
+        env=env | BRIDGE_ENV,
+        transcript=stage.folder / "acp.jsonl",
+        asks="elicitation/create",
+        answers={"session/request_permission": allow},
+        stamp={"jsonrpc": "2.0"},
+    ) as program:
+        client = {"name": "abp-bridge-tests", "version": "0"}
+        program.request(
+            "initialize",
+            {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client},
+        )
+        server = {
+            "name": "trip",
+            "command": command,
+            "args": args,
+            "env": [{"name": name, "value": value} for name, value in BRIDGE_ENV.items()],
+        }
+        session = program.request("session/new", {"cwd": str(stage.work), "mcpServers": [server]})[
+            "sessionId"
+        ]
+        program.request("session/set_mode", {"sessionId": session, "modeId": "read-only"})
+        script = (  # it does not wait for its servers: what does not exist gives them time
+            f"{calling('nothing')}\n{calling('nothing')}\n{PLAN}"
+        )
+        turn = program.start(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": script}]}
+        )
+        program.questions.get(timeout=PATIENCE).answer(accept(confirmed=True))
+        turn.result(PATIENCE)
+
+
+# --- conversations --------------------------------------------------------------------------------
+
+
+def answering(opened: Opened, *answers: Json) -> Play:
+    """A turn in which the person answers in order."""
+
+    def play(stage: Stage) -> None:
+        with opened(stage) as host:
+            host.play(PLAN, *answers)
+
+    return play
+
+
+def on_the_page(opened: Opened, *, first: bool = False) -> Play:
+    """A turn in which the person types a secret on the page that the question points to.
+
+    By url it is accepted `first`.
+    """
+
+    def play(stage: Stage) -> None:
+        with opened(stage) as host:
+            host.begin(PLAN)
+            question = host.question()
+            if first:
+                question.answer({"action": "accept"})
+            type_on_the_page(question.params.get("url") or question.params["message"], KEY)
+            if not first:
+                question.answer(accept())
+            assert host.finish() in ("completed", "end_turn")
+
+    return play
+
+
+def given_up(opened: Opened, cancel: Callable[[Any], None]) -> Play:
+    """A turn that is cancelled while a question is open."""
+
+    def play(stage: Stage) -> None:
+        with opened(stage) as host:
+            host.begin(PLAN)
+            host.question()
+            cancel(host)
+            assert host.finish() in ("interrupted", "cancelled")
+
+    return play
+
+
+def typing(
+    terminal: Callable[[Stage], AbstractContextManager[Pane]], *pressed: tuple[str, Sequence[str]]
+) -> Play:
+    """A turn at a terminal: each time these words stand there, these keys are pressed."""
+
+    def play(stage: Stage) -> None:
+        with terminal(stage) as pane:
+            for words, keys in pressed:
+                pane.until(words)
+                _type(pane, *keys)
+
+    return play
+
+
+def codex_with_page(stage: Stage) -> AbstractContextManager[Chat]:
+    return codex.app_server(stage, ABP_PAGE="link")
+
+
+def codex_exec(stage: Stage) -> None:
+    codex.run_exec(stage, PLAN, required=True)
+
+
+def goose_legacy(stage: Stage) -> AbstractContextManager[Chat]:
+    return goose.goose(stage, **LEGACY)
+
+
+def claude_legacy(stage: Stage) -> AbstractContextManager[Chat]:
+    return claude.claude(stage, **LEGACY)
+
+
+def acpx_forms(stage: Stage) -> None:
+    with acpx.runtime(stage, stage.agent(), stage.environment(**BRIDGE_ENV), forms=True) as host:
+        host.talk("/plan", lambda question: question.answer(accept(selected="Lisbon")))
+
+
+LEGACY = {"ABP_MCP_MODERN": "false"}
+
+
+def _ask(*shapes: QuestionShape) -> Json:
+    return [{"ask": ASKED[shape].request} for shape in shapes]
+
+
+CITY, SEATS, EXTRAS, BOOK, DELETE, PASSWORD, SEAT = map(
+    _ask,
+    (
+        QuestionShape.SELECT_MANY,
+        QuestionShape.RANGE,
+        QuestionShape.MULTI_SELECT,
+        QuestionShape.CONFIRM,
+        QuestionShape.CONFIRM_DESTRUCTIVE,
+        QuestionShape.SECRET,
+        QuestionShape.FIELDS,
+    ),
+)
+BOTH = [{"ask": [ASKED[QuestionShape.SELECT_FEW].request, ASKED[QuestionShape.CONFIRM].request]}]
+CLASS = [{"ask": PREFERENCE}]
+WAITS = [*BOOK, {"wait": True}]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One fixture: `host` is what is installed, `heard` who was recorded (with versions of what is
+    installed), `steps` what the app does.
+    """
+
+    name: str
+    shows: str
+    host: str
+    heard: str
+    steps: Json
+    play: Play
+
+    @property
+    def path(self) -> Path:
+        return FIXTURES / "hosts" / "recorded" / f"{self.name}.jsonl"
+
+    @property
+    def proof(self) -> str:
+        return self.heard.format(
+            **{name: package.version for name, package in install.PACKAGES.items()}
+        )
+
+
+EXEC, SERVER, TUI = ("codex {codex} " + mode for mode in ("exec", "app-server", "TUI"))
+GOOSE, GOOSE_LEGACY, SESSION = (
+    "goose {goose} " + mode for mode in ("acp", "acp, without the modern era", "session")
+)
+CLAUDE, CLAUDE_LEGACY = (
+    "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
+)
+PRINT = "claude -p, of claude-agent-acp {claude}"
+APPROVE, DENY, ASK, RUNTIME = (
+    "acpx {acpx} " + mode for mode in ("--approve-all", "--deny-all", "in a terminal", "runtime")
+)
+BEFORE_CLAUDE, BEFORE_GOOSE = (", before " + agent for agent in (CLAUDE, "goose {goose}"))
+
+RECORDINGS: tuple[Recorded, ...] = (
+    Recorded(
+        "codex-exec/declines-by-itself",
+        "codex exec declines in the same breath, and nobody has been asked: a preference has the"
+        " app's default",
+        "codex",
+        EXEC,
+        [*BOOK, *CLASS],
+        codex_exec,
+    ),
+    Recorded(
+        "codex-app-server/asked-again",
+        "Codex's app-server passes on whatever it is given: what does not fit is asked for again",
+        "codex",
+        SERVER,
+        SEATS,
+        answering(codex.app_server, accept(value="seven"), accept(value="2")),
+    ),
+    Recorded(
+        "codex-app-server/secret",
+        "Codex declares url mode and opens no address of this machine: a form points to the page",
+        "codex",
+        SERVER,
+        PASSWORD,
+        on_the_page(codex_with_page),
+    ),
+    Recorded(
+        "codex-app-server/interrupted",
+        "A turn is interrupted while a question is open: Codex takes the call back",
+        "codex",
+        SERVER,
+        WAITS,
+        given_up(codex.app_server, lambda host: host.interrupt()),
+    ),
+    Recorded(
+        "codex-tui/select-many",
+        "A choice of twelve in Codex's terminal",
+        "codex",
+        TUI,
+        CITY,
+        typing(codex_tui, ("12. Madrid", [*["Down"] * 10, "Enter"])),
+    ),
+    Recorded(
+        "codex-tui/multi-select",
+        "Codex's terminal shows no choice of several: each option is a yes or no of its own",
+        "codex",
+        TUI,
+        EXTRAS,
+        typing(codex_tui, ("Field 1/3", ["1"]), ("Field 2/3", ["2"]), ("Field 3/3", ["1"])),
+    ),
+    Recorded(
+        "codex-tui/dismissed",
+        "Esc in Codex's terminal is no 'no'",
+        "codex",
+        TUI,
+        BOOK,
+        typing(codex_tui, ("Book it?", ["Escape"])),
+    ),
+    Recorded(
+        "goose-acp/two-at-once",
+        "Two questions at once in an editor on Goose, which calls itself what the editor is called:"
+        " one result, and both answers with the call again",
+        "goose",
+        GOOSE,
+        BOTH,
+        answering(goose.goose, accept(selected="second"), accept(confirmed=True)),
+    ),
+    Recorded(
+        "goose-acp-legacy/confirm",
+        "Goose finds no modern era, begins anew with initialize, and is asked by a request",
+        "goose",
+        GOOSE_LEGACY,
+        BOOK,
+        answering(goose_legacy, accept(confirmed=True)),
+    ),
+    Recorded(
+        "goose-acp-legacy/call-cancelled",
+        "A turn is cancelled while a question is open: Goose takes the call back",
+        "goose",
+        GOOSE_LEGACY,
+        WAITS,
+        given_up(goose_legacy, lambda host: host.cancel()),
+    ),
+    Recorded(
+        "goose-session/select-many",
+        "A choice of twelve in Goose's terminal: a result, and the call again with the answer",
+        "goose",
+        SESSION,
+        CITY,
+        typing(goose_session, ("Madrid", [*["Down"] * 10, "Enter"])),
+    ),
+    Recorded(
+        "goose-session/multi-select",
+        "Goose's terminal gives text back for a choice of several: each option is a yes or no of"
+        " its own",
+        "goose",
+        SESSION,
+        EXTRAS,
+        typing(goose_session, ("selected_1", ["y"]), ("selected_2", ["n"]), ("selected_3", ["y"])),
+    ),
+    Recorded(
+        "goose-session/left-empty",
+        "A number that is left empty in Goose's terminal is declined",
+        "goose",
+        SESSION,
+        SEATS,
+        typing(goose_session, ("value (", ["Enter"])),
+    ),
+    Recorded(
+        "goose-acp-client/own-question",
+        "Goose, a client of agents here, takes the first colour that Claude offers by itself:"
+        " Claude is told that nobody has been asked",
+        "goose",
+        "goose {goose} as ACP client" + BEFORE_CLAUDE,
+        [],
+        goose_as_client,
+    ),
+    Recorded(
+        "claude-acp/fields",
+        "Two fields in an editor on Claude Code, which listens for changes and looks twice before"
+        " it calls",
+        "claude",
+        CLAUDE,
+        SEAT,
+        answering(claude.claude, accept(car=3, side="aisle")),
+    ),
+    Recorded(
+        "claude-acp/secret",
+        "Claude Code passes an address on to its editor: a secret is typed on the page",
+        "claude",
+        CLAUDE,
+        PASSWORD,
+        on_the_page(claude.claude, first=True),
+    ),
+    Recorded(
+        "claude-acp-legacy/confirm",
+        "Claude Code finds no modern era, begins anew with initialize, and is asked by a request",
+        "claude",
+        CLAUDE_LEGACY,
+        BOOK,
+        answering(claude_legacy, accept(confirmed=True)),
+    ),
+    Recorded(
+        "claude-acp-legacy/call-cancelled",
+        "A turn is cancelled while a question is open: Claude Code takes the call back and"
+        " dismisses the question",
+        "claude",
+        CLAUDE_LEGACY,
+        WAITS,
+        given_up(claude_legacy, lambda host: host.cancel()),
+    ),
+    Recorded(
+        "claude-print/cancels-by-itself",
+        "claude -p dismisses what it is asked, and nobody has been asked: a preference has the"
+        " app's default",
+        "claude",
+        PRINT,
+        [*BOOK, *CLASS],
+        claude_print,
+    ),
+    Recorded(
+        "acpx/approve-all",
+        "acpx --approve-all takes the first city, and nobody has been asked",
+        "acpx",
+        APPROVE,
+        CITY,
+        acpx_run("--approve-all"),
+    ),
+    Recorded(
+        "acpx/deny-all",
+        "acpx --deny-all says no to each in turn, and round again, until the walk ends",
+        "acpx",
+        DENY,
+        _ask(QuestionShape.SELECT_FEW),
+        acpx_run("--deny-all", acpx.DENIED),
+    ),
+    Recorded(
+        "acpx/terminal",
+        "acpx asks who sits at its terminal, yes or no: the third city is taken",
+        "acpx",
+        ASK,
+        CITY,
+        acpx_at_a_terminal,
+    ),
+    Recorded(
+        "acpx-runtime/select-many",
+        "A choice of twelve in a program on acpx's library, which has forms",
+        "acpx",
+        RUNTIME,
+        CITY,
+        acpx_forms,
+    ),
+    Recorded(
+        "claude-behind/form",
+        "Claude's own question, behind the proxy, is a form of the editor's, without a word"
+        " changed",
+        "acpx",
+        RUNTIME + BEFORE_CLAUDE,
+        [],
+        own_question_on_a_form,
+    ),
+    Recorded(
+        "claude-behind/approved",
+        "Claude's own question is walked where there are no forms; what a policy chose is no"
+        " answer",
+        "acpx",
+        APPROVE + BEFORE_CLAUDE,
+        [],
+        own_question_approved,
+    ),
+    Recorded(
+        "claude-behind/app-in-a-form",
+        "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does"
+        " not see",
+        "acpx",
+        RUNTIME + BEFORE_CLAUDE,
+        CITY,
+        app_in_a_form,
+    ),
+    Recorded(
+        "claude-behind/app-approved",
+        "Claude uses an app behind the proxy, and the editor approves everything: what cannot be"
+        " undone is not confirmed by that",
+        "acpx",
+        APPROVE + BEFORE_CLAUDE,
+        DELETE,
+        app_approved,
+    ),
+    Recorded(
+        "goose-behind/permission",
+        "Goose asks for leave with four options, whose names are their kinds, behind the proxy;"
+        " acpx --deny-all says no",
+        "acpx",
+        DENY + BEFORE_GOOSE,
+        [],
+        permission_denied,
+    ),
+    Recorded(
+        "codex-behind/permission-and-form",
+        "codex-acp asks for leave, with two options of one kind, and relays a question of its own"
+        " server's",
+        "codexacp",
+        "codex-acp {codexacp}, behind the proxy",
+        BOOK,
+        codex_acp,
+    ),
+)
+
+
+# --- making ---------------------------------------------------------------------------------------
+
+
+def make(recorded: Recorded, stage: RecordedStage) -> None:
+    """Play the conversation, and write its fixture.
+
+    Raises whatever the host does instead, and AssertionError where the fixture is no good.
+    """
+    stage.script(recorded.steps)
+    try:
+        recorded.play(stage)
+    finally:
+        stage.referee()
+    text = _fixture(recorded, stage.recordings())
+    _holds_nothing_of_this_machine(text, stage)
+    recorded.path.parent.mkdir(parents=True, exist_ok=True)
+    recorded.path.write_text(text)
+    again = subprocess.run(
+        [BRIDGE, "replay", recorded.path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert again.returncode == 0, again.stdout
+
+
+def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
+    """The longest recording is the one: a host may start a bridge only to look."""
+    recording = max(recordings, key=lambda each: len(each.entries))
+    fixture = reduce(recording, recorded.shows)
+    shapes = dict.fromkeys(
+        each.value["shape"]
+        for each in recording.entries
+        if each.kind == "event" and each.value["event"] == "InputRequestEvent"
+    )
+    proves = tuple({"host": recorded.proof, "shape": shape} for shape in shapes) or (
+        {"host": recorded.proof},
+    )
+    return "".join(lines(replace(fixture, head=replace(fixture.head, proves=proves))))
+
+
+def _holds_nothing_of_this_machine(text: str, stage: Stage) -> None:
+    places = (tempfile.gettempdir(), Path.home(), ROOT, sys.prefix, stage.folder, stage.temporary)
+    for word in (*map(str, places), socket.gethostname(), KEY):
+        assert not re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text), (
+            f"the fixture holds {word!r}"
+        )

@@ -1,0 +1,538 @@
+"""Fixtures prove the matrix: each cell, what is suggested and described, and what apps tell, has a
+conversation that shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conversations import CITIES, FIXTURES, cases
+from real_hosts.recordings import RECORDINGS, Recorded
+from support.evidence import HOW, questions
+from support.evidence import version as agreed
+from support.harness import PATIENCE, run
+
+from abp_bridge.cli.matrix import WITHOUT
+from abp_bridge.core.matrix import (
+    MATRIX,
+    NOBODY,
+    QuestionShape,
+    Support,
+    Surface,
+    SurfaceVariant,
+    route,
+    shape,
+)
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS, Event, Hint
+from abp_bridge.trace.format import Recording, read
+
+Json = Any
+
+
+def test_every_fixture_passes() -> None:
+    played = run("replay", str(FIXTURES), timeout=20 * PATIENCE)
+    assert played.returncode == 0, played.stdout
+    assert (
+        played.stdout.splitlines()[-1] == f"{len(list(FIXTURES.rglob('*.jsonl')))} passed, 0 failed"
+    )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a fixture says that it proves, and which of its questions does."""
+
+    path: Path
+    proof: Mapping[str, str]
+    place: int
+
+    @property
+    def fixture(self) -> Recording:
+        return _fixture(self.path)
+
+
+@cache
+def _fixture(path: Path) -> Recording:
+    (found,) = read(path.read_text())
+    return found
+
+
+def claims(*members: str) -> list[Claim]:
+    """Every claim that has these members."""
+    found = [
+        Claim(path, proof, place)
+        for path in sorted(FIXTURES.rglob("*.jsonl"))
+        for place, proof in enumerate(_fixture(path).head.proves)
+    ]
+    return [claim for claim in found if all(member in claim.proof for member in members)]
+
+
+def named(claim: Claim) -> str:
+    return f"{claim.path.relative_to(FIXTURES)}-{'-'.join(claim.proof.values())}"
+
+
+CELLS = claims("surface", "version", "shape")
+ASKED_SOMEBODY = [claim for claim in CELLS if claim.proof["surface"] != WITHOUT]
+
+
+def test_each_cell_has_a_fixture() -> None:
+    proven = {
+        (claim.proof["surface"], claim.proof["version"], claim.proof["shape"])
+        for claim in ASKED_SOMEBODY
+    }
+    assert proven == {
+        (surface.value, version, shape.value)
+        for (surface, version), row in MATRIX.items()
+        for shape in row
+    }
+
+
+@pytest.mark.parametrize("claim", ASKED_SOMEBODY, ids=named)
+def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
+    surface, version = Surface(claim.proof["surface"]), claim.proof["version"]
+    shown = questions(claim.fixture)[claim.place]
+    assert shape(shown.question).value == claim.proof["shape"]
+    assert version in ("", agreed(claim.fixture))
+    cell = route(shape(shown.question), SurfaceVariant(surface, version))
+    if cell.support is Support.REFUSED:
+        assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
+        assert f"{surface.value}: {cell.how}" in shown.answer["error"]["details"]["reason"]
+        assert shown.nothing
+        return
+    assert shown.answer["success"]
+    way = f"{surface.value} ({cell.how})" if cell.how else surface.value
+    said = shown.answer["metadata"]["route"]
+    # Several fields also say how each of them goes.
+    assert (
+        said.startswith(way.rstrip(")"))
+        if claim.proof["shape"] == QuestionShape.FIELDS.value
+        else said == way
+    )
+    assert HOW[surface][cell.how](shown)
+
+
+def test_each_way_of_asking_in_the_matrix_has_its_evidence() -> None:
+    ways = {
+        (surface, cell.how)
+        for (surface, _), row in MATRIX.items()
+        for cell in row.values()
+        if cell.asks
+    }
+    assert ways == {(surface, how) for surface, row in HOW.items() for how in row}
+
+
+TREATED = {
+    Support.NATIVE: {
+        Surface.MCP_FORM,
+        Surface.ACP_FORM,
+        Surface.TERMINAL,
+        Surface.QUESTIONS_API,
+        Surface.MOCK,
+        Surface.MCP_SAMPLING,
+    },
+    Support.OUT_OF_BAND: {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE},
+}
+
+
+@pytest.mark.parametrize("treatment", TREATED)
+def test_what_is_native_and_what_is_out_of_band_has_one_meaning(treatment: Support) -> None:
+    """Native is a surface's own way, without a word about how; out of band is the page, and nothing
+    else is.
+    """
+    cells = [
+        (surface, cell)
+        for (surface, _), row in MATRIX.items()
+        for cell in row.values()
+        if cell.asks
+    ]
+    assert {surface for surface, cell in cells if cell.support is treatment} == TREATED[treatment]
+    assert {(cell.how == "") for _, cell in cells if cell.support is Support.NATIVE} == {True}
+    assert {cell.how for _, cell in cells if cell.support is Support.OUT_OF_BAND} == {
+        "on a page of the bridge's own"
+    }
+    assert all(cell.how for _, cell in cells if cell.support is Support.DOWNGRADED)
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in CELLS if claim.proof["surface"] == WITHOUT], ids=named
+)
+def test_a_host_without_elicitation_is_never_answered_for(claim: Claim) -> None:
+    shown = questions(claim.fixture)[claim.place]
+    assert shape(shown.question).value == claim.proof["shape"]
+    assert shown.nothing
+    assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
+    assert NOBODY in shown.answer["error"]["details"]["reason"]
+
+
+def test_a_host_without_elicitation_has_a_fixture_for_each_shape() -> None:
+    assert {claim.proof["shape"] for claim in CELLS if claim.proof["surface"] == WITHOUT} == {
+        each.value for each in QuestionShape
+    }
+
+
+def heard(fixture: Recording) -> str:
+    """All that the bridge said to the host and the app, and showed the person, since the app said
+    something; and what they read and typed.
+    """
+    spoke = next(
+        place
+        for place, entry in enumerate(fixture.entries)
+        if entry.sender == "app" and "method" in entry.value
+    )
+    said = [
+        entry
+        for entry in fixture.entries[spoke:]
+        if entry.to in ("host", "person", "app") or entry.kind in ("fill", "keys")
+    ]
+    return "\n".join(
+        f"{entry.to if entry.ours else entry.kind}: {json.dumps(entry.value, ensure_ascii=False)}"
+        for entry in said
+    )
+
+
+def test_what_is_suggested_and_described_has_a_fixture_wherever_it_is_shown() -> None:
+    proven = {
+        (claim.proof["surface"], claim.proof["version"], claim.proof["hint"])
+        for claim in claims("surface", "version", "hint")
+    }
+    assert proven == {
+        (surface.value, version, hint.value)
+        for (surface, version), row in HINTS.items()
+        for hint in row
+    }
+    assert set(HINTS) == {column for column in MATRIX if column[0] is not Surface.MCP_SAMPLING}
+
+
+DEFAULT, ABOUT = Hint.DEFAULT, Hint.DESCRIPTION
+SUGGESTED = '"reads": ["As it is printed there", "Suggested by the app."], "fill": []'
+# What is said of a hint in the matrix, and what is seen of it then.
+HINTED: dict[tuple[Surface, Hint, str], str] = {
+    (Surface.MCP_FORM, DEFAULT, ""): '"default": "Ann"',
+    (
+        Surface.MCP_FORM,
+        DEFAULT,
+        "in words, but for a yes or no",
+    ): '"description": "As it is printed there (default: Ann)"',
+    (Surface.MCP_FORM, ABOUT, ""): '"description": "As it is printed there',
+    (Surface.ACP_FORM, DEFAULT, ""): '"default": "Ann"',
+    (Surface.ACP_FORM, ABOUT, ""): '"description": "As it is printed there',
+    **{
+        (surface, DEFAULT, "filled in, and said to be the app's"): SUGGESTED
+        for surface in (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE)
+    },
+    **{
+        (surface, ABOUT, ""): '"reads": ["Both have Wi-Fi"'
+        for surface in (Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE)
+    },
+    (
+        Surface.ACP_PERMISSION,
+        DEFAULT,
+        "the first button, which says so",
+    ): '"options": [{"optionId": "[option 1]", "name": "Second (default)"',
+    (Surface.ACP_PERMISSION, ABOUT, "in the card's text"): "Which class?\\n\\nBoth have Wi-Fi",
+    (Surface.TERMINAL, DEFAULT, "Enter takes it"): '"Answer [Ann]:"]\nkeys: "\\n"',
+    (Surface.TERMINAL, ABOUT, ""): '"As it is printed there"',
+    (
+        Surface.QUESTIONS_API,
+        DEFAULT,
+        "an option that says so",
+    ): '{"label": "Ann", "description": "(suggested by the app)"}',
+    (Surface.QUESTIONS_API, ABOUT, "in words"): "on the card?\\n\\nAs it is printed there",
+    (Surface.MOCK, DEFAULT, "what is written down is taken as it is"): '"route": "mock"',
+    (Surface.MOCK, ABOUT, "what is written down is taken as it is"): '"route": "mock"',
+    (Surface.MODEL, DEFAULT, "in the schema that the model is given"): '\\"default\\": \\"Ann\\"',
+    (
+        Surface.MODEL,
+        ABOUT,
+        "in the schema that the model is given",
+    ): '\\"description\\": \\"As it is printed there\\"',
+}
+
+
+@pytest.mark.parametrize("claim", claims("surface", "version", "hint"), ids=named)
+def test_each_hint_is_shown_as_the_matrix_says(claim: Claim) -> None:
+    surface, hint = Surface(claim.proof["surface"]), Hint(claim.proof["hint"])
+    how = HINTS[surface, claim.proof["version"]][hint].how
+    assert claim.proof["version"] in ("", agreed(claim.fixture))
+    assert HINTED[surface, hint, how] in heard(claim.fixture)
+    assert {
+        each.answer["metadata"]["route"].partition(" ")[0] for each in questions(claim.fixture)
+    } == {surface.value}
+
+
+def test_no_evidence_of_hints_is_left_over() -> None:
+    assert set(HINTED) == {
+        (surface, hint, route.how)
+        for (surface, _), row in HINTS.items()
+        for hint, route in row.items()
+    }
+
+
+LOG = (
+    '"method": "notifications/message", "params": {"level": "%s", "logger": "stdio:app", "data":'
+    ' {"event": "notifications/%s"'
+)
+SUMMED_UP = 'While it ran, the app told:\\n- %s"}], "isError": false'
+TEXT = '{"type": "content", "content": {"type": "text", "text": '
+IN_RESULT = (
+    f'"status": "completed", "content": [{TEXT}"done"}}}}, {TEXT}"While it ran, the app'
+    ' told:\\n- %s"'
+)
+NOTICE = '"sessionUpdate": "notice", "severity": "%s", "title": "%s'
+TAKEN_DOWN = '"method": "notifications/cancelled", "params": {"requestId": "[id 4]"'
+CARD_DOWN = '"method": "$/cancel_request"'
+STATE, STARTED, ERROR = (
+    "seats is now 2",
+    "started sync\\n- completed sync",
+    "error RATE_LIMITED: Slow down.",
+)
+BOTH = (
+    '"id": "q1", "result": {"success": true, "data": {"selected": "second"}',
+    '"id": "q2", "result": {"success": true, "data": {"confirmed": true}',
+)
+CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCELLED"',)
+
+# What is said of an event in the matrix, and all that is seen of it then.
+SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
+    (Event.PROGRESS, "notifications/progress on the call's token"): tuple(
+        '"method": "notifications/progress", "params": {"progressToken": "p1", "progress":'
+        f" {number}"
+        for number in (1, 2, 3)
+    ),
+    (Event.PROGRESS, "updates of the running tool call"): (
+        (
+            f'"toolCallId": "[tool 1]", "status": "in_progress", "content": [{TEXT}"33% · step 1 of'
+            ' 3"}}]'
+        ),
+        '"_meta": {"toolNotification": {"type": "progress"',
+    ),
+    (Event.CAPABILITIES, "notifications/tools/list_changed"): (
+        '"method": "notifications/tools/list_changed"}',
+    ),
+    (Event.CAPABILITIES, "notifications/tools/list_changed to those who listen"): (
+        (
+            '"method": "notifications/tools/list_changed", "params": {"_meta":'
+            ' {"io.modelcontextprotocol/subscriptionId": "changes"'
+        ),
+    ),
+    (Event.CAPABILITIES, "available_commands_update"): (
+        (
+            '"description": "Plan a trip", "input": {"hint": "JSON parameters, if it takes any"}},'
+            ' {"name": "report"'
+        ),
+    ),
+    (Event.STATE, "a resource, a log message, and at the end of the result"): (
+        '"method": "notifications/resources/list_changed"',
+        LOG % ("info", "state/changed"),
+        SUMMED_UP % STATE,
+    ),
+    (Event.STATE, "a resource to those who listen, a log message, and at the end of the result"): (
+        (
+            '"method": "notifications/resources/list_changed", "params": {"_meta":'
+            ' {"io.modelcontextprotocol/subscriptionId": "changes"'
+        ),
+        LOG % ("info", "state/changed"),
+        SUMMED_UP % STATE,
+    ),
+    (Event.STATE, "a notice where the client takes them, and in the result"): (
+        NOTICE % ("info", STATE),
+        IN_RESULT % STATE,
+    ),
+    (Event.OPERATION, "a log message, and at the end of the result"): (
+        LOG % ("info", "operation/started"),
+        LOG % ("info", "operation/completed"),
+        SUMMED_UP % STARTED,
+    ),
+    (Event.OPERATION, "a tool call of its own"): (
+        (
+            '"sessionUpdate": "tool_call", "toolCallId": "[tool 2]", "title": "sync", "kind":'
+            ' "other", "status": "in_progress"'
+        ),
+        '"sessionUpdate": "tool_call_update", "toolCallId": "[tool 2]", "status": "completed"',
+    ),
+    (Event.ERROR, "a log message, and at the end of the result"): (
+        LOG % ("error", "error"),
+        SUMMED_UP % ERROR,
+    ),
+    (Event.ERROR, "a notice where the client takes them, and in the result"): (
+        NOTICE % ("error", ERROR),
+        IN_RESULT % ERROR,
+    ),
+    (Event.DECLINED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "declined"'),
+    (Event.CANCELLED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "cancelled"'),
+    (Event.TIMEOUT, "the question is taken down by notifications/cancelled"): (
+        TAKEN_DOWN,
+        '"code": "TIMEOUT"',
+    ),
+    (Event.TIMEOUT, "the card is taken down by $/cancel_request"): (CARD_DOWN, '"code": "TIMEOUT"'),
+    (Event.TIMEOUT, "the next leg has the result, which says TIMEOUT"): (
+        '"id": 1, "result": {"resultType": "input_required"',
+        (
+            '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text":'
+            ' "TIMEOUT"}]'
+        ),
+    ),
+    (Event.PREFERENCE, "the app's own"): (
+        '"success": true, "data": {"value": "second"}, "metadata": {"answeredBy": "default"',
+    ),
+    (Event.HOST_CANCELS, "the question is taken down, the app hears capabilities/cancel"): (
+        TAKEN_DOWN,
+        '"method": "capabilities/cancel"',
+    ),
+    (Event.HOST_CANCELS, "the app hears capabilities/cancel"): ('"method": "capabilities/cancel"',),
+    (
+        Event.HOST_CANCELS,
+        "session/cancel: the card is taken down, the app hears capabilities/cancel",
+    ): (
+        CARD_DOWN,
+        '"method": "capabilities/cancel"',
+        '"stopReason": "cancelled"',
+    ),
+    (Event.APP_ENDS, "the question is taken down, the call fails"): (
+        TAKEN_DOWN,
+        '"text": "DISCONNECTED: The app is gone',
+    ),
+    (Event.APP_ENDS, "the card is taken down, the call fails"): (CARD_DOWN, '"status": "failed"'),
+    (Event.APP_ENDS, "the next leg fails"): (
+        (
+            '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text":'
+            ' "DISCONNECTED: The app is gone'
+        ),
+    ),
+    (Event.TOGETHER, "both are asked, each has its own answer"): BOTH,
+    (Event.TOGETHER, "both in one round, each has its own answer"): (
+        '"inputRequests": {"q1": {"method": "elicitation/create"',
+        ', "q2": {"method"',
+        *BOTH,
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", claims("protocol", "event"), ids=named)
+def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
+    protocol, event = claim.proof["protocol"], Event(claim.proof["event"])
+    if protocol == WITHOUT:
+        assert event is Event.PREFERENCE
+        protocol = "MCP 2025-11-25"
+    assert protocol.partition(" ")[2] == agreed(claim.fixture)
+    for each in SEEN[event, NOTIFICATION_MATRIX[protocol][event].how]:
+        assert each in heard(claim.fixture)
+
+
+def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
+    proven = {
+        (claim.proof["protocol"], claim.proof["event"]) for claim in claims("protocol", "event")
+    }
+    assert proven - {(WITHOUT, Event.PREFERENCE.value)} == {
+        (protocol, event.value) for protocol in PROTOCOLS for event in Event
+    }
+    assert set(SEEN) == {
+        (event, route.how) for row in NOTIFICATION_MATRIX.values() for event, route in row.items()
+    }
+
+
+def test_a_preference_has_the_apps_own_default_where_nobody_can_be_asked() -> None:
+    (claim,) = [
+        claim for claim in claims("protocol", "event") if claim.proof["protocol"] == WITHOUT
+    ]
+    last = questions(claim.fixture)[-1]
+    assert last.nothing
+    assert (last.answer["data"], last.answer["metadata"]["answeredBy"]) == (
+        {"value": "second"},
+        "default",
+    )
+
+
+def test_each_fixture_has_the_conversation_that_makes_it() -> None:
+    made = {FIXTURES / case.path for case in cases()} | {recorded.path for recorded in RECORDINGS}
+    assert set(FIXTURES.rglob("*.jsonl")) == made
+
+
+@pytest.mark.parametrize("recorded", RECORDINGS, ids=lambda recorded: recorded.name)
+def test_what_a_real_host_did_names_the_host_as_it_is_recorded_today(recorded: Recorded) -> None:
+    """Whoever pins another version records again: `make hosts ARGS=--record`."""
+    (fixture,) = read(recorded.path.read_text())
+    assert fixture.head.shows == recorded.shows
+    assert {proof["host"] for proof in fixture.head.proves} == {recorded.proof}
+
+
+def test_what_a_host_does_in_its_own_way_is_proven_by_that_host_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    cells = json.loads(
+        run("matrix", "--format", "json", "--host", "acpx", "--fixture", cwd=FIXTURES.parent).stdout
+    )["questions"]
+    proof = {
+        cell["shape"]: cell.get("fixture") for cell in cells if cell["surface"] == "acp-permission"
+    }
+    assert proof["select, more than 4"] == "fixtures/hosts/acpx/select-many.jsonl"
+    assert proof["confirm"] == "fixtures/acp-permission/confirm.jsonl"
+    codex = json.loads(
+        run(
+            "matrix", "--format", "json", "--host", "codex", "--fixture", cwd=FIXTURES.parent
+        ).stdout
+    )["questions"]
+    assert {cell["shape"]: cell.get("fixture") for cell in codex if cell["surface"] == "mcp-url"}[
+        "text"
+    ] is None
+    nothing = run("matrix", "--fixture", str(tmp_path))
+    assert (nothing.returncode, "there is no fixture" in nothing.stderr) == (2, True)
+
+
+# host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
+TWELVE = {
+    "codex": ("elicitation/create", 1),
+    "zed": ("elicitation/create", 1),
+    "zed-before-forms": ("session/request_permission", 4),
+    "goose": ("elicitation/create", 1),
+    "goose-legacy": ("elicitation/create", 1),
+    "claude-code": ("elicitation/create", 1),
+    "claude-code-legacy": ("elicitation/create", 1),
+    "acpx": ("session/request_permission", 11),
+}
+
+
+@pytest.mark.parametrize("host", TWELVE)
+def test_twelve_options_are_all_there_in_every_host(host: str) -> None:
+    method, steps = TWELVE[host]
+    (shown,) = questions(_fixture(FIXTURES / "hosts" / host / "select-many.jsonl"))
+    asked = {"elicitation/create": shown.forms, "session/request_permission": shown.cards}[method]
+    assert len(asked) == steps
+    assert all(city in json.dumps(asked[0], ensure_ascii=False) for city in CITIES)
+    assert shown.answer["data"] == {"selected": "Lisbon"}
+
+
+def test_each_host_is_asked_about_twelve_cities() -> None:
+    asked = {path.parent.name for path in (FIXTURES / "hosts").glob("*/select-many.jsonl")}
+    assert asked == set(TWELVE)
+
+
+def test_the_matrix_in_the_docs_is_the_one_that_is_routed_by() -> None:
+    printed = run("matrix", "--format", "markdown", "--fixture", cwd=FIXTURES.parent)
+    assert printed.stdout == (FIXTURES.parent / "docs" / "capabilities.md").read_text(), "make docs"
+
+
+def test_the_matrix_is_printed_for_a_host_and_for_programs() -> None:
+    assert "options are asked one by one" in run("matrix", "--host", "acpx").stdout
+    cells = json.loads(run("matrix", "--format", "json", "--host", "codex-mcp-client").stdout)[
+        "questions"
+    ]
+    assert {
+        cell["how"] for cell in cells if (cell["surface"], cell["shape"]) == ("mcp-form", "number")
+    } == {"as text"}
+    both = run("matrix", "--host", "Goose").stdout
+    assert "Goose as an MCP host: " in both
+    assert "Goose as an ACP client: " in both
+    assert run("matrix", "--host", "Claude Code").stdout.startswith(
+        "Claude Code: shows mcp-form, mcp-url"
+    )
+    assert json.loads(run("matrix", "--format", "json", "--host", "codex").stdout)[
+        "host"
+    ].startswith("Codex: ")
+    unknown = run("matrix", "--host", "nobody")
+    assert (unknown.returncode, "no profile is known of 'nobody'" in unknown.stderr) == (2, True)

@@ -1,0 +1,1 @@
+"""What tests stand on: peers, processes, terminals, pages, and the apps that they start."""

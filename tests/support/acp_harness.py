@@ -1,0 +1,444 @@
+"""What ACP tests speak through: a raw client on a spawned agent's real pipes, and a referee that
+holds every message against `acp.schema`.
+
+The agent is any command that speaks ACP on its stdio. Nothing here knows how the bridge works
+inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import acp.schema as types
+import anyio
+from pydantic import TypeAdapter
+
+from support.harness import PATIENCE, SERVE, environment
+
+Json = Any
+
+FORM: Json = {"elicitation": {"form": {}}}
+
+# --- the referee ----------------------------------------------------------------------------------
+
+PARAMS: dict[str, Any] = {
+    "session/request_permission": types.RequestPermissionRequest,
+    "session/update": types.SessionNotification,
+    "elicitation/create": types.CreateElicitationRequest,
+    "elicitation/complete": types.CompleteElicitationNotification,
+    "$/cancel_request": types.CancelRequestNotification,
+    "initialize": types.InitializeRequest,
+    "session/new": types.NewSessionRequest,
+    "session/load": types.LoadSessionRequest,
+    "session/resume": types.ResumeSessionRequest,
+    "session/fork": types.ForkSessionRequest,
+    "session/prompt": types.PromptRequest,
+    "session/cancel": types.CancelNotification,
+}
+RESULTS: dict[str, Any] = {
+    "initialize": types.InitializeResponse,
+    "session/new": types.NewSessionResponse,
+    "session/prompt": types.PromptResponse,
+    "session/load": types.LoadSessionResponse,
+    "session/resume": types.ResumeSessionResponse,
+    "session/fork": types.ForkSessionResponse,
+    "session/list": types.ListSessionsResponse,
+    "session/close": types.CloseSessionResponse,
+    "session/delete": types.DeleteSessionResponse,
+    "session/set_mode": types.SetSessionModeResponse,
+    "session/request_permission": types.RequestPermissionResponse,
+    "elicitation/create": types.CreateElicitationResponse,
+}
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def check_value(kind: Any, value: Json) -> None:
+    """`value` is valid for this type of `acp.schema`, read strictly, and the type knows every
+    member of it: nothing is lost in reading.
+    """
+    read = _adapter(kind).validate_json(json.dumps(value), strict=True)
+    known = json.loads(_adapter(kind).dump_json(read, by_alias=True, exclude_unset=True))
+    assert known == value, f"{kind} does not know all of {value}"
+
+
+def check_params(method: str, params: Json) -> None:
+    """The parameters of a request or notification."""
+    update = params.get("update", {}) if method == "session/update" else {}
+    if (
+        update.get("sessionUpdate") == "notice"
+    ):  # newer than the SDK: as the published schema has it
+        assert set(update) == {"sessionUpdate", "severity", "title"}
+        assert update["severity"] in ("info", "warning", "error")
+        assert isinstance(update["title"], str)
+        assert update["title"]
+        return
+    check_value(PARAMS[method], params)
+    if method == "elicitation/create" and params["mode"] == "form":
+        _check_form(params["requestedSchema"])
+
+
+def _check_form(schema: Json) -> None:
+    """What the SDK's types leave open and strict clients refuse (reference/acp.md 1.3): a sender
+    must include type and properties, and so on.
+    """
+    assert schema["type"] == "object"
+    assert set(schema.get("required", ())) <= set(schema["properties"])
+    for part in schema["properties"].values():
+        assert part["type"] in ("string", "number", "integer", "boolean", "array")
+        assert part.get("format", "email") in ("email", "uri", "date", "date-time")
+        for word, limit in (
+            ("minLength", 2**32),
+            ("maxLength", 2**32),
+            ("minItems", 2**64),
+            ("maxItems", 2**64),
+        ):
+            assert type(part.get(word, 0)) is int
+            assert 0 <= part.get(word, 0) < limit
+        if part["type"] == "integer":
+            for word in ("minimum", "maximum", "default"):
+                assert type(part.get(word, 0)) is int
+                assert -(2**63) <= part.get(word, 0) < 2**63
+        if part["type"] == "number":
+            assert all(
+                abs(part.get(word, 0)) <= 1.8e308 for word in ("minimum", "maximum", "default")
+            )
+        options = part.get("oneOf", part.get("items", {}).get("anyOf", []))
+        assert all(
+            isinstance(option["const"], str) and isinstance(option["title"], str)
+            for option in options
+        )
+
+
+@dataclass
+class Wire:
+    """Every message of one connection as it stood on the wire: (who wrote it: "agent" or "client",
+    the message).
+    """
+
+    lines: list[tuple[str, Json]] = field(default_factory=list)
+
+    def sent(self, method: str | None = None) -> list[Json]:
+        """What the agent wrote; with a method, the params of those messages."""
+        return self._of("agent", method)
+
+    def received(self, method: str | None = None) -> list[Json]:
+        return self._of("client", method)
+
+    def _of(self, writer: str, method: str | None) -> list[Json]:
+        messages = [message for who, message in self.lines if who == writer]
+        return (
+            messages
+            if method is None
+            else [message.get("params") for message in messages if message.get("method") == method]
+        )
+
+    def updates(self, kind: str, session: str | None = None) -> list[Json]:
+        """The `session/update`s of one kind, of all sessions or of one."""
+        told = [
+            params
+            for params in self.sent("session/update")
+            if session in (None, params["sessionId"])
+        ]
+        return [params["update"] for params in told if params["update"]["sessionUpdate"] == kind]
+
+    def check(self) -> None:
+        """The referee: each message of the agent is valid, each request is answered at most once,
+        ids are our own, updates have a session.
+        """
+        asked: dict[Json, str] = {}
+        ours: set[Json] = set()
+        for who, message in self.lines:
+            if who == "client":
+                if "method" in message and "id" in message:
+                    asked[_id(message)] = message["method"]
+                continue
+            assert message["jsonrpc"] == "2.0"
+            if "method" in message:
+                check_params(message["method"], message["params"])
+                assert message.get("id") not in ours or "id" not in message, (
+                    f"{message['id']!r} was asked twice"
+                )
+                ours.add(message.get("id"))
+            elif "error" in message:
+                check_value(types.Error, message["error"])
+                if message["id"] is not None:
+                    del asked[_id(message)]
+            else:
+                method = asked.pop(_id(message))  # a second answer has no request any more
+                check_value(RESULTS[method], message["result"])
+
+
+def _id(message: Json) -> Json:
+    return type(message["id"]), message["id"]
+
+
+# --- the client -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a handler returns to answer with a JSON-RPC error."""
+
+    code: int
+    message: str = "no"
+
+
+Handler = Callable[[str, Json], Any]
+
+
+def never(method: str, params: Json) -> None:
+    """A person who does not answer."""
+
+
+class Client:
+    """One ACP client.
+
+    `handler(method, params)` answers the agent's requests: a result, `Failed`, or None for never;
+    may be async.
+    """
+
+    def __init__(
+        self, process: anyio.abc.Process, handler: Handler, tasks: anyio.abc.TaskGroup
+    ) -> None:
+        self.process = process
+        self.wire = Wire()
+        self.handler = handler
+        self._tasks = tasks
+        self._serial = 0
+        self._changed = anyio.Event()
+        self._ended: Exception | None = None
+
+    # --- bytes and messages ---
+
+    async def write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        with anyio.fail_after(PATIENCE):
+            await self.process.stdin.send(line)
+
+    async def send(self, message: Json) -> None:
+        message = {"jsonrpc": "2.0", **message}
+        self.wire.lines.append(("client", message))
+        await self.write(json.dumps(message).encode() + b"\n")
+
+    async def notify(self, method: str, params: Json) -> None:
+        await self.send({"method": method, "params": params})
+
+    async def begin(self, method: str, params: Json) -> int:
+        """Send a request and do not wait: its id."""
+        self._serial += 1
+        id = self._serial
+        await self.send({"id": id, "method": method, "params": params})
+        return id
+
+    async def response(self, id: Json) -> Json:
+        """The agent's response to the request `id`."""
+        return await self.until(lambda message: "method" not in message and message.get("id") == id)
+
+    async def exchange(self, method: str, params: Json) -> Json:
+        """Ask, and return the whole response."""
+        return await self.response(await self.begin(method, params))
+
+    async def request(self, method: str, params: Json) -> Json:
+        """Ask, and return the result."""
+        response = await self.exchange(method, params)
+        assert "result" in response, response
+        return response["result"]
+
+    async def until(self, wanted: Callable[[Json], bool], *, after: int = 0) -> Json:
+        """The first message of the agent that is `wanted`, from line `after` of the wire on; waits
+        for it.
+        """
+        with anyio.fail_after(PATIENCE):
+            while True:
+                for who, message in self.wire.lines[after:]:
+                    if who == "agent" and wanted(message):
+                        return message
+                if self._ended is not None:
+                    raise self._ended
+                self._changed = anyio.Event()
+                await self._changed.wait()
+
+    async def asked(self, method: str, count: int = 1) -> Json:
+        """The agent's `count`-th request or notification with this method, whole; waits for it."""
+        await self.until(lambda _: len(self.wire.sent(method)) >= count)
+        return [message for message in self.wire.sent() if message.get("method") == method][
+            count - 1
+        ]
+
+    # --- ACP ---
+
+    async def initialize(
+        self, capabilities: Json = None, name: str = "raw", version: int = 1
+    ) -> Json:
+        params = {
+            "protocolVersion": version,
+            "clientInfo": {"name": name, "version": "1"},
+            "clientCapabilities": capabilities or {},
+        }
+        return await self.request("initialize", params)
+
+    async def new(self, cwd: str = "/") -> str:
+        session: str = (await self.request("session/new", {"cwd": cwd, "mcpServers": []}))[
+            "sessionId"
+        ]
+        return session
+
+    async def start(self, session: str, words: str) -> int:
+        """Begin a prompt: the id of its request."""
+        return await self.begin(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": words}]}
+        )
+
+    async def prompt(self, session: str, words: str) -> tuple[str, str]:
+        """One whole turn: (its stop reason, what the agent said in it)."""
+        before = len(self.wire.lines)
+        response = await self.response(await self.start(session, words))
+        told = [
+            message["params"]
+            for who, message in self.wire.lines[before:]
+            if who == "agent" and message.get("method") == "session/update"
+        ]
+        said = [params["update"] for params in told if params["sessionId"] == session]
+        words = "".join(
+            update["content"]["text"]
+            for update in said
+            if update["sessionUpdate"] == "agent_message_chunk"
+        )
+        return response["result"]["stopReason"], words
+
+    # --- its tasks ---
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        rest = b""
+        async for data in self.process.stdout:
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                message = json.loads(line)
+                self.wire.lines.append(("agent", message))
+                if "method" in message and "id" in message:
+                    self._tasks.start_soon(self._answer, message)
+            self._changed.set()
+        self._end(EOFError("the agent closed its stdout"))
+
+    def _end(self, problem: Exception) -> None:
+        self._ended = self._ended or problem
+        self._changed.set()
+
+    async def _answer(self, message: Json) -> None:
+        try:
+            given = self.handler(message["method"], message["params"])
+            if isinstance(given, Awaitable):
+                given = await given
+        except Exception as problem:
+            self._end(problem)  # whoever waits for the agent next gets to know
+            return
+        with suppress(
+            anyio.BrokenResourceError, anyio.ClosedResourceError
+        ):  # an agent that has gone needs no answer
+            if isinstance(given, Failed):
+                await self.send(
+                    {"id": message["id"], "error": {"code": given.code, "message": given.message}}
+                )
+            elif given is not None:
+                await self.send({"id": message["id"], "result": given})
+
+    async def leave(self) -> int:
+        """Close the agent's stdin and wait: its exit code."""
+        assert self.process.stdin is not None
+        await self.process.stdin.aclose()
+        with anyio.fail_after(PATIENCE):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def client(
+    *arguments: str,
+    command: Sequence[str] = SERVE,
+    handler: Handler = never,
+    env: Mapping[str, str | None] | None = None,
+) -> AsyncIterator[Client]:
+    """A spawned agent (the bridge, if no other command is given) with a raw client on it; `env` is
+    added to the harness's, None takes away.
+
+    At the end the agent's stdin is closed, it must exit with 0, and the referee looks at all it
+    said.
+    """
+    variables = {
+        name: value for name, value in {**environment(), **(env or {})}.items() if value is not None
+    }
+    async with (
+        await anyio.open_process([*command, *arguments], stderr=None, env=variables) as process,
+        anyio.create_task_group() as tasks,
+    ):
+        try:
+            opened = Client(process, handler, tasks)
+            tasks.start_soon(opened.read)
+            yield opened
+            code = await opened.leave()
+            assert code == 0, f"it exited with {code}"
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            raise
+        tasks.cancel_scope.cancel()
+    opened.wire.check()
+
+
+# --- a person's answers ---------------------------------------------------------------------------
+
+
+def selected(option: str) -> Json:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+CANCELLED: Json = {"outcome": {"outcome": "cancelled"}}
+
+
+def labels(permission: Json) -> list[str]:
+    """The names of the options of a permission request's params."""
+    return [option["name"] for option in permission["options"]]
+
+
+def pressing(*buttons: str) -> Handler:
+    """Presses these buttons of permissions, one a step; "More …" is pressed on the way to one that
+    is not on the page.
+    """
+    left = list(buttons)
+
+    def answer(method: str, params: Json) -> Json:
+        assert method == "session/request_permission", method
+        shown = {option["name"]: option["optionId"] for option in params["options"]}
+        return selected(shown[left.pop(0)] if left[0] in shown else shown["More …"])
+
+    return answer
+
+
+def accepting(**content: Json) -> Handler:
+    """Fills in every form with this."""
+
+    def answer(method: str, params: Json) -> Json:
+        assert method == "elicitation/create", method
+        return {"action": "accept", "content": content}
+
+    return answer
+
+
+class NoPage:
+    """The bridge's own page, where nobody is to be sent."""
+
+    def shown(self, question: Any) -> Any:
+        raise AssertionError(f"{question} was put on the page")
+
+    async def ask(self, question: Any, send_link: Any) -> Any:
+        raise AssertionError(f"{question} was put on the page")

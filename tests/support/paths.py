@@ -1,0 +1,9 @@
+"""Where things stand in this checkout."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
+DOCS = ROOT / "docs"
+FIXTURES = ROOT / "fixtures"
+APPS = TESTS / "support" / "apps"  # programs that tests start

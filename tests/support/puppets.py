@@ -1,0 +1,106 @@
+"""Apps that say, line by line, what a test has them say: programs that carry their pipes to the
+test, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from support.harness import PATIENCE
+
+Json = Any
+
+PUPPET = """
+import os, socket, sys, threading
+
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+
+def up():
+    while data := os.read(0, 65536):
+        line.sendall(data)
+    line.shutdown(socket.SHUT_WR)
+
+threading.Thread(target=up, daemon=True).start()
+while data := line.recv(65536):
+    os.write(1, data)
+"""
+
+
+class App:
+    """An app whose every line is the test's: `next` is what the bridge told it, `send` what it
+    says.
+    """
+
+    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        self._stream = stream
+        self.aclose = stream.aclose
+        self._buffer = b""
+
+    async def next(self, method: str | None = None) -> Json:
+        """The next message from the bridge, or the next with this method; None when there will be
+        no more.
+        """
+        with anyio.fail_after(PATIENCE):
+            while True:
+                while b"\n" not in self._buffer:
+                    try:
+                        self._buffer += await self._stream.receive()
+                    except anyio.EndOfStream:
+                        return None
+                line, _, self._buffer = self._buffer.partition(b"\n")
+                message = json.loads(line)
+                if method in (None, message.get("method")):
+                    return message
+
+    async def send(self, **message: Json) -> None:
+        await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def write(self, data: bytes) -> None:
+        await self._stream.send(data)
+
+    async def open(self, *capabilities: str, id: str = "puppet") -> None:
+        """Answer `initialize` and the listing that follows it."""
+        asked = await self.next("initialize")
+        await self.send(
+            id=asked["id"],
+            result={"sessionId": "s", "app": {"id": id, "name": id}, "capabilities": []},
+        )
+        asked = await self.next("capabilities/list")
+        await self.send(id=asked["id"], result=list(capabilities))
+
+
+class Puppets:
+    """The apps of one test: `target` is what --app is given."""
+
+    def __init__(self, listener: Any, target: str) -> None:
+        self.target = target
+        self.apps: list[App] = []
+        self._listener = listener
+
+    async def app(self) -> App:
+        """The next that was started."""
+        with anyio.fail_after(PATIENCE):
+            self.apps.append(App(await self._listener.accept()))
+        return self.apps[-1]
+
+
+@asynccontextmanager
+async def puppets(folder: Path) -> AsyncIterator[Puppets]:
+    code, socket = folder / "puppet.py", folder / "s"
+    code.write_text(PUPPET)
+    async with await anyio.create_unix_listener(socket) as listener:
+        made = Puppets(listener, f"stdio:{shlex.join([sys.executable, str(code), str(socket)])}")
+        try:
+            yield made
+        finally:
+            for app in made.apps:
+                await app.aclose()

@@ -1,0 +1,280 @@
+"""Random questions with random answers that fit them, and a host that shows a form and sends back
+what a person meant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from abp_bridge.core.question import Field, FieldType, Question
+from abp_bridge.core.schema import json_equal
+from support.json_strategies import JsonStrategy, garbled, shaped
+
+Json = Any
+
+words = st.text(st.characters(codec="utf-8"), max_size=8)
+# Names that look like the numbered ones of options.
+names = (
+    st.sampled_from(
+        ["it", "it_1", "it_2", "it_", "it__1", "tags", "tags_1", "tags_01", "value", "", "é"]
+    )
+    | words
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A field as an app asks for it, and an answer that fits.
+
+    `meant` is missing where an optional field is left empty.
+    """
+
+    schema: Mapping[str, Json]
+    meant: Json
+
+
+@st.composite
+def _texts(draw: st.DrawFn) -> Asked:
+    text = draw(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8))
+    limits = {
+        "minLength": draw(st.integers(0, len(text))),
+        "maxLength": draw(st.integers(len(text), 20)),
+    }
+    return Asked(
+        {
+            "type": draw(st.sampled_from(["string", ["string", "null"]])),
+            **draw(st.sampled_from([{}, limits])),
+        },
+        text,
+    )
+
+
+formatted = st.sampled_from(
+    [
+        Asked({"type": "string", "format": "email"}, "a@b.c"),
+        Asked({"type": "string", "format": "uri", "title": "Where"}, "https://a.b"),
+        Asked({"type": "string", "format": "date", "default": "2026-01-01"}, "2026-07-28"),
+        Asked({"type": "string", "format": "date-time"}, "2026-07-28T12:00:00Z"),
+        Asked({"type": "string", "format": "phone", "description": "At work"}, "+49 1"),
+        Asked({"type": "string", "pattern": "^a+$", "default": "aa"}, "aaa"),
+    ]
+)
+
+
+@st.composite
+def _numbers(draw: st.DrawFn) -> Asked:
+    whole = draw(st.booleans())
+    number: float = draw(st.integers(-(10**20), 10**20) if whole else st.floats(-1e15, 1e15))
+    limits = draw(
+        st.sampled_from(
+            [
+                {},
+                {"minimum": number},
+                {"maximum": number + 1, "exclusiveMinimum": number - 1e6},
+                {"default": number},
+            ]
+        )
+    )
+    return Asked({"type": "integer" if whole else "number", **limits}, number)
+
+
+yes_or_no = st.builds(
+    lambda meant, more: Asked({"type": "boolean", **more}, meant),
+    st.booleans(),
+    st.sampled_from([{}, {"default": True}, {"default": False}]),
+)
+
+# Values that texts confuse: 1, true, "1", "true", null, "null", and the empty text.
+option_values: JsonStrategy = (
+    st.sampled_from(
+        [
+            1,
+            0,
+            True,
+            False,
+            None,
+            "1",
+            "0",
+            "true",
+            "null",
+            "integer 1",
+            '"1"',
+            "",
+            "a",
+            "b",
+            "a,b",
+            1.5,
+            [1],
+            {"a": 1},
+        ]
+    )
+    | words
+)
+option_titles = st.sampled_from(["A", "B", "1", "true", "A / B", "\u202eA", ""]) | words
+
+
+@st.composite
+def _options(draw: st.DrawFn) -> tuple[dict[str, Json], list[Json]]:
+    """A schema that lists options, and what they are."""
+    values: list[Json] = []
+    for value in draw(st.lists(option_values, min_size=1, max_size=5)):
+        if not any(json_equal(value, each) for each in values):
+            values.append(value)
+    how = draw(st.sampled_from(["enum", "enumNames", "oneOf", "anyOf"]))
+    if how == "enum":
+        return {"enum": values}, values
+    titles = [draw(option_titles) for _ in values]
+    if how == "enumNames":
+        return {"enum": values, "enumNames": titles}, values
+    return {
+        how: [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]
+    }, values
+
+
+@st.composite
+def _choice(draw: st.DrawFn) -> Asked:
+    listed, values = draw(_options())
+    default = {"default": draw(st.sampled_from(values))} if draw(st.booleans()) else {}
+    return Asked({**listed, **default}, draw(st.sampled_from(values)))
+
+
+@st.composite
+def _choices(draw: st.DrawFn) -> Asked:
+    listed, values = draw(_options())
+    meant = [value for value in values if draw(st.booleans())]
+    limits: dict[str, Json] = draw(
+        st.sampled_from(
+            [
+                {},
+                {"minItems": len(meant)},
+                {"maxItems": len(meant), "uniqueItems": True},
+                {"default": values[:1]},
+            ]
+        )
+    )
+    return Asked({"type": "array", "items": listed, **limits}, meant)
+
+
+plain_json: JsonStrategy = garbled(["a", "b"], ["x", 1, 0.5, True, None])
+nested = (
+    st.builds(
+        lambda meant: Asked({"type": "object"}, meant),
+        st.dictionaries(words, plain_json, max_size=3),
+    )
+    | st.builds(
+        lambda meant: Asked({"type": "array", "items": {"type": "integer"}}, meant),
+        st.lists(st.integers(), max_size=3),
+    )
+    | st.builds(
+        lambda meant: Asked({"anyOf": [{"type": "string"}, {"type": "object"}]}, meant),
+        words | st.dictionaries(words, plain_json, max_size=2),
+    )
+)
+
+fields = _texts() | formatted | _numbers() | yes_or_no | _choice() | _choices() | nested
+
+asked_fields = st.lists(
+    st.tuples(names, fields, st.booleans()), min_size=1, max_size=4, unique_by=lambda each: each[0]
+)
+
+PARAMS = (
+    "prompt",
+    "message",
+    "schema",
+    "default",
+    "destructive",
+    "options",
+    "multiple",
+    "type",
+    "uri",
+    "task",
+    "context",
+    "sensitive",
+    "timeout",
+)
+METHODS = ("input", "preference", "confirm", "select", "resource", "text")
+
+requests: st.SearchStrategy[Mapping[str, Json]] = st.builds(
+    lambda method, params, more: {"method": method, "params": params, **more},
+    st.sampled_from([*(f"elicitation/{method}" for method in METHODS), "sampling/create"]),
+    shaped(
+        PARAMS,
+        garbled(
+            ["type", "properties", "enum", "value", "label", "title"],
+            ["string", "object", "a", ["a", "b"], True, 1, None, {"type": "array"}],
+        ),
+    ),
+    shaped(["timeout", "id"], st.integers() | st.none()),
+)
+
+
+def _in_order(
+    question: Question, properties: Mapping[str, Json]
+) -> Iterator[tuple[Field, Sequence[str]]]:
+    """Which properties of the form a field became: they stand in the fields' order."""
+    left = list(properties)
+    for field in question.fields:
+        count = (
+            len(field.choices)
+            if field.type is FieldType.CHOICES and properties[left[0]]["type"] == "boolean"
+            else 1
+        )
+        yield field, left[:count]
+        left = left[count:]
+
+
+def fill_in(
+    question: Question,
+    form: Mapping[str, Json],
+    meant: Mapping[str, Json],
+    *,
+    in_words: bool = False,
+) -> dict[str, Json]:
+    """What a host sends when a person means `meant`: it knows the form, and nothing of the app's
+    schema. `in_words`: yes or no as text.
+    """
+    properties = form["requestedSchema"]["properties"]
+    content: dict[str, Json] = {}
+    for field, shown in _in_order(question, properties):
+        if field.name not in meant:
+            continue
+        value = meant[field.name]
+        if len(shown) != 1 or (
+            field.type is FieldType.CHOICES and properties[shown[0]]["type"] == "boolean"
+        ):
+            ticked = [
+                any(json_equal(choice.value, each) for each in value) for choice in field.choices
+            ]
+            content |= {
+                name: ("yes" if tick else "no") if in_words else tick
+                for name, tick in zip(shown, ticked, strict=True)
+            }
+        else:
+            content[shown[0]] = _entered(field, properties[shown[0]], value)
+            if in_words and field.type is FieldType.BOOLEAN:
+                content[shown[0]] = "Yes" if value else "no"
+    return content
+
+
+def _entered(field: Field, shown: Mapping[str, Json], value: Json) -> Json:
+    if shown["type"] == "array":
+        items = shown["items"]
+        offered = [each["const"] for each in items["anyOf"]] if "anyOf" in items else items["enum"]
+        return [offered[_place(field, each)] for each in value]
+    if field.type is FieldType.CHOICE:
+        offered = [each["const"] for each in shown["oneOf"]] if "oneOf" in shown else shown["enum"]
+        return offered[_place(field, value)]
+    if field.type is FieldType.JSON:
+        return json.dumps(value)
+    return str(value) if shown["type"] == "string" else value
+
+
+def _place(field: Field, value: Json) -> int:
+    return next(
+        place for place, choice in enumerate(field.choices) if json_equal(choice.value, value)
+    )

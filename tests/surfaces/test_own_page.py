@@ -1,0 +1,283 @@
+"""The page as a surface of its own (`--page`): hosts that open no addresses show its link in other
+ways, and a secret goes to the app alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
+import pytest
+from playwright.async_api import Browser, BrowserContext, expect
+from support.acp_harness import client, labels
+from support.harness import PATIENCE, Hosted, hosted, leave, text
+from support.visitor import Browser as Browser_
+
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+KEY = "planted-key-7f3a"
+SECRET: dict[str, Json] = {
+    "prompt": "Enter your API key",
+    "schema": {"type": "string", "title": "API key"},
+}
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
+        yield running
+
+
+@pytest.fixture
+async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
+    context = await browser.new_context()
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context
+    await leave(context)
+
+
+async def type_key(person: BrowserContext, words: str) -> None:
+    """Follow the link in what a host shows, and type the key there."""
+    found = LINK.search(words)
+    assert found is not None, words
+    tab = await person.new_page()
+    await tab.goto(found[0])
+    await expect(tab.get_by_label("API key")).to_be_focused()
+    await tab.keyboard.type(KEY)
+    await tab.keyboard.press("Enter")
+    await expect(tab.get_by_text("Thank you")).to_be_visible()
+
+
+def knew(host: Hosted) -> list[str]:
+    """Who wrote the key on the host's wire, and in what."""
+    return [
+        message.get("method", who) for who, message in host.wire.lines if KEY in json.dumps(message)
+    ]
+
+
+async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form(
+    person: BrowserContext,
+) -> None:
+    async def answer(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestFormParams)
+        assert params.requested_schema["properties"] == {}, "nothing to fill in there"
+        await type_key(person, params.message)
+        return types.ElicitResult(action="accept", content={})
+
+    info = types.Implementation(
+        name="codex-mcp-client", version="0.169.0"
+    )  # declares url mode, and opens no address of this machine
+    async with hosted("--app", "demo", "--page", "link", answer=answer, client_info=info) as host:
+        response = await host.ask("elicitation/input", **SECRET)
+        assert response["data"] == {"value": KEY}
+        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == (
+            "page (on a page of the bridge's own)",
+            "person",
+        )
+        assert KEY not in json.dumps(await host.status())
+    assert knew(host) == ["bridge"], "only in the result that the app itself returned"
+
+
+async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    decline = types.ElicitResult(action="decline")
+    async with hosted(
+        "--app", "demo", "--page", "link", answer=lambda params: decline, client_info=info
+    ) as host:
+        assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
+
+
+async def test_a_host_that_shows_nothing_has_its_model_pass_the_link_on(
+    person: BrowserContext,
+) -> None:
+    async with hosted("--app", "demo", "--page", "link") as host:
+        told = text(
+            await host.call("demo.ask", request={"method": "elicitation/input", "params": SECRET})
+        )
+        await type_key(person, told)
+        call = re.search(r'\{"call": "([^"]+)"\}', told)
+        assert call is not None
+        result = await host.client.call_tool("abp_wait", {"call": call[1]})
+        assert json.loads(text(result))["data"] == {"value": KEY}
+    assert knew(host) == ["bridge"], "only in the result that the app itself returned"
+
+
+async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to(person: BrowserContext) -> None:
+    """There is no desktop here whose browser could be opened."""
+    async with hosted("--app", "demo", "--page", "open") as host:
+        await type_key(
+            person,
+            text(
+                await host.call(
+                    "demo.ask", request={"method": "elicitation/input", "params": SECRET}
+                )
+            ),
+        )
+
+
+async def test_a_page_opens_by_itself_where_there_is_a_desktop(
+    person: BrowserContext, tmp_path: Path
+) -> None:
+    opened = tmp_path / "opened"
+    opener = tmp_path / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    opener.chmod(0o755)
+    desktop = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":7"}
+
+    async def answer(params: Any) -> None:
+        raise AssertionError(params)
+
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    arguments = ["--app", "demo", "--page", "open", "--ask-on", "page"]
+    async with (
+        hosted(*arguments, answer=answer, client_info=info, env=desktop) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def act() -> None:
+            with anyio.fail_after(PATIENCE):
+                while not opened.exists():
+                    await anyio.lowlevel.checkpoint()
+            address = opened.read_text()
+            assert LINK.search(address) is None, "everybody can read a command"
+            tab = await person.new_page()
+            await tab.goto(address)  # a file that leads there
+            await tab.get_by_label("API key").fill(KEY)
+            await tab.keyboard.press("Enter")
+            await expect(tab.get_by_text("Thank you")).to_be_visible()
+
+        tasks.start_soon(act)
+        assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
+
+
+async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(
+    person: BrowserContext,
+) -> None:
+    typed = anyio.Event()
+
+    async def answer(method: str, params: Json) -> None:
+        """Goes there, and leaves the card alone: it is taken down when the page has the answer."""
+        assert method == "session/request_permission"
+        assert labels(params) == ["Done", "Skip"]
+        await type_key(person, params["toolCall"]["title"])
+        typed.set()
+
+    async with client("--app", "demo", "--page", "link", handler=answer) as editor:
+        await editor.initialize({})
+        request = {"request": {"method": "elicitation/input", "params": SECRET}}
+        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
+        assert json.loads(words)["data"] == {"value": KEY}
+        await typed.wait()
+        assert len(editor.wire.sent("$/cancel_request")) == 1
+        where = [message for who, message in editor.wire.lines if KEY in json.dumps(message)]
+        assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {
+            "agent_message_chunk",
+            "tool_call_update",
+        }, "what the app returned"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}],
+)
+async def test_a_model_is_not_given_the_link_to_what_it_must_not_answer(request_: Json) -> None:
+    async with hosted("--app", "demo", "--page") as host:
+        response = await host.ask(request_["method"], **request_["params"])
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert (
+        "a model is not given the link to what it must not answer itself"
+        in response["error"]["message"]
+    )
+    assert LINK.search(json.dumps(host.wire.lines)) is None
+
+
+async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
+    """Done is pressed again and again; what counts is that somebody followed the link."""
+    browser = Browser_()
+    pressed = 0
+
+    async def press(method: str, params: Json) -> Json:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 2:
+            await anyio.to_thread.run_sync(browser.open, LINK.findall(json.dumps(params))[0])
+            tasks.start_soon(send)
+        return {"outcome": {"outcome": "selected", "optionId": "done"}}
+
+    async def send() -> None:
+        await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": KEY}))
+
+    async with (
+        client("--app", "demo", "--page", handler=press) as editor,
+        anyio.create_task_group() as tasks,
+    ):
+        await editor.initialize({})
+        _, words = await editor.prompt(
+            await editor.new(),
+            "/demo_ask"
+            f" {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}",
+        )
+    assert json.loads(words)["data"] == {"value": KEY}
+    assert pressed == 2
+
+
+async def test_a_host_that_only_says_done_was_not_on_the_page() -> None:
+    def press(method: str, params: Json) -> Json:
+        return {"outcome": {"outcome": "selected", "optionId": "done"}}
+
+    async with client("--app", "demo", "--page", handler=press) as editor:
+        await editor.initialize({})
+        _, words = await editor.prompt(
+            await editor.new(),
+            "/demo_ask"
+            f" {json.dumps({'request': {'method': 'elicitation/input', 'params': SECRET}})}",
+        )
+    response = json.loads(words)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert (
+        "said 3 times that it is done, and nobody was on the page" in response["error"]["message"]
+    )
+
+
+async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:
+    """Codex stops it for its own dialogs. Before its patience ends, the call says that it
+    goes on.
+    """
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    options = ["--ask-model", "--ask-on", "model"]
+    async with hosted(
+        "--app",
+        "demo",
+        *options,
+        client_info=info,
+        answer=lambda params: None,
+        env={"ABP_HOST_PATIENCE": "500"},
+    ) as host:
+        await host.client.call_tool("abp_connect", {})
+        told = text(
+            await host.call(
+                "demo.ask", request={"method": "elicitation/input", "params": {"prompt": "Name?"}}
+            )
+        )
+        call = re.search(r'\{"call": "([^"]+)"\}', told)
+        assert call is not None
+        again = text(await host.client.call_tool("abp_wait", {"call": call[1]}))
+    assert "waits for an answer of the person's" in again

@@ -1,0 +1,725 @@
+"""The redactor: a secret stands nowhere, however it is spelled, whatever answers it, and under
+whichever name.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.traces import written
+
+from abp_bridge.settings import Settings
+from abp_bridge.trace.format import Entry
+from abp_bridge.trace.recorder import Recorder
+from abp_bridge.trace.redact import MAX_SECRETS, Redactor, RedactorFullError
+from abp_bridge.trace.secret_answers import Answers
+
+Json = Any
+Spell = Callable[[str], str]
+
+
+def redactor(**env: str) -> Redactor:
+    return Redactor(env=env, places={})
+
+
+# --- how a secret is spelled ----------------------------------------------------------------------
+
+
+def escaped(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def unescaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def for_html(text: str) -> str:
+    """As encoders write JSON that goes into a page."""
+    return "".join(f"\\u{ord(char):04x}" if char in "<>&'+/" else char for char in unescaped(text))
+
+
+def base64_after(before: str) -> Spell:
+    """In the middle of something that is in Base64 as a whole, as in HTTP Basic."""
+    return lambda text: base64.b64encode(
+        f"{before}{text}:more".encode(errors="surrogatepass")
+    ).decode()
+
+
+def base64_url(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode(errors="surrogatepass")).decode().rstrip("=")
+
+
+def percent(text: str) -> str:
+    return quote(text, safe="-_.!~*'()", errors="replace")  # as browsers do
+
+
+SPELLINGS: dict[str, Spell] = {
+    "as it is": str,
+    "JSON": escaped,
+    "JSON, letters as they are": unescaped,
+    "JSON in JSON": lambda text: escaped(escaped(text)),
+    "JSON in JSON in JSON": lambda text: escaped(escaped(unescaped(text))),
+    "JSON for a page": for_html,
+    "JSON of PHP": lambda text: escaped(text).replace("/", "\\/"),
+    "an address": percent,
+    "an address, in small letters": lambda text: (
+        quote(text, safe="", errors="replace").replace("%2F", "%2f").replace("%3A", "%3a")
+    ),
+    "an address in an address": lambda text: percent(percent(text)),
+    "a form": lambda text: quote_plus(text, errors="replace"),
+    "HTML": html.escape,
+    "HTML in HTML": lambda text: html.escape(html.escape(text)),
+    "HTML in JSON": lambda text: escaped(html.escape(text)),
+    "an address in JSON": lambda text: for_html(quote_plus(text, errors="replace")),
+    "lines of Windows": lambda text: text.replace("\n", "\r\n"),
+}
+ENCODINGS: dict[str, Spell] = {
+    "Base64": lambda text: base64.b64encode(text.encode(errors="surrogatepass")).decode(),
+    "Base64, URL-safe and bare": base64_url,
+    "Base64 after one letter": base64_after("x"),
+    "Base64 after two": base64_after("ab"),
+    "Base64 after three": base64_after("abc"),
+    "Base64 in JSON of PHP": lambda text: base64_after("ann:")(text).replace("/", "\\/"),
+    "hexadecimal": lambda text: text.encode(errors="surrogatepass").hex(),
+    "large hexadecimal": lambda text: text.encode(errors="surrogatepass").hex().upper(),
+}
+PLANTED = (
+    'tr0ub4dor "&" 3',
+    "correct horse/battery?",
+    "päss wörd+<1>",
+    "C:\\keys\\new",
+    "line one!\nline two!",
+    "-----x-----",
+    "😀 smile 😀",
+    "271828182",
+)
+
+
+@pytest.mark.parametrize("spelling", [*SPELLINGS, *ENCODINGS])
+@pytest.mark.parametrize("secret", PLANTED)
+def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> None:
+    spelled = (SPELLINGS | ENCODINGS)[spelling](secret)
+    words = redactor()
+    words.learn(secret)
+    found = words.text(f"before ({spelled}) after")
+    assert "[secret]" in found
+    for part in (spelled, secret):
+        assert part not in found
+    if spelling in SPELLINGS:
+        assert found.replace("\\[", "[") == "before ([secret]) after"
+
+
+@given(
+    st.text(
+        st.characters(exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e"),
+        min_size=4,
+        max_size=40,
+    ),
+    st.sampled_from(sorted(SPELLINGS)),
+    st.sampled_from(sorted(SPELLINGS)),
+)
+def test_no_mixture_of_spellings_hides_a_secret(secret: str, one: str, other: str) -> None:
+    if "address" in one + other:
+        secret = secret.encode(errors="replace").decode()
+    words = redactor()
+    words.learn(secret)
+    found = words.text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})")
+    assert re.sub(r"\\+\[", "[", found) == "([secret])([secret])"
+
+
+@given(st.binary(min_size=6, max_size=60), st.binary(max_size=5), st.binary(max_size=5))
+def test_no_place_in_base64_hides_a_secret(data: bytes, before: bytes, after: bytes) -> None:
+    secret = data.hex()
+    words = redactor()
+    words.learn(secret)
+    coded = base64.b64encode(before + secret.encode() + after).decode()
+    found = words.text(f"it is {coded}.")
+    assert "[secret]" in found
+    left = found.removeprefix("it is ").removesuffix(".").replace("[secret]", "")
+    assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
+
+
+def test_a_long_secret_is_found_in_pieces() -> None:
+    key = "\n".join(
+        f"{place:02}" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
+        for place in range(30)
+    )
+    words = redactor()
+    words.learn(key)
+    for spelled in (
+        key,
+        escaped(key),
+        key.replace("\n", "\r\n"),
+        key.replace("\n", ""),
+        key.splitlines()[17],
+    ):
+        assert "MIIEvQ" not in words.text(f"({spelled})")
+    whole = "".join(f"{place:03}x" for place in range(500))
+    words.learn(whole)
+    assert words.text(f"({whole})") == "([secret])"
+
+
+# number, what may be written of it elsewhere
+NUMBERS: dict[str, tuple[Json, Json]] = {
+    "as a number": (271828, 271828),
+    "as a fraction": (271828, 271828.0),
+    "less than nothing": (271828, -271828),
+    "as text": (271828, "PIN 271828 taken"),
+    "typed, and told as a number": ("271828", 271828),
+    "typed with noughts before": ("0042", 42),
+    "three digits": ("042", 42),
+    "a fraction in text": (271828.5, "it was 271828.5"),
+    "in an order": (1234, [1, 1234]),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_a_number_is_a_secret_too(case: str) -> None:
+    secret, said = NUMBERS[case]
+    words = redactor()
+    words.learn(secret)
+    found = json.dumps(words.clean({"said": said}))
+    assert str(secret).lstrip("0") not in found
+    assert "[secret]" in found
+
+
+def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
+    words = redactor()
+    words.learn(42)
+    assert words.clean(
+        {"text": "it is 42, not 1421", "lines": '{"x": "PIN\\n42"}', "id": "abp-142", "seats": 42}
+    ) == {
+        "text": "it is [secret], not 1421",
+        "lines": '{"x": "PIN\\n[secret]"}',
+        "id": "abp-142",
+        "seats": 42,
+    }
+
+
+def test_what_a_message_needs_to_be_one_stays() -> None:
+    words = redactor()
+    for secret in ("json", "method", "result", "tools", "capabilities"):
+        words.learn(secret)
+    message = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/list",
+        "params": {"words": "the json method"},
+    }
+    assert words.message(message) == message | {"params": {"words": "the [secret] [secret]"}}
+    assert (
+        words.message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"]
+        == "notifications/[secret]?"
+    )
+    assert words.message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [
+        {"jsonrpc": "2.0", "id": 7, "result": {"x": "[secret]"}}
+    ]
+
+
+def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
+    words = redactor()
+    for number in range(MAX_SECRETS):
+        words.learn(f"secret {number:05}")
+    assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, (
+        "what only says so is blanked where it stands"
+    )
+    with pytest.raises(RedactorFullError):
+        words.learn("one more")
+
+
+# --- what says of itself that it is one -----------------------------------------------------------
+
+# what is said, and what must not be left of it
+TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
+    "a text": ({"password": "hunter2hunter2"}, ("hunter2",)),
+    "a short text": ({"password": "abc"}, ("abc",)),
+    "a number": ({"pin": 4711, "passcode": 123456.5}, ("4711", "123456")),
+    "a list": ({"api_keys": ["first-key-1", 2222]}, ("first", "2222")),
+    "an object": (
+        {"credentials": {"type": "basic", "user": "annabel", "value": "hunter2"}},
+        ("annabel", "hunter2"),
+    ),
+    "an object that looks like a field": (
+        {"password": {"type": "string", "value": "hunter2"}},
+        ("hunter2",),
+    ),
+    "a field's default": (
+        {"password": {"type": "string", "default": "hunter2hunter2"}},
+        ("hunter2",),
+    ),
+    "other spellings of names": (
+        {
+            "userPassword": "aaa111",
+            "DB_PASSWORD": "bbb222",
+            "X-Api-Key": "ccc333",
+            "refreshToken": "ddd444",
+            "password_confirmation": "eee555",
+        },
+        ("aaa111", "bbb222", "ccc333", "ddd444", "eee555"),
+    ),
+    "variables of a program": (
+        {
+            "env": [{"name": "GITHUB_TOKEN", "value": "aaa111"}, {"name": "LANG", "value": "C"}],
+            "OPENAI_KEY": "bbb222",
+        },
+        ("aaa111", "bbb222"),
+    ),
+    "headers": (
+        {
+            "headers": [
+                {"name": "Authorization", "value": "Basic aaa111"},
+                {"key": "X-Api-Key", "value": 4711},
+            ]
+        },
+        ("aaa111", "4711"),
+    ),
+    "variables in text": ("SOME_TOKEN=aaa111 run", ("aaa111",)),
+    "said again": ([{"password": "hunter2hunter2"}, "it was hunter2hunter2!"], ("hunter2",)),
+    "JSON in text": (
+        {"text": '{"user": "ann", "password":"hunter2hunter2"}', "again": "hunter2hunter2"},
+        ("hunter2",),
+    ),
+    "JSON in JSON in text": (
+        {"text": json.dumps({"body": json.dumps({"password": 'hun"ter2'})})},
+        ("hun", "ter2"),
+    ),
+    "JSON in text, short": ({"text": '{"password":"abc","n":1}'}, ("abc",)),
+    "a number in JSON in text": ({"text": '{"passcode": 4711}'}, ("4711",)),
+    "JSON that is not whole": ('POST {"password": "hunter2", "na', ("hunter2",)),
+    "JSON that is cut off": ('{"password": "hunt', ("hunt",)),
+    "Python": ("{'password': 'hunter2'}", ("hunter2",)),
+    "a setting": ("password=hunter2 ok", ("hunter2",)),
+    "a setting of a shell": ("export DB_PASSWORD='hunter two'", ("hunter", "two")),
+    "YAML": ("user: ann\npassword: hunter2\n", ("hunter2",)),
+    "an option": ("run --password hunter2 --verbose", ("hunter2",)),
+    "an option with =": ("run --client-secret=hunter2", ("hunter2",)),
+    "XML": ("<user>ann</user><password>hunter2</password>", ("hunter2",)),
+    "a header": ("Authorization: Digest ann, hunter2", ("hunter2",)),
+    "a cookie": ("Cookie: sid=abc; csrf=hunter2\nAccept: all", ("abc", "hunter2")),
+    "an address": ("https://ann:hunter2@example.com/?token=abcdef", ("hunter2", "abcdef")),
+    "a bearer": ("with bearer abc.def.ghi", ("abc.def",)),
+    "keys by their look": (
+        "sk-abcdefghijklmnop1234 and ghp_abcdefghijklmnopqrstuvwx",
+        ("abcdefgh",),
+    ),
+    "a key": ("-----BEGIN PRIVATE KEY-----\nabcdef\n-----END PRIVATE KEY-----", ("abcdef",)),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_says_that_it_is_a_secret_is_one(case: str) -> None:
+    said, planted = TOLD[case]
+    found = json.dumps(redactor().clean(said))
+    assert "[secret]" in found
+    for each in planted:
+        assert each not in found
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"password": {"type": "string", "minLength": 8, "title": "Your password"}},
+        {"properties": {"password": {"title": "Password"}}, "required": ["password"]},
+        {"secret": True, "password": None, "token": ""},
+        {"progressToken": "p1", "nextCursor": "abc", "tokens": 812, "stopReason": "max_tokens"},
+        {"name": "KEY", "value": "C major"},
+        {"keys": ["a"], "keyboard": "qwerty", "name": "Ann", "value": "x"},
+        "secrets never pass through the host: a form does",
+        "The password of your account?",
+        "Press any key, then a token of thanks",
+        "std::secret::new()",
+        '{"password": null, "secret": false}',
+    ],
+    ids=str,
+)
+def test_what_only_speaks_of_secrets_stays(said: Json) -> None:
+    assert redactor().clean(said) == said
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text("pass\"word\\': ={}[]\n", max_size=12) | st.integers(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["password", "x"]), inner, max_size=2)
+        ),
+        max_leaves=8,
+    )
+)
+def test_what_is_clean_stays_as_it_is(value: Json) -> None:
+    words = redactor()
+    once = words.clean(value)
+    assert words.clean(once) == once
+
+
+def test_the_environment_is_found_in_other_words_too() -> None:
+    key = 'key "0815"/x'
+    words = redactor(
+        SOME_API_KEY=key,
+        PLACE_OF_WORK="Atlantis Lab",
+        GITHUB_TOKEN="ab4d",
+        EDITOR_PATH="/usr/bin/vi",
+    )
+    assert words.text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
+    assert (
+        words.text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi")
+        == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"
+    )
+
+
+def test_paths_of_this_machine_are_whole_names() -> None:
+    words = Redactor(env={}, places={"/home/ann": "~", "/home/ann/project": "[cwd]"})
+    assert words.text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
+
+
+# --- which answers are secrets --------------------------------------------------------------------
+
+PASSWORD: Json = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Your password?", "schema": {"type": "string"}},
+}
+NAME: Json = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Your name?", "schema": {"type": "string"}},
+}
+
+
+FORM: Json = {
+    "method": "elicitation/create",
+    "params": {
+        "message": "Log in",
+        "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}},
+    },
+}
+
+
+class Heard:
+    """A recording's answers, as they would be written down."""
+
+    def __init__(self) -> None:
+        self._redactor = redactor()
+        self._answers = Answers(self._redactor.learn)
+
+    def hear(self, way: str, message: Json) -> str:
+        sender, _, to = way.partition("->")
+        return json.dumps(
+            self._redactor.message(self._answers.withheld(Entry("message", message, sender, to)))
+        )
+
+    def asked(self, id: Json, question: Json) -> None:
+        self.hear("app->bridge", {"jsonrpc": "2.0", "id": id, **question})
+
+    def answered(self, id: Json, value: Json) -> str:
+        return self.hear(
+            "bridge->app",
+            {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}},
+        )
+
+
+def test_two_questions_with_one_id_are_both_kept_back() -> None:
+    for first, second in ((PASSWORD, NAME), (NAME, PASSWORD), (PASSWORD, PASSWORD)):
+        heard = Heard()
+        heard.asked("q1", first)
+        heard.asked("q1", second)
+        assert "hunter2" not in heard.answered("q1", "hunter2") + heard.answered(
+            "q1", "hunter2 again"
+        )
+
+
+def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
+    heard = Heard()
+    heard.asked("q1", PASSWORD)
+    assert "hunter2" not in heard.answered("q1", "hunter2")
+    heard.asked("q1", NAME)
+    assert "annabel" in heard.answered("q1", "annabel")
+
+
+def test_one_party_is_not_taken_for_another() -> None:
+    heard = Heard()
+    heard.asked(1, PASSWORD)
+    assert "annabel" in heard.hear(
+        "host->bridge",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"action": "accept", "content": {"value": "annabel"}},
+        },
+    )
+    assert "hunter2" not in heard.answered(1, "hunter2")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"jsonrpc": "2.0", "id": "1", "result": {"success": True, "data": {"value": "hunter2"}}},
+        {"jsonrpc": "2.0", "id": 99, "result": {"success": True, "data": {"value": "hunter2"}}},
+        {
+            "type": "elicitation/response",
+            "payload": {"success": True, "data": {"value": "hunter2"}},
+        },
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/x",
+            "params": {"inputResponses": {"q9": {"action": "accept", "content": {"x": "hunter2"}}}},
+        },
+    ],
+    ids=["an id of another type", "an id that nobody asked with", "no id", "no request"],
+)
+def test_an_answer_to_nothing_may_be_one_to_a_question_for_a_secret(answer: Json) -> None:
+    heard = Heard()
+    heard.asked(1, PASSWORD)
+    assert "hunter2" not in heard.hear("bridge->app", answer)
+    assert "hunter2" not in heard.hear(
+        "bridge->host", {"jsonrpc": "2.0", "method": "x", "params": {"said": "hunter2"}}
+    )
+
+
+def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
+    recorder.message("bridge", "host", MCP)
+    recorder._heard(
+        "host",
+        "bridge",
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"content": {"value": "hunter2"}}, "at": NaN}',
+        88,
+    )
+    text = (tmp_path / "trace").read_text()
+    assert "hunter2" not in text
+    assert "[cut 88 characters]" in text
+
+
+def test_a_file_that_an_app_calls_sensitive_is_not_written_down() -> None:
+    heard = Heard()
+    heard.asked(
+        1,
+        {"method": "elicitation/resource", "params": {"prompt": "Your policy", "sensitive": True}},
+    )
+    result = {"success": True, "data": {"content": "hunter2", "mimeType": "text/plain"}}
+    assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+def test_messages_in_a_batch_are_messages() -> None:
+    heard = Heard()
+    heard.hear(
+        "app->bridge",
+        [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}],
+    )
+    results = [
+        {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}}
+        for id, value in ((1, "hunter2"), (2, "annabel"))
+    ]
+    said = heard.hear("bridge->app", results)
+    assert "hunter2" not in said
+    assert "annabel" in said
+
+
+def test_what_somebody_else_says_was_wrong_with_a_secret_is_kept_back() -> None:
+    heard = Heard()
+    heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, **FORM})
+    assert "hunter2" not in heard.hear(
+        "host->bridge",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"error": {"code": "X", "message": "hunter2 is short"}},
+        },
+    )
+
+
+def test_why_the_bridge_refuses_a_question_for_a_secret_is_said() -> None:
+    heard = Heard()
+    heard.asked("q1", PASSWORD)
+    refusal = {
+        "code": "NOT_SUPPORTED",
+        "message": "Nobody could be asked",
+        "details": {"reason": "secrets never do"},
+    }
+    said = heard.hear(
+        "bridge->app",
+        {"jsonrpc": "2.0", "id": "q1", "result": {"success": False, "error": refusal}},
+    )
+    assert "Nobody could be asked" in said
+    assert "secrets never do" in said
+
+
+# what answers a question for a password
+ANSWERS: dict[str, Json] = {
+    "a text": {"result": "hunter2"},
+    "a list": {"result": ["hunter2"]},
+    "data": {"result": {"success": True, "data": {"value": "hunter2"}}},
+    "content": {"result": {"action": "accept", "content": {"value": "hunter2"}}},
+    "a member of its own": {"result": {"success": True, "value": "hunter2"}},
+    "an error": {
+        "error": {"code": -32602, "message": "hunter2 is too short", "data": {"value": "hunter2"}}
+    },
+    "an error of its own": {"error": "hunter2"},
+    "an error's code": {"error": {"code": "hunter2", "message": "no"}},
+    "an action of its own": {"result": {"action": "hunter2"}},
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_whatever_answers_a_question_for_a_secret_is_kept_back(case: str) -> None:
+    heard = Heard()
+    heard.asked("q1", PASSWORD)
+    assert "hunter2" not in heard.hear(
+        "bridge->app", {"jsonrpc": "2.0", "id": "q1", **ANSWERS[case]}
+    )
+
+
+PLAIN: Json = {
+    "method": "elicitation/create",
+    "params": {
+        "message": "Your name?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+    },
+}
+
+
+def test_answers_that_come_with_the_next_request_are_answers() -> None:
+    heard = Heard()
+    asks = {
+        "resultType": "input_required",
+        "requestState": "sealed",
+        "inputRequests": {"q1": FORM, "q2": PLAIN},
+    }
+    heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, "result": asks})
+    answers = {
+        "q1": {"action": "accept", "content": {"password": "hunter2hunter2"}},
+        "q2": {"action": "accept", "content": {"name": "annabel"}},
+    }
+    back = {"name": "x", "requestState": "sealed", "inputResponses": answers}
+    said = heard.hear(
+        "host->bridge", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": back}
+    )
+    assert "hunter2" not in said
+    assert "annabel" in said
+    assert "hunter2" not in heard.hear(
+        "bridge->host",
+        {"jsonrpc": "2.0", "id": 2, "result": {"content": "they said hunter2hunter2"}},
+    )
+
+
+# --- what an adversary would try ------------------------------------------------------------------
+
+S = "Zq7hunterX9"
+RPC: dict[str, Json] = {"jsonrpc": "2.0"}
+ASK: dict[str, Json] = {
+    **RPC,
+    "id": 1,
+    "method": "elicitation/input",
+    "params": {"prompt": "Your password?", "schema": {"type": "string"}},
+}
+PASSWORD_FORM: dict[str, Json] = {
+    "message": "Password?",
+    "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}},
+}
+MCP: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/create", "params": PASSWORD_FORM}
+
+
+def said(value: Json) -> tuple[tuple[str, str, Json], ...]:
+    return (("app", "bridge", {**RPC, "method": "notifications/x", "params": {"x": value}}),)
+
+
+def suggesting(more: dict[str, Json]) -> tuple[tuple[str, str, Json], ...]:
+    return (
+        (
+            "app",
+            "bridge",
+            {**ASK, "params": {**ASK["params"], "schema": {"type": "string", **more}}},
+        ),
+    )
+
+
+PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
+    "null error beside the result": (
+        ("bridge", "host", MCP),
+        (
+            "host",
+            "bridge",
+            {
+                **RPC,
+                "id": 1,
+                "error": None,
+                "result": {"action": "accept", "content": {"value": S}},
+            },
+        ),
+    ),
+    "the question's own default": suggesting({"default": S}),
+    "the question's own examples": suggesting({"examples": [S]}),
+    "a member's name in the answer": (
+        ("app", "bridge", ASK),
+        ("bridge", "app", {**RPC, "id": 1, "result": {"data": {"value": {S: 1}}}}),
+    ),
+    "a field that was not asked": (
+        ("bridge", "host", MCP),
+        (
+            "host",
+            "bridge",
+            {
+                **RPC,
+                "id": 1,
+                "result": {"action": "accept", "content": {"value": "x", "password": S}},
+            },
+        ),
+        *said(S),
+    ),
+    "a member beside the result": (
+        ("app", "bridge", ASK),
+        ("bridge", "app", {**RPC, "id": 1, "result": {}, "extra": S}),
+    ),
+    "an environment of an MCP server in ACP": said({"env": [{"name": "API_KEY", "value": S}]}),
+    "a header of an MCP server in ACP": said({"headers": [{"name": "X-Api-Key", "value": S}]}),
+    "an argument after its option": said({"args": ["--api-key", S]}),
+    "GITHUB_TOKEN": said({"GITHUB_TOKEN": S}),
+    "PGPASSWORD": said({"PGPASSWORD": S}),
+    "card_number": said({"card_number": S}),
+    "pin_code": said({"pin_code": S}),
+    "X-Vault-Token in text": said(f"X-Vault-Token: {S}"),
+    "a value that looks like a schema": said({"credentials": {"type": "object", "user": S}}),
+    "an object in JSON in text": said(f'log: {{"credentials": {{"user": "{S}"}}}}'),
+    "a list in text": said(f'["x", {{"api_keys": ["{S}"]}}, '),
+    "Digest": said(f'Authorization: Digest username="ann", response="{S}"'),
+    "a setting with a comma": said(f"DB_PASSWORD=ab,{S}"),
+    "a setting that begins with <": said(f"DB_PASSWORD=<{S}"),
+    "YAML with spaces": said(f"password: correct horse {S}"),
+    "YAML in a block": said(f"password: |\n  {S}"),
+    "a presigned address": said(f"https://b.example/f?X-Amz-Signature={S}"),
+    "HTML": said(f'<input type="password" value="{S}">'),
+    "an escaped link": said(f"?to=http%3A%2F%2F127.0.0.1%3A1%2Fopen%2F{S}{S}"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_secret_is_not_written_down(name: str, tmp_path: Path) -> None:
+    assert S not in written(tmp_path, *PLANTS[name])
+
+
+CODES = "Recovery codes:\n" + "\n".join(f"a{n:02}c{n:02}" for n in range(45))
+ECHOES: dict[str, tuple[Json, Json, str]] = {
+    "short lines of a long secret": (CODES, CODES, "a07c07"),
+    "trimmed": ("hunter2 ", "it was hunter2", "hunter2"),
+    "trimmed, long": ("  hunter2hunter2", "it was hunter2hunter2", "hunter2"),
+    "a number beyond 2**53": ("6212345678901234567", {"card": 6212345678901234567}, "6212345"),
+    "overlapping": (["abcdefgh", "efghijkl"], "abcdefghijkl", "ijkl"),
+    "longer than is looked for": ("x" * 9000, "x" * 9000, "xxxx"),
+    "another normal form": ("p\u00e4sswort", "pa\u0308sswort", "sswort"),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_a_secret_is_not_told_by_its_echo(name: str) -> None:
+    secret, said, left = ECHOES[name]
+    words = Redactor(env={}, places={})
+    words.learn(secret)
+    assert left not in json.dumps(words.clean(said))
