@@ -10,7 +10,7 @@ help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
 	@echo 'make demo ARGS=--browser  the same app as a page in Chromium'
 	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
-	@echo 'make check              lint, format, types, and that the docs are up to date'
+	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
@@ -61,6 +61,10 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/deptry abp_bridge
+	$(BIN)/vulture
 	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
 	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
 

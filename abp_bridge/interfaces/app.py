@@ -33,6 +33,7 @@ class AppListener(Protocol):
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person. Returns once, however it ends."""
+        ...
 
     def on_notice(self, notice: Notice) -> None: ...
 
@@ -40,6 +41,7 @@ class AppListener(Protocol):
 
     def on_disconnect(self, reason: str) -> None:
         """The app cannot be reached any more: its page left, its browser or its process died."""
+        ...
 
 
 class App(Protocol):
@@ -58,21 +60,26 @@ class App(Protocol):
 
         Raises AppError when it cannot be connected.
         """
+        ...
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
         """Call a capability and wait for its result.
 
         Never raises but for cancellation; an app that is gone is a `DISCONNECTED` failure.
         """
+        ...
 
     async def cancel(self, call: str, reason: str) -> None:
         """Tell the app that a call is over. Bounded in time, and never raises."""
+        ...
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """What the app offers now; empty when it does not say."""
+        ...
 
     async def render_pdf(self) -> bytes:
         """The app's page as a PDF. Raises AppError where there is no page."""
+        ...
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ class Host(InputProvider, Protocol):
     @property
     def name(self) -> str:
         """The host as it calls itself."""
+        ...
 
     async def send_link(self, question: Question, url: str) -> Outcome:
         """Tell the person, by whatever this host shows, that `question` waits at `url`.
@@ -30,15 +31,18 @@ class Host(InputProvider, Protocol):
 
         Raises as `ask`: SurfaceUnsupportedError when this host has no words for it.
         """
+        ...
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folders that the host grants, as absolute paths.
 
         Bounded in time, and never raises but for cancellation.
         """
+        ...
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """The app told something; `notice` has been recorded already."""
+        ...
 
     def on_capabilities_changed(self) -> None: ...
 
@@ -110,6 +114,7 @@ class SessionApi(Protocol):
         """Connect the app at `target`, or those named at the start; returns the ids of the apps
         that are connected now.
         """
+        ...
 
     async def disconnect(self, app: str | None) -> Sequence[str]: ...
 
@@ -131,20 +136,24 @@ class SessionApi(Protocol):
 
         Whoever waits may do it by `on_end` too.
         """
+        ...
 
     async def render_pdf(self, app: str | None) -> SavedFile: ...
 
     @property
     def renders(self) -> bool:
         """Whether a connected app has a page that can be rendered."""
+        ...
 
     def resources(self) -> Sequence[Resource]: ...
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
         """A resource's MIME type and content."""
+        ...
 
     async def close(self, reason: str) -> None:
         """End the session: what is open ends, the apps are told. Bounded in time."""
+        ...
 
 
 def state_uri(app: str, field: Json) -> str:

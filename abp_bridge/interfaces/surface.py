@@ -65,16 +65,19 @@ class PageQuestion(Protocol):
     @property
     def opened(self) -> bool:
         """Whether somebody followed the link."""
+        ...
 
     async def answered(self) -> SurfaceResponse:
         """The person's reply, when it comes."""
+        ...
 
-    def answer(self, reply: SurfaceResponse, words: str = ...) -> bool:
+    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         """Answer it in the person's place, from wherever they did: the first answer counts, False
         for a later one.
 
         `words` are said to whoever still has it open.
         """
+        ...
 
 
 class QuestionPage(Protocol):
@@ -85,6 +88,7 @@ class QuestionPage(Protocol):
 
         Raises SurfaceUnsupportedError when there can be no page.
         """
+        ...
 
 
 class Page(QuestionPage, Protocol):
@@ -100,6 +104,7 @@ class Page(QuestionPage, Protocol):
         does not accept ends the question. Raises SurfaceUnsupportedError, and what `send_link`
         raises.
         """
+        ...
 
 
 class InputProvider(Protocol):
@@ -109,6 +114,7 @@ class InputProvider(Protocol):
         """The surfaces it offers now, best first; to a question that one of the calls `calls` can
         take to it.
         """
+        ...
 
     async def ask(
         self,
@@ -125,6 +131,7 @@ class InputProvider(Protocol):
         `problem` says what was wrong with the answer before, when this asks again. A surface that
         asks in steps tells `observe` of each.
         """
+        ...
 
 
 @runtime_checkable
@@ -133,6 +140,7 @@ class Startable(Protocol):
 
     async def start(self) -> str:
         """Be there: the address. Idempotent. Raises SurfaceUnsupportedError."""
+        ...
 
 
 class QuestionsServerInterface(Protocol):
@@ -141,18 +149,22 @@ class QuestionsServerInterface(Protocol):
     @property
     def visited(self) -> bool:
         """Whether a program listens, or has asked lately."""
+        ...
 
     @property
     def url(self) -> str:
         """Where it is served; empty as long as it is not."""
+        ...
 
     async def start(self) -> None:
         """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
+        ...
 
     async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
         """List `question` until `sheet` is answered, here or elsewhere, or until this is
         cancelled.
         """
+        ...
 
 
 class PageServer(Page, Protocol):
@@ -160,3 +172,4 @@ class PageServer(Page, Protocol):
 
     def questions(self, port: int, password: str) -> QuestionsServerInterface:
         """The questions API of this process, which nothing listens for yet."""
+        ...

@@ -149,10 +149,9 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
         return
     taught = fit(parts(expected), got, known) if isinstance(got, str) else None
     if taught is None:
-        long = isinstance(got, str) and len(expected) > LONGEST
-        found.differences.append(
-            Difference(path, _at(expected, got) if long else _expected(expected, got))
-        )
+        at_length = isinstance(got, str) and len(expected) > LONGEST
+        words = _at(expected, str(got)) if at_length else _expected(expected, got)
+        found.differences.append(Difference(path, words))
         return
     for name, value in taught.items():
         found.learn(name, value, path)

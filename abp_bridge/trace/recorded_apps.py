@@ -201,9 +201,9 @@ class _RecordedSheet:
     def opened(self) -> bool:
         return self._sheet.opened
 
-    def answer(self, reply: SurfaceResponse, *words: str) -> bool:
+    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         """See `Sheet.answer`."""
-        taken = self._sheet.answer(reply, *words)
+        taken = self._sheet.answer(reply, words)
         self._elsewhere = self._elsewhere or taken
         return taken
 

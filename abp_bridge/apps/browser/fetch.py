@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import anyio
@@ -201,7 +202,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._inner = httpcore2.AnyIOBackend()
+        self._inner: Any = httpcore2.AnyIOBackend()  # its own type hides `connect_tcp`
 
     async def connect_tcp(
         self,

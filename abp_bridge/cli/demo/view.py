@@ -58,11 +58,13 @@ class View(Protocol):
 
     def connected(self, facts: Mapping[str, Json]) -> None:
         """`bridge`, `mcp`, `app`, `origin`, `surfaces`, `capabilities`, `answers`."""
+        ...
 
     def calling(self, capability: str, about: str) -> None: ...
 
     def asked(self, number: int, question: Question, by: str) -> None:
         """`by` is who is asked."""
+        ...
 
     def answered(
         self,

@@ -211,8 +211,8 @@ def _input(params: Mapping[str, Json]) -> dict[str, Any]:
 
 
 def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
-    schema = params.get("schema")
-    schema = dict(schema) if isinstance(schema, Mapping) else {"type": "string"}
+    given = params.get("schema")
+    schema: dict[str, Json] = dict(given) if isinstance(given, Mapping) else {"type": "string"}
     default = params["default"] if "default" in params else schema.get("default", MISSING)  # X11
     if default is not MISSING:
         schema["default"] = default

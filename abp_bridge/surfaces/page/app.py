@@ -92,12 +92,12 @@ class OpenForm:
         assert self._reply is not None
         return self._reply
 
-    def answer(self, reply: SurfaceResponse, words: str = ELSEWHERE) -> bool:
+    def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         """See `Sheet`."""
         if self._done.is_set():
             return False
         self._reply = reply
-        self.close(words)
+        self.close(words or ELSEWHERE)
         self._done.set()
         return True
 

@@ -42,29 +42,35 @@ class Device(Protocol):
     @property
     def fd(self) -> int:
         """What is read from."""
+        ...
 
     @property
     def columns(self) -> int: ...
 
     def open(self) -> None:
         """Make it ready for a question. Raises SurfaceUnsupportedError."""
+        ...
 
     def write(self, words: str) -> None:
         """Never raises: a terminal that is gone is found out by reading."""
+        ...
 
     def keys(self) -> AbstractContextManager[None]:
         """prompt_toolkit's applications are on this terminal for as long as the block lasts."""
+        ...
 
     def lines(self, *, secret: bool) -> AbstractContextManager[None]:
         """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
         the block lasts.
         """
+        ...
 
     def lost(self) -> None:
         """It was read from, and has gone.
 
         Raises SurfaceUnsupportedError where the question can go elsewhere.
         """
+        ...
 
 
 class StdioTerminal:

@@ -32,17 +32,21 @@ class Prompts(Protocol):
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
     ) -> str:
         """A file's name, or nothing. `problem` is what was wrong with `default`."""
+        ...
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
         """The index of one option."""
+        ...
 
     async def mark(
         self, title: str, options: Sequence[Choice], marked: set[int], check: Check
     ) -> list[int]:
         """The indexes of any number of options."""
+        ...
 
     def above(self, write: Callable[[], None]) -> None:
         """Write lines above the open prompt."""
+        ...
 
 
 def hinted(*ways: str, cancel: str) -> str:
