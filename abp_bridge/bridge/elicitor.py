@@ -162,18 +162,18 @@ class Elicitor:
         person's, or content.
         """
         question = entry.question
-        columns = list(self._providers.columns(question.deliverable_by))
+        columns = list(self._providers.variants(question.deliverable_by))
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.candidate_routes(question, columns):
-            if policy is not None and rung.column.surface in _SENT_BY_THE_HOST:
+            if policy is not None and rung.variant.surface in _SENT_BY_THE_HOST:
                 continue  # nobody is there whom a host without a person could send anywhere
             self.ledger.apply(question.id, Event.ASK, route=rung.name)
             self._observe(RungEvent(anyio.current_time(), question.id, rung.name))
             try:
                 answer = await self._ask_on(question, rung)
             except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
-                reasons.append(f"{rung.column.surface.value}: {problem}")
+                reasons.append(f"{rung.variant.surface.value}: {problem}")
                 continue
             except HostDisconnectedError as gone:
                 return _unanswered(entry, gone.outcome, str(gone))
@@ -199,14 +199,16 @@ class Elicitor:
         reply, route = await self._fill(question, rung, steps)
         answer = Answer(
             reply.outcome,
-            _ANSWERERS.get(rung.column.surface, AnsweredBy.PERSON),
+            _ANSWERERS.get(rung.variant.surface, AnsweredBy.PERSON),
             content=reply.content,
             route=route,
             latency=anyio.current_time() - started,
             reason=_REASONS.get(reply.outcome, ""),
             unchecked=_unchecked(question),
         )
-        sure = rung.column.surface in (_OURS if reply.outcome is Outcome.ACCEPTED else _NOBODY_ELSE)
+        sure = rung.variant.surface in (
+            _OURS if reply.outcome is Outcome.ACCEPTED else _NOBODY_ELSE
+        )
         return classify_answerer(
             question, answer, steps.seconds, 0.0 if sure else self._person_floor
         )
@@ -220,12 +222,12 @@ class Elicitor:
         What does not fit is asked for again, at most twice, in plainer form and saying what was
         wrong; a form of several fields is then asked one field at a time.
         """
-        reply, problems = await self._ask_once(question, rung.column, steps)
+        reply, problems = await self._ask_once(question, rung.variant, steps)
         if not problems:
             return reply, rung.name
         steps.seconds = 0.0
-        plain = replace(rung.column, plain=True)
-        surface = rung.column.surface.value
+        plain = replace(rung.variant, plain=True)
+        surface = rung.variant.surface.value
         if len(question.fields) == 1:
             return await self._insist(question, plain, steps, problems), f"{surface} (asked again)"
         content: dict[str, Json] = {}

@@ -50,14 +50,14 @@ class Providers:
                 ) as problem:  # said again to the app whose question cannot be asked there
                     self.places[surface.value] = f"not there: {problem}"
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        return [column for _, column in self.owned_variants(calls)]
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return [column for _, column in self.variants_by_owner(calls)]
 
-    def owned_variants(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
+    def variants_by_owner(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:
         """The surfaces, best first, each with whose it is: the host's, or the name it was set up
         by.
         """
-        hosts = self._host.columns(calls)
+        hosts = self._host.variants(calls)
         found: list[tuple[str, SurfaceVariant]] = []
         for name in self._order:
             if name == HOST:
@@ -65,17 +65,17 @@ class Providers:
             elif name == Surface.MODEL.value:
                 found += [(name, column) for column in hosts if column.surface is Surface.MODEL]
             elif (provider := self._own.get(Surface(name))) is not None:
-                found += [(name, column) for column in provider.columns(calls)]
+                found += [(name, column) for column in provider.variants(calls)]
         return found
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """See `InputProvider.ask`."""
-        return await self._own.get(column.surface, self._host).ask(
-            question, column, problem, observe
+        return await self._own.get(variant.surface, self._host).ask(
+            question, variant, problem, observe
         )

@@ -232,7 +232,7 @@ class Bridge:
             "surfaces": [
                 {"surface": column.surface.value, "version": column.version, "provider": owner}
                 | ({"at": self._providers.places[owner]} if owner in self._providers.places else {})
-                for owner, column in self._providers.owned_variants()
+                for owner, column in self._providers.variants_by_owner()
                 if matrix.usable(column)
             ],
             "apps": {app.id: app.status() for app in self._apps.values()},

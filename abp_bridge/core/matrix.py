@@ -129,13 +129,13 @@ class SurfaceVariant:
 class Attempt:
     """One place where a question can be asked, and how."""
 
-    column: SurfaceVariant
+    variant: SurfaceVariant
     route: Route
 
     @property
     def name(self) -> str:
         how = f" ({self.route.how})" if self.route.how else ""
-        return self.column.surface.value + how
+        return self.variant.surface.value + how
 
 
 NATIVE = Route(Support.NATIVE)

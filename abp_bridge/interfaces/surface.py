@@ -110,7 +110,7 @@ class Page(QuestionPage, Protocol):
 class InputProvider(Protocol):
     """Asks on surfaces of its own: a host, or what the person set up beside it."""
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces it offers now, best first; to a question that one of the calls `calls` can
         take to it.
         """
@@ -119,7 +119,7 @@ class InputProvider(Protocol):
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
@@ -143,7 +143,7 @@ class Startable(Protocol):
         ...
 
 
-class QuestionsServerInterface(Protocol):
+class QuestionsEndpoint(Protocol):
     """The questions API of this process, for all of its sessions."""
 
     @property
@@ -170,6 +170,6 @@ class QuestionsServerInterface(Protocol):
 class PageServer(Page, Protocol):
     """Where the process can be found by a person's browser, and by their programs."""
 
-    def questions(self, port: int, password: str) -> QuestionsServerInterface:
+    def questions(self, port: int, password: str) -> QuestionsEndpoint:
         """The questions API of this process, which nothing listens for yet."""
         ...

@@ -74,7 +74,7 @@ class _Source:
         return data
 
     async def wait_closed(self) -> None:
-        await self._source.hung_up()  # type: ignore[attr-defined]
+        await self._source.wait_closed()  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self._source.close()

@@ -154,14 +154,14 @@ class AnswersFile:
         """The numbers of the entries that no question used."""
         return [entry.number for entry in self._entries if entry.number not in self._used]
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """See `InputProvider.columns`."""
         return [SurfaceVariant(Surface.MOCK)]
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant | None = None,
+        variant: SurfaceVariant | None = None,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:

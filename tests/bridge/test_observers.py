@@ -59,7 +59,7 @@ class Typing:
     def __init__(self, surface: Surface) -> None:
         self._column = SurfaceVariant(surface, "2025-11-25" if surface is Surface.MCP_FORM else "")
 
-    def columns(self, calls: Any = ()) -> list[SurfaceVariant]:
+    def variants(self, calls: Any = ()) -> list[SurfaceVariant]:
         return [self._column]
 
     async def ask(

@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import anyio
@@ -202,7 +202,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._inner: Any = httpcore2.AnyIOBackend()  # its own type hides `connect_tcp`
+        self._inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,

@@ -80,7 +80,7 @@ class ClientSurfaces:
         )
 
     @property
-    def columns(self) -> Sequence[SurfaceVariant]:
+    def variants(self) -> Sequence[SurfaceVariant]:
         """The surfaces this client has, best first, less those it turned out not to have.
 
         Every client can be asked for a permission.
@@ -97,7 +97,7 @@ class ClientSurfaces:
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
         *,
@@ -110,11 +110,11 @@ class ClientSurfaces:
         """
 
         def show(card: str) -> Awaitable[SurfaceResponse]:
-            return self._show(question, column, card, problem, observe)
+            return self._show(question, variant, card, problem, observe)
 
-        if call is not None and column.surface is Surface.ACP_FORM:
-            return await self._answered(column, partial(show, call))
-        return await self._answered(column, partial(self._on_a_card, question, show))
+        if call is not None and variant.surface is Surface.ACP_FORM:
+            return await self._answered(variant, partial(show, call))
+        return await self._answered(variant, partial(self._on_a_card, question, show))
 
     async def _answered(
         self, column: SurfaceVariant, shown: Callable[[], Awaitable[SurfaceResponse]]

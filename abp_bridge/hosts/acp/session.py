@@ -82,20 +82,20 @@ class AcpSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        return self._surfaces.columns
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return self._surfaces.variants
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """See `Host.ask`."""
         shown = question.call and f"abp:{question.call}"
         return await self._turns.within(
-            lambda: self._surfaces.ask(question, column, problem, observe, call=shown)
+            lambda: self._surfaces.ask(question, variant, problem, observe, call=shown)
         )
 
     async def send_link(self, question: Question, url: str) -> Outcome:

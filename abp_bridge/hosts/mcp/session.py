@@ -102,7 +102,7 @@ class McpSession:
         """The host as it calls itself."""
         return self._server.client.name
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces this host declared, best first, less those it turned out not to have.
 
         A modern one declares them with each request.
@@ -128,22 +128,22 @@ class McpSession:
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """See `Host.ask`."""
         held = self._calls.find_carrier(question.deliverable_by)
-        if column.surface is Surface.MODEL:
+        if variant.surface is Surface.MODEL:
             return await self._ask_through_the_model(held, question, problem)
         client = self._server.client if held is None else held.client
-        put = partial(self._put, held, client, _NEEDED[column.surface])
+        put = partial(self._put, held, client, _NEEDED[variant.surface])
         if held is not None:
             held.asks(+1)
         try:
-            if column.surface is Surface.MCP_URL:
+            if variant.surface is Surface.MCP_URL:
                 return await self._ask_on_the_page(client, put, question)
-            answer, seconds = await put(*_encoded(question, column, client, problem))
+            answer, seconds = await put(*_encoded(question, variant, client, problem))
             if seconds is not None:  # since it was shown, which is what tells a person
                 action = answer.get("action") if isinstance(answer, Mapping) else None
                 observe(
@@ -155,7 +155,7 @@ class McpSession:
                         seconds,
                     )
                 )
-            if column.surface is Surface.MCP_SAMPLING:
+            if variant.surface is Surface.MCP_SAMPLING:
                 return SurfaceResponse(Outcome.ACCEPTED, mcp.decode_sampled(answer))
             done, content = mcp.decode_reply(answer, question)
             return SurfaceResponse(_OUTCOMES[done], content)

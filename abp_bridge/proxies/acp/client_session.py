@@ -76,13 +76,13 @@ class ClientSession:
     def name(self) -> str:
         return self._surfaces.name
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        return self._surfaces.columns
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return self._surfaces.variants
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
@@ -91,7 +91,7 @@ class ClientSession:
         Each question is on a card of its own: which tool call it belongs to, only the agent knows.
         """
         return await self._turns.within(
-            lambda: self._surfaces.ask(question, column, problem, observe)
+            lambda: self._surfaces.ask(question, variant, problem, observe)
         )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
@@ -116,25 +116,25 @@ class ProxiedHost:
             else f"{self._editor.name}, with the agent {self._agent.name}"
         )
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The editor's surfaces for its person; the agent's model, where it lends it."""
         models = (
             []
             if self._agent is None
-            else [column for column in self._agent.columns(calls) if column.surface in _THE_AGENTS]
+            else [column for column in self._agent.variants(calls) if column.surface in _THE_AGENTS]
         )
-        return [*self._editor.columns(), *models]
+        return [*self._editor.variants(), *models]
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        if column.surface in _THE_AGENTS and self._agent is not None:
-            return await self._agent.ask(question, column, problem, observe)
-        return await self._editor.ask(question, column, problem, observe)
+        if variant.surface in _THE_AGENTS and self._agent is not None:
+            return await self._agent.ask(question, variant, problem, observe)
+        return await self._editor.ask(question, variant, problem, observe)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
         return await self._editor.send_link(question, url)

@@ -13,7 +13,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.interfaces.surface import (
     Page,
-    QuestionsServerInterface,
+    QuestionsEndpoint,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
@@ -25,9 +25,7 @@ class QuestionsApi:
     `served` gives the endpoints of the process; asked for when they are needed, for they are heavy.
     """
 
-    def __init__(
-        self, served: Callable[[], QuestionsServerInterface], page: Page, *, alone: bool
-    ) -> None:
+    def __init__(self, served: Callable[[], QuestionsEndpoint], page: Page, *, alone: bool) -> None:
         """`alone` says that the person has no page to be pointed to while no program is there: then
         it waits for one.
         """
@@ -36,7 +34,7 @@ class QuestionsApi:
         self._page = page
         self._session = f"ses_{secrets.token_hex(12)}"
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [SurfaceVariant(Surface.QUESTIONS_API)]
 
     async def start(self) -> str:
@@ -50,7 +48,7 @@ class QuestionsApi:
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:

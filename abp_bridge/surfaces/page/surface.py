@@ -84,13 +84,13 @@ class PageSurface:
         self._page = page
         self._point = point
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [SurfaceVariant(Surface.PAGE)]
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant,
+        variant: SurfaceVariant,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:

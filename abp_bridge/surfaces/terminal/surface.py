@@ -61,14 +61,14 @@ class Terminal:
         self._turn = anyio.Lock()
         self._asking: anyio.CancelScope | None = None
 
-    def columns(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """See `InputProvider.columns`."""
         return [COLUMN]
 
     async def ask(
         self,
         question: Question,
-        column: SurfaceVariant = COLUMN,
+        variant: SurfaceVariant = COLUMN,
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:

@@ -33,7 +33,7 @@ class AppCall:
     """The call of an app that the test plays."""
 
     id = "call-1"
-    settle = 0.0
+    batch_window = 0.0
 
     def __init__(self) -> None:
         self.cancelled: list[str] = []
