@@ -1,12 +1,57 @@
-"""JSON as Python has it: what comes from outside is one of these until somebody has looked
-at it.
+"""JSON as Python has it, and the readers of what comes from outside.
+
+A reader is total: it takes any JSON value, never raises, and what is not of its kind reads as
+nothing. Whoever must refuse such a value, and say why, looks at its type.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+"""Any JSON value; read-only for whoever gets it."""
+
 JsonObject = Mapping[str, JsonValue]
+
 Json = Any
+"""A JSON value that no type checker looks at: for what has not been moved to `JsonValue` yet."""
+
+
+def as_object(value: JsonValue) -> JsonObject:
+    """`value` if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: JsonValue) -> Sequence[JsonValue]:
+    """`value` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def as_text(value: JsonValue, default: str = "") -> str:
+    """`value` if it is text, else `default`."""
+    return value if isinstance(value, str) else default
+
+
+def as_texts(value: JsonValue) -> list[str]:
+    """The texts in a list, without what else is in it; empty when `value` is no list."""
+    return [each for each in as_list(value) if isinstance(each, str)]
+
+
+def as_number(value: JsonValue) -> float | None:
+    """`value` if it is a number that a float can hold, else None. True and false are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) <= sys.float_info.max else None
+
+
+def as_integer(value: JsonValue) -> int | None:
+    """`value` if it is a whole number, written without a fraction, else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def to_text(value: JsonValue) -> str:
+    """Text as it is, and anything else as JSON: what a person or a model is shown of a value."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
