@@ -24,6 +24,7 @@ from abp_bridge.core.event import (
     no_observer,
 )
 from abp_bridge.core.event import Event as HappenedEvent
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.ledger import Entry, Event, Ledger
 from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
 from abp_bridge.core.question import (
@@ -37,7 +38,6 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,

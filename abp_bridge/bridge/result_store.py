@@ -16,7 +16,7 @@ import shutil
 import tempfile
 
 from abp_bridge.core.capability import SavedFile
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result

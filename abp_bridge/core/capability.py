@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 
 @dataclass(frozen=True, slots=True)

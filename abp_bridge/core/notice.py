@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 LINE_LIMIT = 1_000
 

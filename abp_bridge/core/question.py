@@ -17,7 +17,8 @@ from typing import Final
 from abp_bridge.core import file as files
 from abp_bridge.core import json_text, sanitize
 from abp_bridge.core import schema as schemas
-from abp_bridge.core.schema import Json, Schema
+from abp_bridge.core.json_value import Json
+from abp_bridge.core.schema import Schema
 
 LONGEST_PROBLEM = 1_000
 

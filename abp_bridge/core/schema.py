@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from abp_bridge.core.json_text import is_deeper
+from abp_bridge.core.json_value import Json
 
-Json = Any
 Schema = Mapping[str, Json]
 
 MAX_DEPTH = 32  # of the schema

@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from abp_bridge.core.capability import AppInfo, CallResult, Capability
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
-from abp_bridge.core.schema import Json
 
 
 class AppError(Exception):

@@ -10,9 +10,9 @@ from typing import Protocol
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.surface import InputProvider
 
 

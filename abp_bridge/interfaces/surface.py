@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.core.schema import Json
 
 
 @dataclass(frozen=True, slots=True)

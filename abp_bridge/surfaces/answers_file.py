@@ -19,10 +19,10 @@ import anyio.to_thread
 
 from abp_bridge.core import file, json_text
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 
 MAX_FILE = 1_000_000

@@ -17,8 +17,8 @@ from urllib.parse import urljoin
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 

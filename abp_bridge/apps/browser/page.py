@@ -23,9 +23,9 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core import json_text
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
 

@@ -14,7 +14,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.app import BrowserApp
 from abp_bridge.core.capability import AppInfo, CallResult, Capability
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.settings import Settings
 

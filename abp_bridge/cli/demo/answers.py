@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.answers_file import AnswersFile, Entry
 

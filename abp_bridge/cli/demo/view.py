@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from abp_bridge.core import json_text
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Outcome, Question
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.core.schema import Json
 from abp_bridge.surfaces.terminal.rendering import (
     answered,
     can_move,

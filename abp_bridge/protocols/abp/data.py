@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
 _TEXT_TYPES = (

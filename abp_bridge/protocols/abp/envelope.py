@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 # The types that answer a request of ours.
 _ANSWERS = {

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.core.schema import Json
 
 PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"

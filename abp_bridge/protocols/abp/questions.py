@@ -13,6 +13,7 @@ from typing import Any
 
 from abp_bridge.core import file, sanitize
 from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -23,7 +24,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
-from abp_bridge.core.schema import Json, Schema, parts
+from abp_bridge.core.schema import Schema, parts
 from abp_bridge.core.secret_names import asks_for_secret
 from abp_bridge.protocols.schema_fields import (
     decode_choices,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from abp_bridge.core.schema import Json
+from abp_bridge.core.json_value import Json
 
 VERSION = 2
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.schema import Json
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
 # checks arguments against the original.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 
 from abp_bridge.core import file as files
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -24,7 +25,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json, is_valid, json_equal
+from abp_bridge.core.schema import is_valid, json_equal
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines

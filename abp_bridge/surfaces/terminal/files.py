@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.core import file
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json
 
 READ_LIMIT = 10.0  # seconds
 CHUNK = 2**20

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import Choice, Outcome
-from abp_bridge.core.schema import Json
 
 Check = Callable[[Json], str]  # what is wrong with an answer, in words; empty when nothing is
 

@@ -13,9 +13,10 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import Json, json_equal
+from abp_bridge.core.schema import json_equal
 
 WIDEST = 100
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
@@ -26,7 +27,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
-from abp_bridge.core.schema import Json, json_equal
+from abp_bridge.core.schema import json_equal
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
 from abp_bridge.surfaces.terminal.files import FileInputError, load
