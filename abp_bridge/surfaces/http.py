@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDRESS = "127.0.0.1"
+BODY_LIMIT = 60.0  # seconds for a whole body to come
+MAX_BODY = 1024 * 1024  # bytes, files apart
+DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
 IDLE_LIMIT = 10.0  # seconds for a client to bring a whole request
 CLOSE_LIMIT = 1.0
 MAX_CONNECTIONS = 128
@@ -211,3 +214,32 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready.started()
+
+
+class FormError(Exception):
+    """A form that cannot be taken; the message says why. `status` is HTTP's."""
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a request's body.
+
+    Raises:
+        FormError: It is longer than `limit` bytes, or did not come within `BODY_LIMIT` seconds.
+    """
+    data, seen = bytearray(), 0
+    with anyio.move_on_after(BODY_LIMIT) as clock:
+        async for chunk in request.stream():
+            seen += len(chunk)
+            if seen <= limit:
+                data += chunk
+            elif seen > DRAINED * limit:
+                break
+    if clock.cancelled_caught:
+        raise FormError("It took too long to send this. Try again.", 408)
+    if seen > limit:
+        raise FormError(f"This is too large: at most {limit} bytes can be taken.", 413)
+    return bytes(data)

@@ -27,7 +27,6 @@ from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import form
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -177,8 +176,8 @@ class QuestionsServer:
 
     async def _reply(self, request: Request) -> Response:
         try:
-            body = json_text.parse(await form.read_body(request, form.MAX_BODY))
-        except form.FormError as why:
+            body = json_text.parse(await http.read_body(request, http.MAX_BODY))
+        except http.FormError as why:
             return _problem(why.status, "InvalidRequestError", str(why))
         except ValueError as why:
             return _problem(400, "InvalidRequestError", f"The body is no JSON: {why}")

@@ -386,7 +386,7 @@ class PageApp:
         """The form that was sent, if it is one of our own."""
         try:
             filled = await form.read(request, files=files)
-        except form.FormError as why:
+        except http.FormError as why:
             return _said("Not taken", str(why), why.status)
         if not _same(filled.first("guard"), self._guard):
             return _said(

@@ -8,28 +8,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from urllib.parse import parse_qs
 
-import anyio
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from abp_bridge.core import file
 from abp_bridge.core.sanitize import label
+from abp_bridge.surfaces.http import MAX_BODY, FormError, read_body
 from abp_bridge.surfaces.page.controls import Filled
 
-BODY_LIMIT = 60.0  # seconds
-MAX_BODY = 1024 * 1024
 MAX_FIELDS = 10_000
 MAX_NAME = 255
-DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
-
-
-class FormError(Exception):
-    """A form that cannot be taken; the message says why. `status` is HTTP's."""
-
-    def __init__(self, why: str, status: int) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 async def read(request: Request, *, files: bool) -> Filled:
@@ -51,23 +40,6 @@ async def read(request: Request, *, files: bool) -> Filled:
         )
     except MultiPartException:
         raise FormError("The form could not be read. Open the question again.", 400) from None
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body, of at most `limit` bytes. Raises NotRead."""
-    data, seen = bytearray(), 0
-    with anyio.move_on_after(BODY_LIMIT) as clock:
-        async for chunk in request.stream():
-            seen += len(chunk)
-            if seen <= limit:
-                data += chunk
-            elif seen > DRAINED * limit:
-                break
-    if clock.cancelled_caught:
-        raise FormError("It took too long to send this. Try again.", 408)
-    if seen > limit:
-        raise FormError(f"This is too large: at most {limit} bytes can be taken.", 413)
-    return bytes(data)
 
 
 def _read_plain(body: bytes) -> Filled:
