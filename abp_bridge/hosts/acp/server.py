@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge import VERSION
-from abp_bridge.log import whisper
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2
+from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -44,14 +43,6 @@ _MODES: dict[str, Json] = {
     "currentModeId": "apps",
     "availableModes": [{"id": "apps", "name": "Apps", "description": "Call the apps"}],
 }
-
-
-class RpcError(Exception):
-    """A request that gets a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +101,9 @@ class AcpServer:
             else:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except RpcError as problem:
-            self.link.respond_error(message.id, problem.code, str(problem))
-        except Exception as problem:
-            whisper(f"bug in {message.method[:100]}: {problem!r}")
-            if self.link.is_open(message.id):
-                self.link.respond_error(
-                    message.id,
-                    INTERNAL_ERROR,
-                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
-                )
+            self.link.respond_error(message.id, problem.code, str(problem), problem.data)
+        except Exception:
+            respond_internal_error(self.link, message.id, message.method)
 
     def _initialize(self, params: Params) -> Json:
         asked = params.get("protocolVersion")
@@ -225,15 +210,9 @@ class AcpServer:
             try:
                 await turn.session.prompt(prompt)
                 stop = "end_turn"
-            except Exception as problem:
-                whisper(f"bug in session/prompt: {problem!r}")
+            except Exception:
                 stop = "error"
-                if not self._second:
-                    self.link.respond_error(
-                        id,
-                        INTERNAL_ERROR,
-                        f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
-                    )
+                respond_internal_error(self.link, None if self._second else id, "session/prompt")
         del self._running[id], self._prompting[turn.session.id]
         if self._second:
             turn.session.update(v2.encode_state(stop))

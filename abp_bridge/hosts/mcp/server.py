@@ -18,11 +18,10 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.client import McpClientInfo
-from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, RpcError
+from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ToolRequest
 from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Subscriptions
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
-from abp_bridge.log import whisper
 from abp_bridge.protocols.mcp.modern import (
     LONGEST_URI,
     MAX_UPDATES,
@@ -33,8 +32,8 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     is_enveloped,
 )
+from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
@@ -119,8 +118,8 @@ class McpServer:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except (RpcError, InvalidParamsError) as problem:
             self._link.respond_error(message.id, problem.code, str(problem), problem.data)
-        except Exception as problem:
-            self._respond_internal_error(message.id, message.method, problem)
+        except Exception:
+            respond_internal_error(self._link, message.id, message.method)
 
     def _is_modern(self, method: str, params: Params) -> bool:
         """By its envelope; without one, by what only this era has, or by what the host spoke
@@ -192,22 +191,12 @@ class McpServer:
                 self._link.respond(id, result)
             except (RpcError, InvalidParamsError) as problem:
                 self._link.respond_error(id, problem.code, str(problem), problem.data)
-            except Exception as problem:
-                self._respond_internal_error(id, "tools/call", problem)
+            except Exception:
+                respond_internal_error(self._link, id, "tools/call")
         self.audience.stop_logging(id)
         del self._running[id]
         if leg.scope.cancelled_caught:
             self._link.discard_request(id)
-
-    def _respond_internal_error(self, id: Id, method: str, problem: Exception) -> None:
-        """A bug of ours ends nothing: the host gets an answer, and stderr a line."""
-        whisper(f"bug in {method[:100]}: {problem!r}")
-        if self._link.is_open(id):
-            self._link.respond_error(
-                id,
-                INTERNAL_ERROR,
-                f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
-            )
 
     @property
     def _session(self) -> McpSession:

@@ -21,7 +21,7 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.client import McpClientInfo
-from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND, RpcError
+from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
 from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
@@ -40,6 +40,7 @@ from abp_bridge.interfaces.surface import (
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 Json = Any

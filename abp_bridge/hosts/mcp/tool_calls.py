@@ -18,7 +18,6 @@ import anyio
 
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.errors import RpcError
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,
@@ -35,6 +34,7 @@ from abp_bridge.protocols.mcp.modern import (
     MISSING_CAPABILITY,
     encode_round,
 )
+from abp_bridge.rpc.errors import RpcError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

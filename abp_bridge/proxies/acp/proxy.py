@@ -30,8 +30,8 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies.acp import byte_edit
 from abp_bridge.proxies.acp.client_session import ClientSession, Elicits, ProxiedHost
 from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.errors import respond_internal_error
 from abp_bridge.rpc.protocol import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     MAX_DEPTH,
@@ -390,13 +390,8 @@ class AcpProxy:
                 result = await self._ask(params)
             except RemoteProtocolError as problem:
                 link.respond_error(id, INVALID_PARAMS, str(problem))
-            except Exception as problem:
-                whisper(f"bug in {ELICIT}: {problem!r}")
-                link.respond_error(
-                    id,
-                    INTERNAL_ERROR,
-                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
-                )
+            except Exception:
+                respond_internal_error(link, id, ELICIT)
             else:
                 link.respond(id, result)
         del self._own[id]
