@@ -1,19 +1,31 @@
-"""How a message differs from what a line of a fixture has for it, and what the line's names stand
-for in it. Pure.
+"""Whether a message is what a line of a fixture has for it, where it differs, and what the line's
+placeholders stand for in it.
 
-Words in brackets stand for what a bridge chooses (`words`): `[any]`, `[number]`, and names such as
-`[id 1]`, which mean the same wherever they stand.
+Names such as `[id 1]` mean the same wherever they stand. It does not decide which line a message
+belongs to (`expectations`), nor how placeholders are written (`placeholders`). Pure.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from abp_bridge.replay.fit import fit
-from abp_bridge.replay.placeholders import ANY, ID, NUMBER, Known, alone, is_name, kind, over, parts
+from abp_bridge.replay.placeholders import (
+    ANY,
+    EITHER,
+    ID,
+    NUMBER,
+    PLACES,
+    Known,
+    alone,
+    is_name,
+    kind,
+    over,
+    parts,
+)
 
 Json = Any
 Taken = Callable[
@@ -147,7 +159,7 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
                 )
             )
         return
-    taught = fit(parts(expected), got, known) if isinstance(got, str) else None
+    taught = names_in_text(parts(expected), got, known) if isinstance(got, str) else None
     if taught is None:
         at_length = isinstance(got, str) and len(expected) > LONGEST
         words = _at(expected, str(got)) if at_length else _expected(expected, got)
@@ -155,6 +167,68 @@ def _compare_text(expected: str, got: Json, path: str, known: Known, found: Matc
         return
     for name, value in taught.items():
         found.learn(name, value, path)
+
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NAME = re.compile(r'[^\s"\\]+')
+
+
+def names_in_text(pattern: Sequence[str], text: str, known: Known) -> dict[str, str] | None:
+    """What `text` has for the names of `pattern` that are not known yet.
+
+    A placeholder ends where the letters after it begin, and the last one where the letters at the
+    end do; nothing is tried and taken back, so the time grows with the length of the text alone.
+
+    Args:
+        pattern: letters, word, letters, ..., letters, as `placeholders.parts` has it.
+        text: what the bridge said.
+        known: what the bridge chose before, by name.
+
+    Returns:
+        The values by name; None when the text does not fit.
+    """
+    learned: dict[str, str] = {}
+    words, letters = _unknown_words(pattern, known)
+    if not text.startswith(letters[0]):
+        return None
+    end = len(letters[0])
+    for place, word in enumerate(words, 1):
+        start, after = end, letters[place]
+        end = _word_end(word, after, text, start, learned, is_last=place == len(words))
+        if end < start or not text.startswith(after, end):
+            return None
+        if is_name(word):
+            learned[word] = text[start:end]
+        end += len(after)
+    return learned if end == len(text) else None
+
+
+def _unknown_words(pattern: Sequence[str], known: Known) -> tuple[list[str], list[str]]:
+    """The words that are to be read, and the letters before, between and after them."""
+    words, letters = [], [pattern[0]]
+    for word, after in zip(pattern[1::2], pattern[2::2], strict=True):
+        if word in PLACES or word in known:
+            letters[-1] += (word if word in PLACES else str(known[word])) + after
+        else:
+            words.append(word)
+            letters.append(after)
+    return words, letters
+
+
+def _word_end(
+    word: str, after: str, text: str, start: int, learned: Mapping[str, str], *, is_last: bool
+) -> int:
+    """Where the word that begins at `start` ends, before `after`; -1 when it is not there."""
+    if word == NUMBER:
+        number = _NUMBER.match(text, start)
+        return number.end() if number else -1
+    if word in learned or word.startswith(EITHER):
+        texts = [learned[word]] if word in learned else word[len(EITHER) : -1].split("|")
+        longest = (len(each) for each in texts if text.startswith(each + after, start))
+        return start + max(longest, default=-1 - start)
+    least = start + is_name(word)
+    end = len(text) - len(after) if is_last else text.find(after, least)
+    return end if not is_name(word) or _NAME.fullmatch(text, start, end) else -1
 
 
 def _at(expected: str, got: str) -> str:

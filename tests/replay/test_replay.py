@@ -833,20 +833,39 @@ def test_brackets_of_the_texts_own_are_written_twice_before_a_word() -> None:
     assert not match({"...": "[[any]"}, {}, {}), "it is a member like any other"
 
 
-PIECES = ["[any]", "[number]", "[either a|ab]", "a", "b", "1", "1.", "-", " "]
+PIECES = ["[any]", "[number]", "[either a|ab]", "[id 1]", "a", "b", "1", "1.", "-", " ", "see "]
 MEANT = {
-    "[any]": ".*",
+    "[any]": ".*?",
     "[number]": r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?",
-    "[either a|ab]": "(?:a|ab)",
+    "[either a|ab]": "(?:ab|a)",
+    "[id 1]": r"(?P<id>[^\s\"\\]+?)",
 }
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=6), st.text("ab1.-e ", max_size=10))
-def test_a_text_is_read_as_an_expression_would_read_it(pieces: Sequence[str], text: str) -> None:
-    expression = "".join(MEANT.get(piece, re.escape(piece)) for piece in pieces)
-    assert bool(match("".join(pieces), text, {})) is (
-        re.fullmatch(expression, text, re.DOTALL) is not None
-    )
+def expression_of(pieces: Sequence[str]) -> str:
+    """What the grammar says: each word ends where the letters after it begin, the last one where
+    the letters at the end do, and nothing is taken back.
+    """
+    expression, known = "", False
+    words = parts("".join(pieces))
+    for place in range(1, len(words), 2):
+        word, after = words[place], re.escape(words[place + 1])
+        end = r"\Z" if place + 2 == len(words) else ""
+        meant = "(?P=id)" if word == "[id 1]" and known else MEANT[word]
+        known = known or word == "[id 1]"
+        number = "(?>" + meant + ")" if word == "[number]" else meant
+        expression += f"(?>{number}{after}{end})"
+    return re.escape(words[0]) + expression
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.text("ab1.-e see", max_size=12))
+def test_a_text_is_read_from_the_left_without_going_back(pieces: Sequence[str], text: str) -> None:
+    pieces, text = ["x", *pieces], f"x{text}"  # a name that stands alone may be a number, too
+    read = re.fullmatch(expression_of(pieces), text, re.DOTALL)
+    found = match("".join(pieces), text, {})
+    assert bool(found) is (read is not None)
+    if read is not None:
+        assert found.learned.get("[id 1]") == read.groupdict().get("id")
 
 
 @pytest.mark.parametrize(
