@@ -168,8 +168,7 @@ class AppConnection:
                 Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
             )
         call = self.calls.get(question.call or "") or self._only_call()
-        carriers = [call.id] if call else list(reversed(self.calls))
-        question = replace(question, call=call.id if call else None, deliverable_by=tuple(carriers))
+        question = replace(question, calls=(call.id,) if call else tuple(reversed(self.calls)))
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person

@@ -162,7 +162,7 @@ class Elicitor:
         person's, or content.
         """
         question = entry.question
-        columns = list(self._providers.variants(question.deliverable_by))
+        columns = list(self._providers.variants(question.calls))
         reasons: list[str] = []
         policy: Answer | None = None
         for rung in matrix.candidate_routes(question, columns):

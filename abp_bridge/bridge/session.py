@@ -317,7 +317,7 @@ class Bridge:
         return await self._asking.ask(question)
 
     async def _roots(self, question: Question) -> Sequence[str]:
-        return [*self._settings.roots, *await self.host.roots(question.deliverable_by)]
+        return [*self._settings.roots, *await self.host.roots(question.calls)]
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
         self._asking.withdraw(questions, reason)

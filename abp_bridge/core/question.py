@@ -90,14 +90,23 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One elicitation.
+    """What an app asks its user.
 
-    `message` and `origin` are safe to show. `call` is the call it surely belongs to; `calls` those
-    that can take it to a host that is asked only inside of calls, the likeliest first. `timeout` is
-    the person's time in seconds. `wrapped` says that the app wants the value of the only field, not
-    an object of fields. `whole` is what the app's schema says of its fields together, for `review`.
-    `note` is a remark of the bridge's own, to be shown with it. `request` keeps the method's own
-    parameters for kinds that are not forms (resource, sampling).
+    Attributes:
+        id: The bridge's own name for it, used once.
+        kind: What the app wants.
+        message: The app's words, safe to show.
+        fields: What is to be filled in, in the app's order; none when a model is asked.
+        origin: Who asks, as the bridge knows it: an address or a command, safe to show.
+        calls: Which of the app's calls it may belong to, the likeliest first: one where that is
+            sure, none where no call is running.
+        wrapped: Whether the app wants the value of the only field, not an object of fields.
+        default: The app's own answer, for a preference that nobody gives.
+        destructive: Whether the app says that a yes cannot be undone.
+        timeout: The person's time in seconds; None for the session's usual one.
+        whole: What the app's schema says of the fields together.
+        note: A remark of the bridge's own, to be shown with it.
+        request: The method's own parameters as they came, for what is no form (resource, sampling).
     """
 
     id: str
@@ -105,8 +114,7 @@ class Question:
     message: str
     fields: tuple[Field, ...]
     origin: str
-    call: str | None = None
-    deliverable_by: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     wrapped: bool = True
     default: Json = MISSING
     destructive: bool = False
@@ -116,7 +124,13 @@ class Question:
     request: Mapping[str, Json] = field(default_factory=dict)
 
     @property
+    def call(self) -> str | None:
+        """The call it surely belongs to."""
+        return self.calls[0] if len(self.calls) == 1 else None
+
+    @property
     def secret(self) -> bool:
+        """Whether any of its fields asks for a secret."""
         return any(each.secret for each in self.fields)
 
     @property

@@ -371,3 +371,9 @@ def test_the_names_in_a_secret_are_not_said_either() -> None:
         secret=True,
     )
     assert validate_answer(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]
+
+
+def test_a_question_of_one_call_surely_is_that_calls() -> None:
+    question = asked(TEXT)
+    calls = [(), ("call-1",), ("call-2", "call-1")]
+    assert [replace(question, calls=each).call for each in calls] == [None, "call-1", None]

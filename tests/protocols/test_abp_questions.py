@@ -36,7 +36,6 @@ def decoded(method: str, params: Json = None, **more: Json) -> Question:
         {name: value for name, value in request.items() if value is not None},
         id="q1",
         origin=ORIGIN,
-        call="call-1",
     )
 
 
@@ -48,6 +47,11 @@ def field(question: Question) -> Field:
 # --- the six methods as ABP's API page has them ---
 
 
+@pytest.mark.parametrize(("said", "call"), [("call-1", "call-1"), (7, None), (None, None)])
+def test_an_app_may_say_which_of_its_calls_asks(said: Json, call: str | None) -> None:
+    assert decoded("elicitation/input", {"prompt": "Who?", "operationId": said}).call == call
+
+
 def test_input() -> None:
     schema = {
         "type": "string",
@@ -56,12 +60,12 @@ def test_input() -> None:
         "minLength": 1,
     }
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
-    assert (question.id, question.kind, question.message, question.origin, question.call) == (
+    assert (question.id, question.kind, question.message, question.origin, question.calls) == (
         "q1",
         Kind.INPUT,
         "Who?",
         ORIGIN,
-        "call-1",
+        (),
     )
     assert (question.wrapped, question.default, question.destructive, question.timeout) == (
         True,

@@ -134,7 +134,7 @@ class McpSession:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """See `Host.ask`."""
-        held = self._calls.find_carrier(question.deliverable_by)
+        held = self._calls.find_carrier(question.calls)
         if variant.surface is Surface.MODEL:
             return await self._ask_through_the_model(held, question, problem)
         client = self._server.client if held is None else held.client
@@ -201,7 +201,7 @@ class McpSession:
         """See `Host.send_link`: by a form without fields, or with the result of the call, which the
         model then tells its user of.
         """
-        held = self._calls.find_carrier(question.deliverable_by)
+        held = self._calls.find_carrier(question.calls)
         client = self._server.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         if capabilities.form and FORM not in self._refused:

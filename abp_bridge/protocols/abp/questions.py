@@ -40,7 +40,7 @@ VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
 _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind}}  # X10
 
 
-def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None) -> Question:
+def decode_question(raw: Json, *, id: str, origin: str) -> Question:
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
     `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may
@@ -65,7 +65,7 @@ def decode_question(raw: Json, *, id: str, origin: str, call: str | None = None)
         id=id,
         kind=kind,
         origin=sanitize.label(origin),
-        call=named if isinstance(named, str) else call,
+        calls=(named,) if isinstance(named, str) else (),
         timeout=_seconds(request.get("timeout", params.get("timeout"))),
         request=params,
         **parts,
