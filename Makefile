@@ -73,6 +73,7 @@ format: setup
 	$(BIN)/ruff format .
 
 bench: setup
+	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench $(ARGS)
 
 hosts: setup $(if $(findstring --record,$(ARGS)),tmux)

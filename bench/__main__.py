@@ -17,6 +17,7 @@ from bench.acp import acp
 from bench.client import Broken
 from bench.endurance import endurance, flood, shout, together
 from bench.modern import modern, parked
+from bench.peers import peers
 from bench.start import busy, memory, start
 from bench.subjects import Bench
 from bench.table import Row, as_markdown, as_text
@@ -34,6 +35,7 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
     "flood": flood,
     "shout": shout,
     "acp": acp,
+    "peers": peers,
     "busy": busy,
 }
 

@@ -79,6 +79,10 @@ class Bench:
     def start(self, subject: str) -> Client:
         return Client(subject, COMMANDS[subject], self._env)
 
+    def launch_command(self, name: str, command: Sequence[str]) -> Client:
+        """Whatever speaks MCP on its stdio."""
+        return Client(name, command, self._env)
+
     def greeted(self, stack: ExitStack, subject: str) -> Client:
         """A subject that has been greeted; it ends with `stack`."""
         client = stack.enter_context(self.start(subject))
