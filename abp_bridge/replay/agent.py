@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from abp_bridge.replay.script import ReplayMismatchError
-from abp_bridge.rpc.subprocess import Child
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 Json = Any
 
@@ -76,21 +76,26 @@ class Servers:
         }
 
 
-class LaunchedServer:
-    """The agent's end of a server that was launched."""
+class PartyConnection:
+    """What an app, an agent or a server that was launched says to the bridge."""
 
-    def __init__(self, child: Child) -> None:
-        self._child = child
+    def __init__(self, sink: StreamWriter, source: StreamReader | None = None) -> None:
+        """With a `source` both are ours, and close together."""
+        self._sink = sink
+        self._source = source
 
     async def send(self, data: bytes) -> None:
-        """Raises OSError when it has ended."""
+        """Raises OSError when nobody reads it any more."""
         left = memoryview(data)
         while left:
-            await self._child.stdin.writable()
-            left = left[self._child.stdin.write_nowait(left) :]
+            await self._sink.writable()
+            left = left[self._sink.write_nowait(left) :]
 
-    async def aclose(self) -> None:
-        self._child.stdin.close()
+    def close(self) -> None:
+        """Nothing more is said. Idempotent."""
+        self._sink.close()
+        if self._source is not None:
+            self._source.close()
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -4,8 +4,8 @@ one queue in the order in which it comes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -40,13 +40,15 @@ class Inbox:
         self._places = places
         self._heard = heard
         self._meter = Meter()
-        self._put, self._taken = anyio.create_memory_object_stream[tuple[str, str, Json]](
-            float("inf")
-        )  # what goes in is metered
+        self._said: deque[tuple[str, str, Json]] = deque()  # what goes in is metered
+        self._more = anyio.Event()
         self._changed = False  # whether the terminal shows something that has not been looked at
 
     async def next(self) -> tuple[str, str, Json]:
-        party, kind, value = await self._taken.receive()
+        while not self._said:
+            self._more = anyio.Event()
+            await self._more.wait()
+        party, kind, value = self._said.popleft()
         if kind == "screen":
             self._changed = False
         return party, kind, value
@@ -62,15 +64,14 @@ class Inbox:
             self.say(party, "closed", True)
 
     async def lines(self, receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
-        """The lines of a stream that ends with nothing, or with an error.
+        """The lines of a stream that ends with nothing.
 
         Raises ReplayMismatchError for a flood.
         """
         lines = Lines(self._meter)
-        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            while data := await receive():
-                for line in lines.take(data):
-                    yield line
+        while data := await receive():
+            for line in lines.take(data):
+                yield line
         if rest := lines.rest():
             yield rest
 
@@ -116,4 +117,5 @@ class Inbox:
         self.say(PERSON, "failed", problem)
 
     def say(self, party: str, kind: str, value: Json) -> None:
-        self._put.send_nowait((party, kind, value))
+        self._said.append((party, kind, value))
+        self._more.set()

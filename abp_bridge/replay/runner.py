@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, contextmanager, suppress
@@ -17,11 +18,11 @@ from itertools import groupby
 from typing import Any
 
 import anyio
-from anyio.abc import SocketStream, TaskGroup, TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from abp_bridge.core.json_text import parse
 from abp_bridge.replay import shutdown
-from abp_bridge.replay.agent import LaunchedServer, Servers
+from abp_bridge.replay.agent import PartyConnection, Servers
 from abp_bridge.replay.inbox import Inbox
 from abp_bridge.replay.match import shown
 from abp_bridge.replay.page_driver import fill_in
@@ -29,6 +30,7 @@ from abp_bridge.replay.policy import PORT, TERMINAL, connects_elsewhere, refusal
 from abp_bridge.replay.script import ReplayMismatchError, Script
 from abp_bridge.replay.terminal_driver import Program, Terminal
 from abp_bridge.replay.workspace import Workspace, as_mismatch
+from abp_bridge.rpc.streams import StreamReader, accept, listen
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.trace.redact import placed
@@ -122,7 +124,7 @@ class Runner:
         self._program = program
         self._patience = patience
         self._script = Script(fixture.entries, dict(setting.known))
-        self._players: dict[str, SocketStream | LaunchedServer] = {}
+        self._players: dict[str, PartyConnection] = {}
         self._servers = Servers()
         self._inbox = Inbox(setting.places, {AGENT: self._servers.heard})
         self._speaking: set[str] = set()  # parties that a bridge may still say something to
@@ -140,8 +142,8 @@ class Runner:
             f"the stand-ins' socket cannot be made at {self._setting.socket}",
             ". A shorter TMPDIR may help",
         ):
-            listener = await anyio.create_unix_listener(self._setting.socket)
-        async with listener, anyio.create_task_group() as self._tasks:
+            listener = listen(self._setting.socket)
+        async with anyio.create_task_group() as self._tasks:
             async with AsyncExitStack() as ends:
                 with as_mismatch("the bridge cannot be started", ". Check --bridge"):
                     command, environment = (
@@ -151,7 +153,7 @@ class Runner:
                     self._child = await ends.enter_async_context(
                         spawn(command, env=environment, cwd=self._setting.folder)
                     )
-                self._tasks.start_soon(listener.serve, self._welcome)
+                self._tasks.start_soon(self._accept, listener)
                 self._tasks.start_soon(self._inbox.read, HOST, self._child.stdout.receive)
                 if self._terminal is not None:
                     self._tasks.start_soon(self._inbox.watch, self._terminal.watch())
@@ -161,8 +163,6 @@ class Runner:
                 except ReplayMismatchError as found:
                     problem = found
             self._tasks.cancel_scope.cancel()
-        for stream in self._players.values():
-            await stream.aclose()
         if problem is not None:
             raise problem
 
@@ -281,7 +281,7 @@ class Runner:
             if kind == "failed":
                 raise value
             if kind == "closed" and party in self._players:
-                await self._players.pop(party).aclose()
+                self._players.pop(party).close()
             elif kind not in ("message", "raw"):
                 continue
             elif party == HOST:
@@ -307,7 +307,7 @@ class Runner:
             raise ReplayMismatchError(problem, self._last_line, [shown(value, 400)], got=value)
         answer = shutdown.reply(value)
         if answer is not None and party in self._players:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            with suppress(OSError):
                 await self._players[party].send(json.dumps(answer).encode() + b"\n")
 
     async def _wait_for_end(self) -> None:
@@ -358,12 +358,12 @@ class Runner:
                 f"the {entry.party} is to speak here, and the bridge has not started it", entry.line
             )
         with (
-            suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError),
+            suppress(OSError),
             anyio.move_on_after(self._patience),
         ):
             if entry.kind == "closed":
                 del self._players[entry.party]
-                await stream.aclose()
+                stream.close()
             else:
                 await stream.send(self._line(entry, value))
 
@@ -372,7 +372,7 @@ class Runner:
         command, environment = self._servers.command(entry.line)
         with as_mismatch("the server that the bridge gives its agent cannot be launched"):
             async with spawn(command, env=environment, cwd=self._setting.folder) as child:
-                self._players[entry.party] = LaunchedServer(child)
+                self._players[entry.party] = PartyConnection(child.stdin)
                 self._speaking.add(entry.party)
                 task_status.started()
                 await self._inbox.read(entry.party, child.stdout.receive)
@@ -477,11 +477,20 @@ class Runner:
                 self._script.heard(PERSON, "screen", lines)
                 return
 
-    async def _welcome(self, stream: SocketStream) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
+        """Let the stand-ins in that are started."""
+        with listener, ExitStack() as connections:
+            while True:
+                source, sink = await accept(listener)
+                connection = PartyConnection(sink, source)
+                connections.callback(connection.close)
+                self._tasks.start_soon(self._welcome, source, connection)
+
+    async def _welcome(self, source: StreamReader, connection: PartyConnection) -> None:
         """A stand-in was started: its first line says which."""
         party = ""
         try:
-            async for line in self._inbox.lines(stream.receive):
+            async for line in self._inbox.lines(source.receive):
                 if party:
                     self._inbox.line(party, line)
                 elif (named := line.decode(errors="replace")) in self._players:
@@ -489,7 +498,7 @@ class Runner:
                         f"the bridge started the {named} again, while it was still running"
                     )
                 elif (party := named) in self._setting.parties:
-                    self._players[party] = stream
+                    self._players[party] = connection
                     self._speaking.add(party)
                 else:
                     return

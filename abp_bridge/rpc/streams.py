@@ -6,40 +6,79 @@ without blocking; what cannot be polled (a regular file, /dev/null) never makes 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
+import socket
 import stat
 
 import anyio
 import anyio.lowlevel
 
-CHUNK = (
-    64 * 1024
-)  # what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read
+# Bytes: what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read.
+CHUNK = 64 * 1024
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
 class StreamReader:
-    """The reading end of a stream. Owns `fd`."""
+    """The reading end of a stream. Owns `fd`.
+
+    The loop watches `fd` from the first wait on, as long as somebody waits each time that there is
+    something to read; so a conversation costs one registration, not one for each message. Nothing
+    is read that nobody waits for.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._polled = can_poll(fd)
+        self._loop: asyncio.AbstractEventLoop | None = None  # that watches `fd` now
+        self._waiter: asyncio.Future[None] | None = None
+        self._data: bytes | None = None  # read, and not received yet
 
     async def receive(self) -> bytes:
-        """The next bytes; empty at the end."""
-        while True:
+        """The next bytes; empty at the end. One caller at a time; a cancelled one loses nothing."""
+        while self._data is None and self._fd >= 0:
             if self._polled:
-                await anyio.wait_readable(self._fd)
+                await self._wait()
             else:
                 await anyio.lowlevel.checkpoint()
-            try:
-                return os.read(self._fd, CHUNK)
-            except BlockingIOError:
-                continue
-            except OSError:  # a connection that broke, a terminal that hung up
-                return b""
+                self._read()
+        data, self._data = self._data, None
+        return data or b""
+
+    async def _wait(self) -> None:
+        if self._waiter is not None:
+            raise anyio.BusyResourceError("reading from")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._fd, self._on_readable)
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _on_readable(self) -> None:
+        if self._waiter is None or self._waiter.done():
+            self._unwatch()  # else it would be told again and again
+            return
+        self._read()
+        if self._data is not None:
+            self._waiter.set_result(None)
+
+    def _read(self) -> None:
+        try:
+            self._data = os.read(self._fd, CHUNK)
+        except BlockingIOError:  # somebody else has read it
+            return
+        except OSError:  # a connection that broke, a terminal that hung up
+            self._data = b""
+
+    def _unwatch(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._loop = None
 
     async def wait_closed(self) -> None:
         """Returns when nobody writes any more, whatever is still to be received."""
@@ -54,7 +93,11 @@ class StreamReader:
             )
 
     def close(self) -> None:
+        """Give the descriptor back. Whoever waits receives the end. Idempotent."""
+        self._unwatch()
         self._fd = _close(self._fd)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class StreamWriter:
@@ -109,6 +152,32 @@ def take_over_stdio() -> tuple[StreamReader, StreamWriter]:
     os.close(null)
     os.dup2(2, 1)
     return StreamReader(source), StreamWriter(sink)
+
+
+def listen(path: str) -> socket.socket:
+    """A Unix socket at `path` for `accept`. Raises OSError when it cannot be made there."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.setblocking(False)
+        listening.bind(path)
+        listening.listen()
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+async def accept(listening: socket.socket) -> tuple[StreamReader, StreamWriter]:
+    """The next connection to `listening`, which must not block.
+
+    Raises:
+        OSError: The connection is gone again, or no descriptor is free for it.
+    """
+    await anyio.wait_readable(listening)
+    connection, _ = listening.accept()
+    with connection:
+        source = StreamReader(os.dup(connection.fileno()))
+        return source, StreamWriter(connection.detach())
 
 
 def can_poll(fd: int) -> bool:

@@ -50,6 +50,7 @@ from abp_bridge.proxies.acp.client_session import ClientSession
 from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_STRANGERS
 from abp_bridge.proxies.acp.multiplex import MAX_HELD, InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
+from abp_bridge.rpc.streams import accept
 
 Json = Any
 
@@ -1288,7 +1289,7 @@ async def test_a_connection_for_which_there_is_no_descriptor_leaves_none_behind(
         try:
             occupy(filling, free_descriptors() - 1)
             with pytest.raises(OSError, match="Too many open files"):
-                mcp_endpoint._accept(listening)
+                await accept(listening)
             assert free_descriptors() == 1
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -4,6 +4,7 @@ is left as it was.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from abp_bridge.rpc.streams import StreamReader, StreamWriter
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept, listen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
@@ -63,6 +64,96 @@ async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:
         os.close(writing)
     assert read == [b"one two"]
     source.close()
+
+
+async def test_a_wait_that_is_cancelled_as_something_comes_loses_nothing() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+    for word in (b"one", b"two"):  # first with a new registration, then with the kept one
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(source.receive)
+                await anyio.lowlevel.checkpoint()
+                os.write(writing, word)
+                await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        assert await source.receive() == word
+    os.close(writing)
+    source.close()
+
+
+async def test_what_nobody_waits_for_is_not_read_and_keeps_nobody_busy() -> None:
+    class Counted(StreamReader):
+        told = 0
+
+        def _on_readable(self) -> None:
+            self.told += 1
+            super()._on_readable()
+
+    reading, writing = os.pipe()
+    source = Counted(reading)
+    os.write(writing, b"one")
+    assert await source.receive() == b"one"
+    os.write(writing, b"two")
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    assert source.told == 2
+    assert os.read(reading, 100) == b"two"
+    os.write(writing, b"three")
+    assert await source.receive() == b"three"
+    os.close(writing)
+    source.close()
+
+
+async def test_a_stream_that_is_closed_here_is_at_its_end() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+    async with anyio.create_task_group() as tasks:
+        read: list[bytes] = []
+
+        async def read_on() -> None:
+            read.append(await everything(source))
+
+        tasks.start_soon(read_on)
+        await anyio.lowlevel.checkpoint()
+        source.close()
+    assert read == [b""]
+    assert await source.receive() == b""
+    os.close(writing)
+
+
+async def test_only_one_can_wait_for_a_stream() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(source.receive)
+        await anyio.lowlevel.checkpoint()
+        with pytest.raises(anyio.BusyResourceError):
+            await source.receive()
+        os.close(writing)
+    source.close()
+
+
+async def test_an_accept_that_is_cancelled_as_somebody_connects_is_quiet(tmp_path: Path) -> None:
+    bugs: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: bugs.append(context))
+    with listen(str(tmp_path / "s")) as listening, socket.socket(socket.AF_UNIX) as client:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(accept, listening)
+                await anyio.lowlevel.checkpoint()
+                client.connect(str(tmp_path / "s"))
+                loop.call_soon(scope.cancel)  # in the turn in which the connection shows
+        source, sink = await accept(listening)
+        source.close()
+        sink.close()
+    assert bugs == []
+
+
+async def test_a_socket_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        listen(str(tmp_path / "none" / "s"))
 
 
 async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:

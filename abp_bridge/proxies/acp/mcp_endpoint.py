@@ -26,7 +26,7 @@ from abp_bridge.log import whisper
 from abp_bridge.proxies.acp import relay
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
-from abp_bridge.rpc.streams import StreamReader, StreamWriter
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept, listen
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 if TYPE_CHECKING:
@@ -115,10 +115,7 @@ class McpEndpoint:
             self._folder = tempfile.mkdtemp(
                 prefix=f"abp-{os.getpid()}-", dir=place
             )  # for its owner only
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.setblocking(False)
-            self._socket.bind(f"{self._folder}/s")
-            self._socket.listen()
+            self._socket = listen(f"{self._folder}/s")
             self._opened.set()
         return f"{self._folder}/s"
 
@@ -130,9 +127,8 @@ class McpEndpoint:
                 assert self._socket is not None
                 while True:
                     await self._strangers.acquire_on_behalf_of(stranger := object())
-                    await anyio.wait_readable(self._socket)
                     try:
-                        streams = _accept(self._socket)
+                        streams = await accept(self._socket)
                     except OSError:  # gone again, or no descriptor is free
                         self._strangers.release_on_behalf_of(stranger)
                         await anyio.sleep(RETRY)
@@ -194,14 +190,6 @@ class McpEndpoint:
                 for desk in desks:
                     await desk.close("the agent ended the connection")
             tasks.cancel_scope.cancel()
-
-
-def _accept(listening: socket.socket) -> tuple[StreamReader, StreamWriter]:
-    """The next connection. Raises OSError when there is none, or no descriptor for it."""
-    connection, _ = listening.accept()
-    with connection:
-        source = StreamReader(os.dup(connection.fileno()))
-        return source, StreamWriter(connection.detach())
 
 
 async def _token(source: StreamReader) -> str:

@@ -1,0 +1,49 @@
+"""The sockets of a replay: however it ends, it ends quietly."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+
+import anyio
+import pytest
+from conversations import FIXTURES
+
+from abp_bridge.replay import runner
+from abp_bridge.replay.runner import play
+from abp_bridge.trace.format import read
+
+SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
+DEAF = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+async def others() -> None:
+    """Let the others go on until they wait."""
+    for _ in range(5):
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"", b"app\n"], ids=["it has just come", "it speaks"])
+async def test_a_replay_that_is_cancelled_as_a_stand_in_comes_says_nothing(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bugs: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: bugs.append(context))
+    with socket.socket(socket.AF_UNIX) as stand_in, anyio.CancelScope() as scope:
+
+        async def follow(self: runner.Runner) -> None:
+            await others()
+            stand_in.connect(self._setting.socket)
+            if said:
+                await others()
+                stand_in.sendall(said)
+            loop.call_soon(scope.cancel)  # in the turn in which it shows
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(runner.Runner, "_follow", follow)
+        await play(read(SELECT.read_text())[0], DEAF, patience=1)
+    assert scope.cancelled_caught
+    assert bugs == []
