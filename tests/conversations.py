@@ -33,8 +33,9 @@ from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVarian
 from abp_bridge.core.notification_matrix import Event
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.replay.fixture import reduce
+from abp_bridge.replay.opencode_client import free_port
 from abp_bridge.replay.page_driver import fill_in
-from abp_bridge.replay.terminal_driver import Terminal, free_port
+from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry, lines, read
 from abp_bridge.trace.redact import placed
 
@@ -1196,7 +1197,7 @@ class AtTerminal(Nobody):
             for keys in asked.keys:
                 if not self._shown(made, prompt=True):
                     return
-                self._terminal.type(keys.replace("{folder}", self._folder) + "\n")
+                self._terminal.type(keys.replace("{folder}", self._folder) + "\n", PATIENCE)
                 secret = asked is ASKED[QuestionShape.SECRET]
                 made.append(
                     Entry(
@@ -1213,7 +1214,7 @@ class AtTerminal(Nobody):
     def _shown(self, made: list[Entry], *, prompt: bool) -> bool:
         while not self._ended.is_set():
             quiet = not select.select([self._terminal.fd], [], [], QUIET)[0]
-            if quiet and self._terminal.lines and (self._terminal.asks or not prompt):
+            if quiet and self._terminal.lines and (self._terminal.is_at_prompt or not prompt):
                 made.append(
                     Entry(
                         "screen",
@@ -1222,7 +1223,7 @@ class AtTerminal(Nobody):
                         PERSON,
                     )
                 )
-                self._terminal.taken()
+                self._terminal.clear()
                 return True
             if not quiet:
                 self._terminal.read()

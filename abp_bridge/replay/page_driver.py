@@ -1,201 +1,157 @@
-"""The person of a fixture at the bridge's own page: opens a link as a browser does, fills in the
-form that is there, and sends it.
+"""The person of a fixture at the bridge's own page: opens a link, fills in the form that is there,
+and posts its fields to the address that it names.
 
-A form is read as it is: its controls in their order, its buttons by what they send or say. What is
-only asked whether it is right is said to be.
+A form is read as it is: its controls in their order, options and buttons by their words. What is
+only asked whether it is right is said to be. It runs no scripts; what a real browser does with the
+page is no concern of a replay's.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http.client import HTTPException
 from http.cookiejar import CookieJar
-from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_opener
 
-from abp_bridge.core import file
+from abp_bridge.core.file import File
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, to_text
 
-Json = Any
+REQUEST_TIMEOUT = 5.0  # seconds for one request; a page of this machine takes none of that
+MAX_PAGE = 2**22  # bytes of a page that are read: no fixture fills a memory
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
+_CONTROLS = ("input", "textarea", "select", "button")
+MAX_SHOWN = 200  # characters of a page that stand in a complaint
 
-PAGE = 5.0  # seconds for one request
-LARGEST = 2**22
-HERE = ("127.0.0.1", "localhost", "::1")
-STEPS = 3  # pages after the first that may want to be sent again: a summary
+_Fields = list[tuple[str, str | File]]  # what a form sends: names and values
 
 
-def fill_in(link: str, values: Sequence[Json], press: str, reads: Sequence[str] = ()) -> None:
-    """Open `link`, fill in the controls there with `values`, one for each in order, and press a
-    button. Raises ValueError or OSError.
+def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[str] = ()) -> None:
+    """Open `link`, fill in the form there, and press a button until no form is left.
 
-    None leaves a control empty; those that have no value are sent as they stand. All of `reads`
-    must stand on the page.
+    Args:
+        link: an http address of this machine.
+        values: one for each control, in order: text, a number, an option's words, a list of them,
+            or a file as `{content, encoding, mimeType, filename}`. None leaves a control empty;
+            controls beyond the last value are sent as they stand.
+        press: a button, by what it sends or says.
+        reads: texts that must stand on the page.
+
+    Raises:
+        ValueError: the page is not as this needs it; the message says how.
+        OSError: it cannot be reached.
     """
-    visit = _Visit()
-    visit.open(link)
-    if visit.sheet is None:
-        raise ValueError(f"its link leads to no form, but to: {visit.said}")
-    if missing := [words for words in reads if words not in visit.words]:
-        raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {visit.said}")
-    visit.send(visit.sheet.filled(values, press))
-    for _ in range(STEPS):
-        if visit.sheet is None:
+    browser = _Browser()
+    page = browser.open(link)
+    if page.action is None:
+        raise ValueError(f"its link leads to no form, but to: {page.shown}")
+    if missing := [words for words in reads if words not in page.words]:
+        raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {page.shown}")
+    page = browser.submit(page, page.filled(values, press))
+    for _ in range(MAX_SUMMARIES):
+        if page.action is None:
             return
-        if visit.sheet.controls:
-            raise ValueError(f"it does not take what is filled in: {visit.said}")
-        visit.send(visit.sheet.filled([], press))
-    raise ValueError(f"it wants to be sent again and again: {visit.said}")
+        if page.controls:
+            raise ValueError(f"it does not take what is filled in: {page.shown}")
+        page = browser.submit(page, page.filled([], press))
+    raise ValueError(f"it wants to be sent again and again: {page.shown}")
 
 
-class _Visit:
-    """One browser, and the page that it shows."""
+class _Browser:
+    """Loads pages of this machine, and keeps their cookies."""
 
     def __init__(self) -> None:
         self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()))
         self._url = ""
-        self.sheet: _Sheet | None = None
-        self.said = self.words = ""
 
-    def open(self, url: str, body: bytes | None = None, kind: str = "") -> None:
+    def open(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
         parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname not in HERE:
+        if parts.scheme != "http" or parts.hostname not in LOOPBACK:
             raise ValueError(f"{url} is no page of this machine's")
-        headers = (
-            {}
-            if body is None
-            else {"Content-Type": kind, "Origin": f"{parts.scheme}://{parts.netloc}"}
-        )
+        headers = {"Content-Type": content_type, "Origin": f"{parts.scheme}://{parts.netloc}"}
+        request = Request(url, body, {} if body is None else headers)  # noqa: S310
         try:
-            with self._opener.open(Request(url, body, headers), timeout=PAGE) as response:  # noqa: S310
+            with self._opener.open(request, timeout=REQUEST_TIMEOUT) as response:
                 self._url = response.url
-                page = _Page(response.read(LARGEST).decode(errors="replace"))
+                return _Page(response.read(MAX_PAGE))
         except HTTPError as refused:
-            page = _Page(refused.read(LARGEST).decode(errors="replace"))
-            raise ValueError(f"HTTP {refused.code}: {page.said}") from None
+            page = _Page(refused.read(MAX_PAGE))
+            raise ValueError(f"HTTP {refused.code}: {page.shown}") from None
         except HTTPException as problem:
             raise ValueError(f"it does not speak HTTP: {problem!r}") from None
-        self.sheet, self.said, self.words = next(iter(page.sheets), None), page.said, page.words
 
-    def send(self, filled: _Parts) -> None:
-        assert self.sheet is not None
-        body, kind = _multipart(filled) if self.sheet.multipart else _plain(filled)
-        self.open(urljoin(self._url, self.sheet.action), body, kind)
+    def submit(self, page: _Page, fields: _Fields) -> _Page:
+        body, content_type = _multipart(fields) if page.multipart else _urlencoded(fields)
+        return self.open(urljoin(self._url, page.action or ""), body, content_type)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What a form sends for a control; `file` where that is one."""
+@dataclass
+class _Item:
+    """An option, a button or what is typed: what it sends, and the words that a person reads."""
 
-    name: str
-    value: str = ""
-    file: file.File | None = None
-
-
-_Parts = Sequence[_Part]
+    value: str
+    words: str = ""
+    name: str = ""  # of a button
 
 
 @dataclass
 class _Control:
-    """One control, whatever it consists of: options are (value, label)."""
+    """One control, whatever it consists of: `options` to choose from, if it has any."""
 
-    name: str
-    options: list[list[str]] = field(default_factory=list)
-    standing: list[list[str]] = field(
-        default_factory=list
-    )  # what it is sent with if nobody touches it, each a text in a list
+    options: list[_Item] = field(default_factory=list)
+    untouched: list[_Item] = field(default_factory=list)  # what is sent if nobody touches it
 
-    def untouched(self) -> list[_Part]:
-        return [_Part(self.name, text) for (text,) in self.standing]
-
-    def filled(self, given: Json) -> list[_Part]:
+    def filled(self, given: JsonValue) -> list[str | File]:
         if given is None:
             return []
         if isinstance(given, Mapping):
-            return [_Part(self.name, file=file.File(*_content(given)))]
-        if not self.options:
-            return [
-                _Part(
-                    self.name,
-                    given if isinstance(given, str) else json.dumps(given, ensure_ascii=False),
-                )
-            ]
-        return [
-            _Part(self.name, self._option(str(each)))
-            for each in (given if isinstance(given, list) else [given])
-        ]
-
-    def _option(self, wanted: str) -> str:
-        for place in (1, 0):  # what a person reads, before what a form sends
-            for option in self.options:
-                if option[place].strip() == wanted:
-                    return option[0]
-        raise ValueError(
-            f"there is no option {wanted!r} among"
-            f" {', '.join(repr(label.strip()) for _, label in self.options)}"
-        )
+            return [_file(given)]
+        if self.options:
+            wanted = given if isinstance(given, list) else [given]
+            return [_pick(self.options, str(each), "option").value for each in wanted]
+        return [to_text(given)]
 
 
-def _content(given: Mapping[str, Json]) -> tuple[bytes, str, str]:
-    text = str(given.get("content", ""))
-    data = base64.b64decode(text) if given.get("encoding") == "base64" else text.encode()
-    return data, str(given.get("mimeType", "text/plain")), str(given.get("filename", "file"))
+def _pick(items: Sequence[_Item], wanted: str, what: str) -> _Item:
+    """The item of this name: by the words that a person reads, before the value that is sent."""
+    by_words = [each for each in items if each.words.strip() == wanted]
+    for item in by_words or [each for each in items if each.value == wanted]:
+        return item
+    names = ", ".join(repr(each.words.strip()) for each in items)
+    raise ValueError(f"there is no {what} {wanted!r} among {names}")
 
 
-@dataclass
-class _Sheet:
-    """A form: where it goes, its controls in order, what goes with it unseen, and its buttons as
-    (name, value, words).
-    """
-
-    action: str
-    multipart: bool
-    hidden: list[_Part] = field(default_factory=list)
-    controls: dict[str, _Control] = field(default_factory=dict)
-    buttons: list[list[str]] = field(default_factory=list)
-
-    def filled(self, values: Sequence[Json], press: str) -> list[_Part]:
-        """What is sent. Raises ValueError for what the form has not."""
-        if len(values) > len(self.controls):
-            raise ValueError(f"{len(values)} fields are filled in, and it has {len(self.controls)}")
-        button = next((each for each in self.buttons if press in (each[1], each[2].strip())), None)
-        if button is None:
-            raise ValueError(
-                f"there is no button {press!r} among"
-                f" {', '.join(repr(each[1] or each[2]) for each in self.buttons)}"
-            )
-        given = [
-            part
-            for control, value in zip(self.controls.values(), values, strict=False)
-            for part in control.filled(value)
-        ]
-        rest = [
-            part
-            for control in list(self.controls.values())[len(values) :]
-            for part in control.untouched()
-        ]
-        return [*self.hidden, *given, *rest, _Part(button[0], button[1])]
+def _file(given: JsonObject) -> File:
+    text = as_text(given.get("content"))
+    content = base64.b64decode(text) if given.get("encoding") == "base64" else text.encode()
+    mime_type = as_text(given.get("mimeType"), "text/plain")
+    return File(content, mime_type, as_text(given.get("filename"), "file"))
 
 
 class _Page(HTMLParser):
-    """The forms of a page, and what it says.
+    """The first form of a page, and all that the page says.
 
     What has a name that ends with `-empty` is a switch beside a control, and no control of its own.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, html: bytes) -> None:
         super().__init__()
-        self.sheets: list[_Sheet] = []
+        self.action: str | None = None  # where its form goes; None where there is no form
+        self.multipart = False
+        self.controls: dict[str, _Control] = {}
+        self._hidden: _Fields = []
+        self._buttons: list[_Item] = []
         self._words: list[str] = []
-        self._taking: list[str] | None = None  # the option or button whose words come
+        self._reading: _Item | None = None  # whose words come now
         self._in_form = False
         try:
-            self.feed(text)
+            self.feed(html.decode(errors="replace"))
         except AssertionError as problem:  # what the parser says of markup that it does not know
             raise ValueError(f"it cannot be read: {problem}") from None
 
@@ -204,83 +160,85 @@ class _Page(HTMLParser):
         return " ".join(" ".join(self._words).split())
 
     @property
-    def said(self) -> str:
-        return self.words if len(self.words) <= 200 else self.words[:199] + "…"
+    def shown(self) -> str:
+        return self.words if len(self.words) <= MAX_SHOWN else f"{self.words[: MAX_SHOWN - 1]}…"
+
+    def filled(self, values: Sequence[JsonValue], press: str) -> _Fields:
+        """What is sent. Raises ValueError for what the form has not."""
+        if len(values) > len(self.controls):
+            raise ValueError(f"{len(values)} fields are filled in, and it has {len(self.controls)}")
+        button = _pick(self._buttons, press, "button")
+        sent = list(self._hidden)
+        for place, (name, control) in enumerate(self.controls.items()):
+            given = (
+                control.filled(values[place])
+                if place < len(values)
+                else [each.value or each.words.removeprefix("\n") for each in control.untouched]
+            )
+            sent += [(name, each) for each in given]
+        return [*sent, (button.name, button.value)]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        if tag == "form":
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "form" and self.action is None:
             self._in_form = True
-            self.sheets.append(
-                _Sheet(found.get("action", ""), "multipart" in found.get("enctype", ""))
-            )
-        elif (
-            self._in_form and tag in ("input", "textarea", "select", "button") and found.get("name")
-        ):
-            self._control(tag, found)
-        elif self._in_form and tag == "option" and self.sheets[-1].controls:
-            self._takes(
-                next(reversed(self.sheets[-1].controls.values())).options, found.get("value", "")
-            )
-        elif tag == "span" and "class" in dict(attrs):
-            self._taking = None  # what is said of an option is not its name
+            self.action = attributes.get("action", "")
+            self.multipart = "multipart" in attributes.get("enctype", "")
+        elif tag == "option" and self._in_form and self.controls:
+            self._add_option([*self.controls.values()][-1], attributes)
+        elif tag == "span" and "class" in attributes:
+            self._reading = None  # what is said of an option is not its name
+        elif self._in_form and tag in _CONTROLS and attributes.get("name"):
+            kind = attributes.get("type", "text") if tag == "input" else tag
+            self._add(kind, attributes["name"], attributes)
 
-    def _control(self, tag: str, found: Mapping[str, str]) -> None:
-        sheet, name, kind = (
-            self.sheets[-1],
-            found["name"],
-            found.get("type", "text") if tag == "input" else tag,
-        )
+    def _add(self, kind: str, name: str, attributes: Mapping[str, str]) -> None:
+        value = attributes.get("value", "")
         if kind == "hidden":
-            sheet.hidden.append(_Part(name, found.get("value", "")))
+            self._hidden.append((name, value))
         elif kind == "button":
-            sheet.buttons.append([name, found.get("value", ""), ""])
-            self._taking = sheet.buttons[-1]
+            self._reading = _Item(value, name=name)
+            self._buttons.append(self._reading)
         elif not name.endswith("-empty"):
-            control = sheet.controls.setdefault(name, _Control(name))
+            control = self.controls.setdefault(name, _Control())
             if kind in ("radio", "checkbox"):
-                self._takes(control.options, found.get("value", "on"))
-                if "checked" in found:
-                    control.standing.append([found.get("value", "on")])
+                self._add_option(control, attributes)
             elif kind == "textarea":
-                control.standing.append([""])
-                self._taking = control.standing[-1]
-            elif kind != "file":
-                control.standing.append([found.get("value", "")])
+                self._reading = _Item("")
+                control.untouched.append(self._reading)
+            elif kind not in ("file", "select"):
+                control.untouched.append(_Item(value))
 
-    def _takes(self, options: list[list[str]], value: str) -> None:
-        options.append([value, ""])
-        self._taking = options[-1]
+    def _add_option(self, control: _Control, attributes: Mapping[str, str]) -> None:
+        self._reading = _Item(attributes.get("value", "on"))
+        control.options.append(self._reading)
+        if attributes.keys() & {"checked", "selected"}:
+            control.untouched.append(_Item(self._reading.value))
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("label", "button", "option", "textarea"):
-            self._taking = None
+            self._reading = None
         elif tag == "form":
             self._in_form = False
 
     def handle_data(self, data: str) -> None:
-        if self._taking is not None:
-            self._taking[-1] += data
+        if self._reading is not None:
+            self._reading.words += data
         if data.strip():
             self._words.append(data)
 
 
-def _plain(parts: _Parts) -> tuple[bytes, str]:
-    return (
-        urlencode([(part.name, part.value) for part in parts]).encode(),
-        "application/x-www-form-urlencoded",
-    )
+def _urlencoded(fields: _Fields) -> tuple[bytes, str]:
+    texts = [(name, each.name if isinstance(each, File) else each) for name, each in fields]
+    return urlencode(texts).encode(), "application/x-www-form-urlencoded"
 
 
-def _multipart(parts: _Parts) -> tuple[bytes, str]:
-    boundary, body = secrets.token_hex(16), bytearray()
-    for part in parts:
-        more = (
-            ""
-            if part.file is None
-            else f'; filename="{part.file.name}"\r\nContent-Type: {part.file.mime_type}'
-        )
-        head = f'Content-Disposition: form-data; name="{part.name}"{more}'
-        body += f"--{boundary}\r\n{head}\r\n\r\n".encode()
-        body += (part.value.encode() if part.file is None else part.file.content) + b"\r\n"
-    return bytes(body) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+def _multipart(fields: _Fields) -> tuple[bytes, str]:
+    boundary, body = secrets.token_hex(16), b""
+    for name, value in fields:
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
+        if isinstance(value, File):
+            head += f'; filename="{value.name}"\r\nContent-Type: {value.mime_type}'
+        content = value.content if isinstance(value, File) else value.encode()
+        body += head.encode() + b"\r\n\r\n" + content + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"

@@ -24,11 +24,12 @@ from abp_bridge.core.json_text import parse
 from abp_bridge.replay import shutdown
 from abp_bridge.replay.agent import PartyConnection, Servers
 from abp_bridge.replay.inbox import Inbox
-from abp_bridge.replay.match import shown
+from abp_bridge.replay.match import match, shown
+from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.policy import PORT, TERMINAL, connects_elsewhere, refusal
 from abp_bridge.replay.script import ReplayMismatchError, Script
-from abp_bridge.replay.terminal_driver import Program, Terminal
+from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.replay.workspace import Workspace, as_mismatch
 from abp_bridge.rpc.streams import StreamReader, accept, listen
 from abp_bridge.rpc.subprocess import Child, spawn
@@ -43,6 +44,7 @@ OURS = (
     "-m",
     "abp_bridge",
 )  # never what lies in the folder that a fixture has laid out
+PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
 PATIENCE = 10.0  # seconds for the next line of a bridge
 WHOLE = 60.0  # seconds for a fixture
 START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
@@ -69,7 +71,8 @@ async def play(
                 terminal = ends.enter_context(closing(Terminal()))
         with as_mismatch("there is no free port"):
             if any(PORT in word for word in words):
-                program = Program(fixture.head.env)
+                program = QuestionsClient(free_port(), fixture.head.env.get(PASSWORD, ""))
+                ends.callback(program.close)
         setting = Workspace(
             fixture,
             "" if terminal is None else terminal.name,
@@ -116,7 +119,7 @@ class Runner:
         fixture: Recording,
         setting: Workspace,
         terminal: Terminal | None,
-        program: Program | None,
+        program: QuestionsClient | None,
         patience: float,
     ) -> None:
         self._setting = setting
@@ -435,7 +438,7 @@ class Runner:
                 entry.line,
             )
         try:
-            await self._terminal.enter(keys, self._patience)
+            await anyio.to_thread.run_sync(self._terminal.type, keys, self._patience)
         except (OSError, ValueError) as problem:
             raise ReplayMismatchError(
                 f"what is typed does not reach the bridge: {problem}", entry.line
@@ -452,7 +455,12 @@ class Runner:
             )
             return
         try:
-            await self._program.send(said, self._patience, self._inbox.offered)
+            body = json.dumps(said["body"]) if "body" in said else None
+            messages = self._program.exchange(said["http"], body, self._patience)
+            while got := await anyio.to_thread.run_sync(
+                next, messages, None, abandon_on_cancel=True
+            ):
+                self._inbox.offered(*got)
         except ReplayMismatchError as problem:
             self._inbox.failed(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
@@ -471,9 +479,12 @@ class Runner:
         if self._terminal is None:
             return
         for entry in self._script.expected("screen"):
-            if late or self._terminal.shows(entry.value, self._script.known):
-                lines = placed(self._terminal.lines, self._setting.places)
-                self._terminal.taken()
+            lines, known = self._terminal.lines, self._script.known
+            if late or (
+                len(lines) >= len(entry.value) and match(entry.value[-1], lines[-1], known)
+            ):
+                self._terminal.clear()
+                lines = placed(lines, self._setting.places)
                 self._script.heard(PERSON, "screen", lines)
                 return
 

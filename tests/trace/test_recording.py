@@ -23,7 +23,7 @@ from support.traces import written
 from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
-from abp_bridge.replay.terminal_driver import free_port
+from abp_bridge.replay.opencode_client import free_port
 from abp_bridge.trace.format import TraceError, read
 
 Json = Any
