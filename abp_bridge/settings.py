@@ -14,6 +14,16 @@ class SettingsError(Exception):
     """A setting that cannot be used; the message says which and what would be right."""
 
 
+# What sets up a surface that is not the host's, by its name.
+SET_UP_BY: Mapping[str, str] = {
+    "mock": "--answers FILE",
+    "terminal": "--tty DEVICE",
+    "questions-api": "--questions-api PORT",
+    "page": "--page",
+    "model": "--ask-model",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Times are in seconds.
@@ -105,12 +115,13 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
             " for you"
         )
     if settings.ask_on:
-        from abp_bridge.core.matrix import order_of
+        from abp_bridge.core.matrix import ORDER, missing_surface
 
-        try:
-            order_of(settings.ask_on, settings.set_up)
-        except ValueError as problem:
-            raise SettingsError(f"--ask-on: {problem}") from None
+        name = missing_surface(settings.ask_on, settings.set_up)
+        if name in SET_UP_BY:
+            raise SettingsError(f"--ask-on: {name} is not set up: give {SET_UP_BY[name]} too")
+        if name is not None:
+            raise SettingsError(f"--ask-on: {name!r} is no surface; there are {', '.join(ORDER)}")
     return settings
 
 

@@ -46,7 +46,7 @@ def make_providers(settings: Settings, host: Host, page: PageServer) -> Provider
             page,
             alone=settings.page == "off",
         )
-    return Providers(host, own, order_of(settings.ask_on, settings.set_up))
+    return Providers(host, own, order_of(settings.ask_on))
 
 
 @cache

@@ -47,26 +47,14 @@ ORDER = (
 )
 
 
-def order_of(names: Sequence[str], set_up: Collection[str]) -> Sequence[str]:
-    """The person's own order, or the usual one.
-
-    Raises ValueError for a name that means nothing, or is neither the host nor `set_up`.
-    """
-    for name in names:
-        if name not in ORDER:
-            raise ValueError(f"{name!r} is no surface; there are {', '.join(ORDER)}")
-        if name != HOST and name not in set_up:
-            raise ValueError(f"{name} is not set up: give {_SET_UP_BY[name]} too")
+def order_of(names: Sequence[str]) -> Sequence[str]:
+    """The person's own order, each name once, or the usual one where there is none."""
     return tuple(dict.fromkeys(names)) or ORDER
 
 
-_SET_UP_BY = {
-    Surface.MOCK.value: "--answers FILE",
-    Surface.TERMINAL.value: "--tty DEVICE",
-    Surface.QUESTIONS_API.value: "--questions-api PORT",
-    Surface.PAGE.value: "--page",
-    Surface.MODEL.value: "--ask-model",
-}
+def missing_surface(names: Sequence[str], set_up: Collection[str]) -> str | None:
+    """The first of `names` that nobody can be asked by: neither the host nor one that is set up."""
+    return next((name for name in names if name != HOST and name not in set_up), None)
 
 
 class QuestionShape(enum.Enum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from abp_bridge.core.matrix import (
     Surface,
     SurfaceVariant,
     candidate_routes,
+    missing_surface,
     order_of,
     refusals,
     route,
@@ -385,27 +385,13 @@ def test_a_surface_that_refuses_everything_is_not_usable() -> None:
 
 
 def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
-    assert order_of([], []) == ("mock", "host", "terminal", "questions-api", "page", "model")
+    assert order_of([]) == ("mock", "host", "terminal", "questions-api", "page", "model")
 
 
 def test_the_persons_own_order_is_the_whole_order() -> None:
-    assert order_of(["page", "host", "page"], ["page", "terminal"]) == ("page", "host")
+    assert order_of(["page", "host", "page"]) == ("page", "host")
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        (
-            "telepathy",
-            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page, model",
-        ),
-        ("mock", "mock is not set up: give --answers FILE too"),
-        ("terminal", "terminal is not set up: give --tty DEVICE too"),
-        ("questions-api", "questions-api is not set up: give --questions-api PORT too"),
-        ("page", "page is not set up: give --page too"),
-        ("model", "model is not set up: give --ask-model too"),
-    ],
-)
-def test_an_order_names_only_what_is_there(name: str, why: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(why)):
-        order_of([name], [])
+def test_an_order_names_only_what_is_there() -> None:
+    assert missing_surface(["page", "host"], ["terminal", "page"]) is None
+    assert missing_surface(["host", "telepathy", "page"], ["terminal"]) == "telepathy"
