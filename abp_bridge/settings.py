@@ -114,15 +114,21 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
             "--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer"
             " for you"
         )
-    if settings.ask_on:
-        from abp_bridge.core.matrix import ORDER, missing_surface
-
-        name = missing_surface(settings.ask_on, settings.set_up)
-        if name in SET_UP_BY:
-            raise SettingsError(f"--ask-on: {name} is not set up: give {SET_UP_BY[name]} too")
-        if name is not None:
-            raise SettingsError(f"--ask-on: {name!r} is no surface; there are {', '.join(ORDER)}")
+    _check_order(settings)
     return settings
+
+
+def _check_order(settings: Settings) -> None:
+    if not settings.ask_on:
+        return
+    from abp_bridge.core.matrix import ORDER, missing_surface
+
+    missing = missing_surface(settings.ask_on, settings.set_up)
+    if missing is None:
+        return
+    if missing not in SET_UP_BY:
+        raise SettingsError(f"--ask-on: {missing!r} is no surface; there are {', '.join(ORDER)}")
+    raise SettingsError(f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too")
 
 
 def _milliseconds(text: str) -> float:
