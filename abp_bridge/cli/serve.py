@@ -12,6 +12,7 @@ from weakref import WeakSet
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.log import warn_if_interactive
@@ -87,7 +88,6 @@ class ProtocolDetector:
         if self._face is None:
             params = message.params if isinstance(message.params, dict) else {}
             self._face = self._acp() if type(params.get("protocolVersion")) is int else self._mcp()
-            self._face.link = self.link
         self._face.on_message(message)
 
     def cancel_request(self, id: Id, reason: str) -> tuple[str, Any]:
@@ -99,7 +99,9 @@ class ProtocolDetector:
         from abp_bridge.protocols.acp import v1 as acp
 
         self._withdraw = acp.encode_cancel
-        return AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
+        server = AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
+        server.link = self.link
+        return server
 
     def _acp_session(
         self, link: JsonRpcConnection, id: str, client: Mapping[str, Any]
@@ -109,13 +111,14 @@ class ProtocolDetector:
         return AcpSession(link, id, client, self._own_page(), self._bridge)
 
     def _mcp(self) -> McpServer:
-        return McpServer(self._mcp_session, self._tasks, modern=self._settings.mcp_modern)
+        connection = McpConnection(self.link, self._tasks)
+        return McpServer(connection, self._mcp_session, modern=self._settings.mcp_modern)
 
-    def _mcp_session(self, server: McpServer) -> McpSession:
+    def _mcp_session(self, connection: McpConnection) -> McpSession:
         from abp_bridge.hosts.mcp.session import McpSession
 
         return McpSession(
-            server,
+            connection,
             self._bridge,
             self._own_page(),
             park=self._settings.park_timeout,

@@ -60,10 +60,12 @@ class ModelMessage:
 
 
 class ParkedCall:
-    """One call. `legs` are the requests that wait for it now, the newest last."""
+    """One call, begun by `request`. `waiters` are the requests that wait for it now, the newest
+    last.
+    """
 
-    def __init__(self) -> None:
-        self.call: Call
+    def __init__(self, call: Call, request: ToolRequest) -> None:
+        self.call = call
         self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
         self.model_messages: dict[str, ModelMessage] = {}  # by question
@@ -72,7 +74,7 @@ class ParkedCall:
         self.ended: CallOutcome | None = None
         self.promised = False  # the host was told how to come back
         self.abandoned = False  # nobody wants it any more
-        self._newest: ToolRequest
+        self._newest = request
         self._gone: Exception | None = None  # why nobody can be asked any more
         self._changed = anyio.Event()
 

@@ -18,9 +18,10 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.connection import LATEST, McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ToolRequest
-from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS, Subscriptions
+from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.protocols.mcp.modern import (
     LONGEST_URI,
@@ -43,15 +44,11 @@ from abp_bridge.rpc.protocol import (
 )
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from abp_bridge.hosts.mcp.session import McpSession
-    from abp_bridge.rpc.connection import JsonRpcConnection
 
 Json = Any
 Params = Mapping[str, Json]
 
-LATEST = "2025-11-25"
 VERSIONS = (LATEST, "2025-06-18", "2025-03-26", "2024-11-05")
 MAX_SUBSCRIPTIONS = 1_000
 
@@ -72,33 +69,26 @@ _OFFERED: dict[str, Json] = {
 class McpServer:
     """One connection.
 
-    `begin(server)` makes its session; calls run in `tasks`. Without `modern`, hosts that look for
-    that era find the other.
+    `begin(connection)` makes its session. Without `modern`, hosts that look for that era find the
+    other.
     """
 
     def __init__(
-        self, begin: Callable[[McpServer], McpSession], tasks: TaskGroup, *, modern: bool = True
+        self,
+        connection: McpConnection,
+        begin: Callable[[McpConnection], McpSession],
+        *,
+        modern: bool = True,
     ) -> None:
-        self.tasks = tasks
-        self.audience = Subscriptions()
-        self.client = self._legacy = McpClientInfo(
-            LATEST, {}, None
-        )  # as it showed itself last, and by its handshake
+        self._connection = connection
+        self._rpc = connection.rpc
+        self._subscriptions = connection.subscriptions
+        self._legacy = connection.client  # as the host shows itself by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
         self._speaks_modern = modern
         self._handshaken = False
         self._running: dict[Id, ToolRequest] = {}
-        self._link: JsonRpcConnection
-
-    @property
-    def link(self) -> JsonRpcConnection:
-        return self._link
-
-    @link.setter
-    def link(self, link: JsonRpcConnection) -> None:
-        """Set once by whoever makes both."""
-        self._link = self.audience.link = link
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: what takes time runs as a task of the session."""
@@ -113,13 +103,13 @@ class McpServer:
             elif message.method == "tools/call":
                 self._run(message.id, params, self._legacy)
             elif (answer := _LEGACY.get(message.method)) is not None:
-                self._link.respond(message.id, answer(self, params))
+                self._rpc.respond(message.id, answer(self, params))
             else:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except (RpcError, InvalidParamsError) as problem:
-            self._link.respond_error(message.id, problem.code, str(problem), problem.data)
+            self._rpc.respond_error(message.id, problem.code, str(problem), problem.data)
         except Exception:
-            respond_internal_error(self._link, message.id, message.method)
+            respond_internal_error(self._rpc, message.id, message.method)
 
     def _is_modern(self, method: str, params: Params) -> bool:
         """By its envelope; without one, by what only this era has, or by what the host spoke
@@ -129,7 +119,7 @@ class McpServer:
             return False
         if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
             return True
-        return self.client.modern and not self._handshaken and method != "initialize"
+        return self._connection.client.modern and not self._handshaken and method != "initialize"
 
     def _take_modern(self, id: Id, method: str, params: Params) -> None:
         envelope = decode_envelope(params)
@@ -143,11 +133,11 @@ class McpServer:
         if (
             not self._handshaken
         ):  # a handshake says for good who is there, outside of the calls that show themselves
-            self.client = client
+            self._connection.client = client
         if method == "tools/call":
             self._run(id, params, client)
         elif method == "subscriptions/listen":
-            if not self.audience.listen(id, decode_filter(params)):
+            if not self._subscriptions.listen(id, decode_filter(params)):
                 raise RpcError(
                     INVALID_PARAMS,
                     f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in"
@@ -155,7 +145,7 @@ class McpServer:
                 )
         elif (answer := _MODERN.get(method)) is not None:
             try:
-                self._link.respond(id, complete_result(answer(self, params), SERVER, cached=True))
+                self._rpc.respond(id, complete_result(answer(self, params), SERVER, cached=True))
             except RpcError as problem:
                 raise RpcError(
                     _MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data
@@ -169,7 +159,7 @@ class McpServer:
             leg.parked = self._begun.claimed(
                 params
             )  # known at once: the same read may bring its cancellation
-        self.tasks.start_soon(self._call_tool, leg, params)
+        self._connection.tasks.start_soon(self._call_tool, leg, params)
 
     async def _call_tool(self, leg: ToolRequest, params: Params) -> None:
         """Attach the host to a call.
@@ -178,7 +168,7 @@ class McpServer:
         """
         id = leg.id
         if leg.client.level is not None:
-            self.audience.start_logging(id, leg.client.level)
+            self._subscriptions.start_logging(id, leg.client.level)
         with leg.scope:
             try:
                 await (
@@ -187,21 +177,21 @@ class McpServer:
                 result = await self._session.call_tool(params, leg)
                 if leg.client.modern:
                     result = complete_result(result, SERVER)
-                self.audience.stop_logging(id)
-                self._link.respond(id, result)
+                self._subscriptions.stop_logging(id)
+                self._rpc.respond(id, result)
             except (RpcError, InvalidParamsError) as problem:
-                self._link.respond_error(id, problem.code, str(problem), problem.data)
+                self._rpc.respond_error(id, problem.code, str(problem), problem.data)
             except Exception:
-                respond_internal_error(self._link, id, "tools/call")
-        self.audience.stop_logging(id)
+                respond_internal_error(self._rpc, id, "tools/call")
+        self._subscriptions.stop_logging(id)
         del self._running[id]
         if leg.scope.cancelled_caught:
-            self._link.discard_request(id)
+            self._rpc.discard_request(id)
 
     @property
     def _session(self) -> McpSession:
         if self._begun is None:
-            self._begun = self._begin(self)
+            self._begun = self._begin(self._connection)
         return self._begun
 
     # --- methods of both eras ---
@@ -236,7 +226,7 @@ class McpServer:
         client = params.get("clientInfo")
         version = asked if asked in VERSIONS else LATEST
         self._handshaken = True
-        self.client = self._legacy = McpClientInfo(
+        self._connection.client = self._legacy = McpClientInfo(
             version, client if isinstance(client, Mapping) else {}, params.get("capabilities")
         )
         return {
@@ -252,25 +242,25 @@ class McpServer:
     def _set_level(self, params: Params) -> Json:
         if params.get("level") not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
-        self.audience.level = LEVELS.index(params["level"])
+        self._subscriptions.level = LEVELS.index(params["level"])
         return {}
 
     def _subscribe(self, params: Params) -> Json:
-        if len(self.audience.subscribed) >= MAX_SUBSCRIPTIONS:
+        if len(self._subscriptions.subscribed) >= MAX_SUBSCRIPTIONS:
             raise RpcError(
                 INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions"
             )
         if len(uri := _uri(params)) > LONGEST_URI:
             raise RpcError(INVALID_PARAMS, f"a uri may have at most {LONGEST_URI} characters")
-        self.audience.subscribed.add(uri)
+        self._subscriptions.subscribed.add(uri)
         return {}
 
     def _unsubscribe(self, params: Params) -> Json:
-        self.audience.subscribed.discard(_uri(params))
+        self._subscriptions.subscribed.discard(_uri(params))
         return {}
 
     def _initialized(self, params: Params) -> None:
-        self.audience.initialized = self._handshaken
+        self._subscriptions.initialized = self._handshaken
 
     # --- modern ---
 
@@ -287,8 +277,8 @@ class McpServer:
         id = params.get("requestId")
         if not is_id(id):
             return
-        if self.audience.unlisten(id):
-            self._link.discard_request(id)
+        if self._subscriptions.unlisten(id):
+            self._rpc.discard_request(id)
         elif (leg := self._running.get(id)) is not None:
             leg.cancel("the host cancelled the call")
 

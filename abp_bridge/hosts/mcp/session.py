@@ -1,9 +1,9 @@
 """An MCP host as the bridge sees it: the surfaces it can ask on, what it is told, and the tools and
 resources it uses.
 
-Who wants to hear what is `audience`'s; how a call waits for a host, `calls`'. Here a question finds
-its way to the host: as a request of ours in the legacy era, with the next round of the call that
-carries it in the modern one.
+Who wants to hear what is `subscriptions`'; how a call waits for a host, `tool_calls`'. Here a
+question finds its way to the host: as a request of ours in the legacy era, with the next round of
+the call that carries it in the modern one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
-from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError
 from abp_bridge.hosts.profiles import profile
@@ -66,7 +66,7 @@ Put = Callable[[str, Json], Awaitable[tuple[Json, float | None]]]
 
 
 class McpSession:
-    """One session of one host, spoken to through `server`.
+    """One session of one host, spoken to through `connection`.
 
     `begin` makes the desk that its tools work at; `page` is where its person is sent.
 
@@ -77,7 +77,7 @@ class McpSession:
 
     def __init__(
         self,
-        server: McpServer,
+        connection: McpConnection,
         begin: Callable[[Host], SessionApi],
         page: Page,
         *,
@@ -85,13 +85,13 @@ class McpSession:
         patience: float | None = None,
         ask_model: bool = False,
     ) -> None:
-        self._server = server
+        self._connection = connection
         self._page = page
         self._patience_set = patience
         self._ask_model = ask_model
         self._refused: set[str] = set()  # capabilities that it declared, and turned out not to have
         self._calls = ToolCalls(
-            server.tasks, limit=park, patience=self._patience, tell=self._progressed
+            connection.tasks, limit=park, patience=self._patience, tell=self._progressed
         )
         self._desk = begin(self)
         self._toolbox = McpTools(self._desk, self._calls, asks_model=ask_model)
@@ -101,7 +101,7 @@ class McpSession:
     @property
     def name(self) -> str:
         """The host as it calls itself."""
-        return self._server.client.name
+        return self._connection.client.name
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces this host declared, best first, less those it turned out not to have.
@@ -109,7 +109,7 @@ class McpSession:
         A modern one declares them with each request.
         """
         held = self._calls.find_carrier(calls)
-        client = self._server.client if held is None else held.client
+        client = self._connection.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         row = profile(str(client.info.get("name")))
         declared = {
@@ -137,7 +137,7 @@ class McpSession:
         held = self._calls.find_carrier(question.calls)
         if variant.surface is Surface.MODEL:
             return await self._ask_through_the_model(held, question, problem)
-        client = self._server.client if held is None else held.client
+        client = self._connection.client if held is None else held.client
         put = partial(self._put, held, client, _NEEDED[variant.surface])
         if held is not None:
             held.asks(+1)
@@ -180,7 +180,7 @@ class McpSession:
             return await self._page.ask(question, point)
         finally:
             if client.version == COMPLETED:
-                self._server.link.notify(
+                self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation}
                 )
 
@@ -202,7 +202,7 @@ class McpSession:
         model then tells its user of.
         """
         held = self._calls.find_carrier(question.calls)
-        client = self._server.client if held is None else held.client
+        client = self._connection.client if held is None else held.client
         capabilities = mcp.decode_capabilities(client.capabilities, client.version)
         if capabilities.form and FORM not in self._refused:
             put = partial(self._put, held, client, FORM)
@@ -235,7 +235,7 @@ class McpSession:
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """See `Host.roots`."""
         held = self._calls.find_carrier(calls)
-        client = self._server.client if held is None else held.client
+        client = self._connection.client if held is None else held.client
         if not mcp.decode_capabilities(client.capabilities, client.version).roots:
             return ()
         try:
@@ -267,7 +267,7 @@ class McpSession:
 
     async def _request(self, need: str, method: str, params: Json) -> Json:
         try:
-            return await self._server.link.request(
+            return await self._connection.rpc.request(
                 method, params, reason="the question is no longer open"
             )
         except ConnectionClosedError:
@@ -287,18 +287,18 @@ class McpSession:
         subscribed.
         """
         field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
-        self._server.audience.log(
+        self._connection.subscriptions.log(
             mcp.encode_log(notice, origin),
             key=None if field is None else ("state", app, str(field)),
         )
         if field is not None:
-            self._server.audience.updated(state_uri(app, field))
+            self._connection.subscriptions.updated(state_uri(app, field))
 
     def on_capabilities_changed(self) -> None:
-        self._server.audience.tools_changed()
+        self._connection.subscriptions.tools_changed()
 
     def on_resources_changed(self) -> None:
-        self._server.audience.resources_changed()
+        self._connection.subscriptions.resources_changed()
 
     # --- what the host asks of the bridge ---
 
@@ -338,7 +338,7 @@ class McpSession:
     def _progressed(self, leg: ToolRequest, progress: Progress) -> None:
         token = leg.token
         if isinstance(token, (str, int)) and not isinstance(token, bool):
-            self._server.link.notify(
+            self._connection.rpc.notify(
                 "notifications/progress",
                 mcp.encode_progress(token, progress),
                 key=("progress", token),

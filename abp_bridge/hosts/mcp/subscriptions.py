@@ -25,8 +25,8 @@ MAX_LISTENS = 100
 class Subscriptions:
     """One connection's. `initialized`, `level` and `subscribed` are the legacy host's."""
 
-    def __init__(self) -> None:
-        self.link: JsonRpcConnection  # set with the connection
+    def __init__(self, rpc: JsonRpcConnection) -> None:
+        self._rpc = rpc
         self.initialized = False
         self.level = LEVELS.index("info")
         self.subscribed: set[str] = set()
@@ -65,11 +65,11 @@ class Subscriptions:
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
         ):
-            self.link.notify("notifications/message", params, key=key)
+            self._rpc.notify("notifications/message", params, key=key)
 
     def updated(self, uri: str) -> None:
         if self.initialized and uri in self.subscribed:
-            self.link.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
+            self._rpc.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
         for id, wanted in self._listens.items():
             if uri in wanted.get(UPDATES, ()):
                 self._tell_stream(
@@ -85,7 +85,7 @@ class Subscriptions:
     def _list_changed(self, what: str, word: str) -> None:
         method = f"notifications/{what}/list_changed"
         if self.initialized:
-            self.link.notify(method, key=what)
+            self._rpc.notify(method, key=what)
         for id, wanted in self._listens.items():
             if wanted.get(word) is True:
                 self._tell_stream(id, method, {}, key=(what, id))
@@ -93,4 +93,4 @@ class Subscriptions:
     def _tell_stream(
         self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None
     ) -> None:
-        self.link.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)
+        self._rpc.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)

@@ -52,8 +52,11 @@ SETTLES = 4  # pauses that a round waits for more questions at most, each of the
 _NEEDS = {Kind.SAMPLING: "sampling"}
 _FORM = "elicitation"
 
-# (held, on_progress) -> the call, begun
-Start = Callable[[ParkedCall, Callable[[Progress], None]], Awaitable[Call]]
+# (on_progress, on_end) -> the call, begun; neither is called before that
+Start = Callable[
+    [Callable[[Progress], None], Callable[[CallOutcome], None]],
+    Awaitable[Call],
+]
 
 
 @dataclass(slots=True)
@@ -125,17 +128,19 @@ class ToolCalls:
                 f"{MAX_HELD} calls are running or kept already; come back to them with abp_wait, or"
                 " wait a while.",
             )
-        held = ParkedCall()
         leg.made = digest(tool, arguments)
 
-        def report(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             if held.waiters:
                 self._tell(held.waiters[-1], progress)
 
+        def on_end(outcome: CallOutcome) -> None:
+            held.end(outcome)
+
         self._starting += 1
         try:
-            held.call = await start(held, report)
-            self._held[held.call.id] = held
+            call = await start(on_progress, on_end)
+            held = self._held[call.id] = ParkedCall(call, leg)
         finally:
             self._starting -= 1
         return await self._attend(held, leg)

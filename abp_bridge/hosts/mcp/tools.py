@@ -9,10 +9,10 @@ from typing import Any
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Progress
-from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
+from abp_bridge.hosts.mcp.parked_call import ToolRequest
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
-from abp_bridge.interfaces.host import AppCapability, Call, SessionApi, SessionError
+from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
 from abp_bridge.protocols.mcp import (
     decode_answered,
     encode_result,
@@ -170,14 +170,16 @@ class McpTools:
         app: str | None,
         timeout: float | None = None,
     ) -> Json:
-        async def start(held: ParkedCall, on_progress: Callable[[Progress], None]) -> Call:
-            return await self._desk.start(
+        def start(
+            on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
+        ) -> Awaitable[Call]:
+            return self._desk.start(
                 capability,
                 params,
                 app=app,
                 timeout=timeout,
                 on_progress=on_progress,
-                on_end=held.end,
+                on_end=on_end,
             )
 
         return await self._calls.begin(tool, arguments, leg, start)

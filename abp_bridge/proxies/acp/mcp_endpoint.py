@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.log import whisper
@@ -159,7 +160,7 @@ class McpEndpoint:
     ) -> None:
         desks: list[SessionApi] = []
 
-        def begin(server: McpServer) -> McpSession:
+        def begin(connection: McpConnection) -> McpSession:
             from abp_bridge.hosts.mcp.session import McpSession
             from abp_bridge.proxies.acp.client_session import ProxiedHost
 
@@ -168,7 +169,7 @@ class McpEndpoint:
                 return desks[-1]
 
             return McpSession(
-                server,
+                connection,
                 settle,
                 self._page(),
                 park=self._park,
@@ -177,15 +178,15 @@ class McpEndpoint:
             )
 
         async with anyio.create_task_group() as tasks:
-            server = McpServer(begin, tasks, modern=self._modern)
-            server.link = JsonRpcConnection(
+            rpc = JsonRpcConnection(
                 JsonRpcProtocol(),
                 *self._overheard()(source, sink),
-                on_message=server.on_message,
+                on_message=lambda message: server.on_message(message),  # noqa: PLW0108 - made below
                 cancel_request=encode_cancel,
             )
+            server = McpServer(McpConnection(rpc, tasks), begin, modern=self._modern)
             try:
-                await server.link.run()
+                await rpc.run()
             finally:
                 for desk in desks:
                     await desk.close("the agent ended the connection")

@@ -68,11 +68,13 @@ class Play:
         self.legs: list[ToolRequest] = []
 
     async def begin(self) -> None:
-        async def start(held: ParkedCall, on_progress: Any) -> Any:
-            self.held = held
+        async def start(on_progress: Any, on_end: Any) -> Any:
             return self.app
 
         await self._leg(lambda leg: self.calls.begin("abp_call", ARGUMENTS, leg, start))
+        held = self.calls.find_carrier([self.app.id])
+        assert held is not None
+        self.held = held
 
     async def ask(self) -> None:
         number = len(self.asked) + 1

@@ -1,0 +1,33 @@
+"""One MCP host's connection, as the server at its front and the session behind it share it.
+
+Owns who the host is and what it wants to hear of. It answers nothing: `server.py` does, and
+`session.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.rpc.connection import JsonRpcConnection
+
+LATEST = "2025-11-25"  # of the legacy versions
+
+
+class McpConnection:
+    """Made first, and handed to both.
+
+    `rpc` carries the messages; calls run in `tasks`, which outlive it; `client` is the host as it
+    showed itself last.
+    """
+
+    def __init__(self, rpc: JsonRpcConnection, tasks: TaskGroup) -> None:
+        self.rpc = rpc
+        self.tasks = tasks
+        self.subscriptions = Subscriptions(rpc)
+        self.client = McpClientInfo(LATEST, {}, None)
