@@ -86,21 +86,20 @@ async def _behind(
     tasks.start_soon(aloud.run)
     try:
         async with spawn(command, overhear=aloud.say) as agent:
-            from abp_bridge.proxies.acp.proxy import AcpProxy  # while the agent starts
+            from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
 
             from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
-            proxy = AcpProxy(
+            ended = await run_proxy(
                 (cast(StreamReader, from_editor), to_editor),
                 (unobserved_stream if recorder is None else recorder.tap("agent"))(
                     agent.stdout, agent.stdin
                 ),
                 prefix=f"abp-{os.urandom(4).hex()}-",
-                command=label(os.path.basename(command[0])) or "the agent",
-                asking=lambda host: _asking(settings, host, page(), recorder),
+                agent_name=label(os.path.basename(command[0])) or "the agent",
+                make_elicitor=lambda host: _asking(settings, host, page(), recorder),
                 page=page(),
-                injected=injected,
+                endpoints=injected,
             )
-            ended = await proxy.run()
             if ended == "agent":
                 await _gone(agent)
             tasks.cancel_scope.cancel()

@@ -74,7 +74,7 @@ async def watched(
     editor = ClientSession(
         ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
     )
-    editor.prompted(1)
+    editor.begin_prompt(1)
     events: list[Event] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.run)

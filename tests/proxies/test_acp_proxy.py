@@ -48,7 +48,7 @@ from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import byte_edit, mcp_endpoint, relay
 from abp_bridge.proxies.acp.client_session import ClientSession
 from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_STRANGERS
-from abp_bridge.proxies.acp.multiplex import MAX_HELD, InjectedConnection, SharedWriter
+from abp_bridge.proxies.acp.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.rpc.streams import accept
 
@@ -176,7 +176,7 @@ async def test_two_writers_never_mix_their_lines() -> None:
 
     async def theirs() -> None:
         for number in range(200):
-            ours.link.notify("ours", {"number": number})
+            ours.connection.notify("ours", {"number": number})
             await outlet.forward(b'{"theirs":%d' % number)
             await anyio.lowlevel.checkpoint()
             await outlet.forward(b"}\n")
@@ -185,7 +185,7 @@ async def test_two_writers_never_mix_their_lines() -> None:
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ours.link.run)
+            tasks.start_soon(ours.connection.run)
             tasks.start_soon(theirs)
     written = [json.loads(line) for line in bytes(sink.written).splitlines()]
     assert [line["theirs"] for line in written if "theirs" in line] == list(range(200))
@@ -196,9 +196,9 @@ async def test_two_writers_never_mix_their_lines() -> None:
 async def test_a_line_that_we_give_up_in_the_middle_is_ended_before_the_next() -> None:
     outlet = SharedWriter(sink := Narrow())
     ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
-    ours.link.notify("ours")
+    ours.connection.notify("ours")
     assert len(sink.written) == 3
-    ours.link.close()
+    ours.connection.close()
     with anyio.fail_after(PATIENCE):
         await outlet.forward(b"{}\n")
         await outlet.forward(b"{}\n")
@@ -237,7 +237,7 @@ async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> No
 
     async def take() -> None:
         for number in range(4):
-            await aside.take({"method": "x", "params": {"pad": "y" * (MAX_HELD // 2)}})
+            await aside.feed({"method": "x", "params": {"pad": "y" * (MAX_UNREAD // 2)}})
             taken.append(number)
 
     async with anyio.create_task_group() as tasks:
@@ -1419,7 +1419,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
     )
     link = InjectedConnection(
         JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
-    ).link
+    ).connection
     entry = server.server_entry(ClientSession(ClientSurfaces(link, {}, "s1", NoPage())), [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)

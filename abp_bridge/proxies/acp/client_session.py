@@ -1,4 +1,4 @@
-"""An editor's session behind the proxy: it can be asked while a prompt of its own runs, and what is
+"""A client's session behind the proxy: it can be asked while a prompt of its own runs, and what is
 asked ends with the prompt.
 """
 
@@ -20,7 +20,7 @@ from abp_bridge.rpc.protocol import Id
 _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
 
 
-class Elicits(Protocol):
+class ElicitorApi(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
 
     async def ask(self, question: Question) -> Answer: ...
@@ -29,13 +29,14 @@ class Elicits(Protocol):
 class ClientSession:
     """One session.
 
-    `prompted`, `cancelled` and `answered` tell it what passes between the editor and the agent.
+    `begin_prompt`, `cancel_turn` and `end_prompt` tell it what passes between the client and
+    its agent.
 
-    `asks` puts the agent's own questions to this session, once there is one.
+    `elicitor` puts the agent's own questions to this session, once there is one.
     """
 
     def __init__(self, surfaces: ClientSurfaces) -> None:
-        self.asks: Elicits | None = None
+        self.elicitor: ElicitorApi | None = None
         self._surfaces = surfaces
         self._turns = Turns()
 
@@ -54,16 +55,16 @@ class ClientSession:
 
     # --- what passes by ---
 
-    def prompted(self, prompt: Id) -> None:
+    def begin_prompt(self, prompt: Id) -> None:
         self._turns.begin(prompt)
 
-    def cancelled(self, reason: str = "the user cancelled the turn") -> None:
-        """The editor ends the turn: what is asked is taken down, and nothing more is asked
+    def cancel_turn(self, reason: str = "the user cancelled the turn") -> None:
+        """The client ends the turn: what is asked is taken down, and nothing more is asked
         in it.
         """
         self._turns.cancel(reason)
 
-    async def answered(self, prompt: Id) -> None:
+    async def end_prompt(self, prompt: Id) -> None:
         """The agent ended a prompt.
 
         Returns when nothing is asked any more, if it was the last: its response must come after.
@@ -100,30 +101,30 @@ class ClientSession:
 
 
 class ProxiedHost:
-    """Asks the editor and tells the agent: the host of the apps' bridge, and, without an agent to
+    """Asks the client and tells the agent: the host of the apps' bridge, and, without an agent to
     tell, of the agent's own questions.
     """
 
-    def __init__(self, editor: ClientSession, agent: Host | None = None) -> None:
-        self._editor = editor
+    def __init__(self, client: ClientSession, agent: Host | None = None) -> None:
+        self._client = client
         self._agent = agent
 
     @property
     def name(self) -> str:
         return (
-            self._editor.name
+            self._client.name
             if self._agent is None
-            else f"{self._editor.name}, with the agent {self._agent.name}"
+            else f"{self._client.name}, with the agent {self._agent.name}"
         )
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The editor's surfaces for its person; the agent's model, where it lends it."""
+        """The client's surfaces for its person; the agent's model, where it lends it."""
         models = (
             []
             if self._agent is None
             else [column for column in self._agent.variants(calls) if column.surface in _THE_AGENTS]
         )
-        return [*self._editor.variants(), *models]
+        return [*self._client.variants(), *models]
 
     async def ask(
         self,
@@ -134,13 +135,13 @@ class ProxiedHost:
     ) -> SurfaceResponse:
         if variant.surface in _THE_AGENTS and self._agent is not None:
             return await self._agent.ask(question, variant, problem, observe)
-        return await self._editor.ask(question, variant, problem, observe)
+        return await self._client.ask(question, variant, problem, observe)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        return await self._editor.send_link(question, url)
+        return await self._client.send_link(question, url)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """The folders that the agent grants: where the editor works, only the agent was told."""
+        """The folders that the agent grants: where the client works, only the agent was told."""
         return () if self._agent is None else await self._agent.roots(calls)
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:

@@ -101,7 +101,7 @@ class McpEndpoint:
             "env": [{"name": relay.TOKEN, "value": token}],
         }
 
-    def forget(self, session: str) -> None:
+    def revoke(self, session: str) -> None:
         """Nobody is let in to this session any more."""
         self._sessions = {
             token: known for token, known in self._sessions.items() if known.id != session

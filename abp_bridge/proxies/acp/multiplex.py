@@ -19,7 +19,7 @@ from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, 
 
 Json = Any
 
-MAX_HELD = 2**20  # bytes of messages that wait to be read
+MAX_UNREAD = 2**20  # bytes of messages that wait to be read
 
 
 class SharedWriter:
@@ -34,126 +34,126 @@ class SharedWriter:
 
     def __init__(self, sink: ByteWriter) -> None:
         self._sink = sink
-        self._passing = False  # a forwarded line has begun and not ended
-        self._passed = anyio.Event()
-        self._unsaid = memoryview(b"")  # what is left of a line of ours that has begun
+        self._in_line = False  # a forwarded line has begun and not ended
+        self._line_ended = anyio.Event()
+        self._unsent = memoryview(b"")  # what is left of a line of ours that has begun
         self._waiting = False  # ours waits for the descriptor
-        self._left = False  # ours says no more
-        self._spoken = anyio.Event()
-        self._ended = False
-        self.passed = 0  # bytes that were forwarded
+        self._given_up = False  # ours says no more
+        self._progress = anyio.Event()
+        self._closed = False
+        self.forwarded = 0  # bytes that were forwarded
 
     async def forward(self, data: bytes) -> None:
         """Write lines of theirs, or the next part of one.
 
         Returns when all is written; raises OSError when nobody reads any more.
         """
-        while not self._passing and not self._left and (self._unsaid or self._waiting):
-            self._spoken = anyio.Event()
-            await self._spoken.wait()
-        self._passing = True
-        unsaid, self._unsaid = (
-            self._unsaid,
+        while not self._in_line and not self._given_up and (self._unsent or self._waiting):
+            self._progress = anyio.Event()
+            await self._progress.wait()
+        self._in_line = True
+        unsent, self._unsent = (
+            self._unsent,
             memoryview(b""),
         )  # the other gave up in the middle of a line: it ends here
-        for part in (unsaid, memoryview(data)):
+        for part in (unsent, memoryview(data)):
             await self._write(part)
-        self._passing = not data.endswith(b"\n")
-        self._passed.set()
+        self._in_line = not data.endswith(b"\n")
+        self._line_ended.set()
 
     async def _write(self, left: memoryview) -> None:
         while left:
             written = self._sink.write_nowait(left)
-            self.passed += written
+            self.forwarded += written
             if left := left[written:]:
                 await self._sink.writable()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         """See `ByteWriter`. `data` is one line, or what is left of one."""
-        if self._ended:
+        if self._closed:
             raise BrokenPipeError
-        if self._passing:
+        if self._in_line:
             return 0
         written = self._sink.write_nowait(data)
         if written:
-            self._unsaid = memoryview(data)[written:]
-            self._spoken.set()
+            self._unsent = memoryview(data)[written:]
+            self._progress.set()
         return written
 
     async def writable(self) -> None:
-        while self._passing and not self._ended:
-            self._passed = anyio.Event()
-            await self._passed.wait()
-        if self._ended:
+        while self._in_line and not self._closed:
+            self._line_ended = anyio.Event()
+            await self._line_ended.wait()
+        if self._closed:
             raise BrokenPipeError
         self._waiting = True
         try:
             await self._sink.writable()
         finally:
             self._waiting = False
-            self._spoken.set()
+            self._progress.set()
 
     def close(self) -> None:
         """Our part is over; the stream is not ours to close."""
-        self._left = True
-        self._spoken.set()
+        self._given_up = True
+        self._progress.set()
 
-    def end(self) -> None:
+    def close_stream(self) -> None:
         """Nothing more is written by anybody."""
-        self._ended = True
-        self._passed.set()
+        self._closed = True
+        self._line_ended.set()
         self._sink.close()
 
 
 class InjectedConnection:
-    """Our connection inside a stream. `take` gives it a message; `link` speaks."""
+    """Our connection inside a stream. `feed` gives it a message; `connection` speaks."""
 
     def __init__(
         self,
-        peer: JsonRpcProtocol,
-        outlet: SharedWriter,
+        protocol: JsonRpcProtocol,
+        writer: SharedWriter,
         *,
         on_message: Callable[[Request | Notification], None],
-        withdraw: Callable[[Id, str], tuple[str, object]] | None = None,
+        cancel_request: Callable[[Id, str], tuple[str, object]] | None = None,
     ) -> None:
         self._lines: deque[bytes] = deque()
-        self._held = 0  # bytes of them
-        self._more = anyio.Event()
-        self._fewer = anyio.Event()
-        self._over = False
-        self.link = JsonRpcConnection(
-            peer, self, outlet, on_message=on_message, cancel_request=withdraw
+        self._unread = 0  # bytes of them
+        self._fed = anyio.Event()
+        self._read = anyio.Event()
+        self._closed = False
+        self.connection = JsonRpcConnection(
+            protocol, self, writer, on_message=on_message, cancel_request=cancel_request
         )
 
-    async def take(self, message: dict[str, Json]) -> None:
+    async def feed(self, message: dict[str, Json]) -> None:
         """A message of the stream that is for us, without its version.
 
         Returns when it is read, or few enough wait.
         """
-        if self._over:
+        if self._closed:
             return
         line = dump({"jsonrpc": "2.0", **message})
         self._lines.append(line)
-        self._held += len(line)
-        self._more.set()
-        while self._held > MAX_HELD and not self._over:
-            self._fewer = anyio.Event()
-            await self._fewer.wait()
+        self._unread += len(line)
+        self._fed.set()
+        while self._unread > MAX_UNREAD and not self._closed:
+            self._read = anyio.Event()
+            await self._read.wait()
 
     async def receive(self) -> bytes:
         """See `ByteReader`."""
-        while not self._lines and not self._over:
-            self._more = anyio.Event()
-            await self._more.wait()
+        while not self._lines and not self._closed:
+            self._fed = anyio.Event()
+            await self._fed.wait()
         if not self._lines:
             return b""
         line = self._lines.popleft()
-        self._held -= len(line)
-        self._fewer.set()
+        self._unread -= len(line)
+        self._read.set()
         return line
 
     def close(self) -> None:
         """The stream has ended, or our conversation has: nothing more comes."""
-        self._over = True
-        self._more.set()
-        self._fewer.set()
+        self._closed = True
+        self._fed.set()
+        self._read.set()

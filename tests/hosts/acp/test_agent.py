@@ -880,13 +880,13 @@ async def test_what_a_closed_session_had_is_not_kept() -> None:
         person = InjectedConnection(
             JsonRpcProtocol(), SharedWriter(Nowhere()), on_message=door.on_message
         )
-        door.link = person.link
+        door.link = person.connection
         tasks.start_soon(door.link.run)
-        await person.take({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
-        await person.take({"id": 2, "method": "session/new", "params": {"cwd": "/"}})
+        await person.feed({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+        await person.feed({"id": 2, "method": "session/new", "params": {"cwd": "/"}})
         await anyio.wait_all_tasks_blocked()
         assert len(door.bridges) == 1
-        await person.take(
+        await person.feed(
             {
                 "id": 3,
                 "method": "session/close",

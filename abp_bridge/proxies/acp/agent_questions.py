@@ -1,0 +1,190 @@
+"""The agent's own questions that its client cannot show: the proxy asks them itself, by buttons,
+and answers the agent. Which lines of the agent are such questions is decided here too; what the
+apps ask goes another way (`mcp_endpoint`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.core.json_text import is_deeper
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.menu import obstacle
+from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.hosts.acp.turns import OUTSIDE
+from abp_bridge.protocols import mcp
+from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.proxies.acp.client_session import ElicitorApi, ProxiedHost
+from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.errors import respond_internal_error
+from abp_bridge.rpc.protocol import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MAX_DEPTH,
+    Id,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    is_id,
+)
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.interfaces.host import Host
+    from abp_bridge.proxies.acp.sessions import SessionTable
+
+MAX_OPEN = 100  # questions of the agent's own at once: each holds a task and a card
+
+ELICIT = "elicitation/create"
+
+
+class AgentQuestions:
+    """The questions of one agent, each answered exactly once.
+
+    Args:
+        protocol: The state of our connection to the agent.
+        writer: The agent's input, shared with the lines that pass.
+        sessions: Where a question's session is found.
+        make_elicitor: Makes who asks the questions of one session.
+        tasks: Where each question is asked; it must outlive this.
+        agent_name: What the agent is called until it says so itself.
+    """
+
+    def __init__(
+        self,
+        protocol: JsonRpcProtocol,
+        writer: SharedWriter,
+        *,
+        sessions: SessionTable,
+        make_elicitor: Callable[[Host], ElicitorApi],
+        tasks: TaskGroup,
+        agent_name: str,
+    ) -> None:
+        self.agent_name = agent_name
+        self.modes: Sequence[str] = ()  # of elicitation, that are ours to ask
+        self._injected = InjectedConnection(protocol, writer, on_message=self._on_message)
+        self._sessions = sessions
+        self._make_elicitor = make_elicitor
+        self._tasks = tasks
+        self._open: dict[Id, anyio.CancelScope] = {}
+        self._serial = 0
+
+    async def run(self) -> None:
+        """Take questions and write answers until cancelled."""
+        await self._injected.connection.run()
+
+    def is_relevant(self, data: bytes) -> bool:
+        """Whether one of these lines may be a question that is ours to ask, or take one back."""
+        return bool(self.modes) and (
+            b'"elicitation' in data or (bool(self._open) and b"cancel_request" in data)
+        )
+
+    async def take_question(self, message: JsonObject) -> bool:
+        """Ask this `elicitation/create`, unless it is the client's to show: whether it is taken.
+
+        Modes that nobody here knows are for the client to refuse.
+        """
+        id, params = message.get("id"), as_object(message.get("params"))
+        if (
+            not is_id(id)
+            or params.get("mode", "form") not in self.modes
+            or is_deeper(params, MAX_DEPTH - 1)
+        ):
+            return False
+        if len(self._open) < MAX_OPEN:
+            self._open.setdefault(id, anyio.CancelScope())
+        await self._injected.feed({"id": id, "method": ELICIT, "params": params})
+        return True
+
+    async def take_cancel(self, message: JsonObject) -> bool:
+        """Take down the question that this `$/cancel_request` names: whether it was one of ours."""
+        params = as_object(message.get("params"))
+        if "id" in message or not is_id(id := params.get("requestId")) or id not in self._open:
+            return False
+        await self._injected.feed({"method": acp.WITHDRAW, "params": params})
+        return True
+
+    def _on_message(self, message: Request | Notification) -> None:
+        params = as_object(message.params)
+        if isinstance(message, Notification):
+            id = params.get("requestId")
+            if is_id(id) and (scope := self._open.get(id)) is not None:
+                scope.cancel()  # else it has been answered meanwhile
+        elif (scope := self._open.get(message.id)) is not None:
+            self._tasks.start_soon(self._answer, message.id, params, scope)
+        else:
+            self._injected.connection.respond_error(
+                message.id, INVALID_REQUEST, f"{MAX_OPEN} questions of this agent are open already"
+            )
+
+    async def _answer(self, id: Id, params: JsonObject, scope: anyio.CancelScope) -> None:
+        connection = self._injected.connection
+        with scope:
+            try:
+                connection.respond(id, await self._ask(params))
+            except RemoteProtocolError as problem:
+                connection.respond_error(id, INVALID_PARAMS, str(problem))
+            except Exception:
+                respond_internal_error(connection, id, ELICIT)
+        del self._open[id]
+        if scope.cancelled_caught:
+            connection.respond_error(id, acp.REQUEST_CANCELLED, "the question was cancelled")
+
+    async def _ask(self, params: JsonObject) -> JsonObject:
+        """Ask what the agent asks, by buttons: the result it gets.
+
+        What is no answer is no accept, and says why.
+        """
+        if params.get("mode") == "url":
+            return _encode_cancelled("the client shows no addresses")
+        session = self._sessions.find_asked(params)
+        if session is None:
+            return _encode_cancelled(OUTSIDE)
+        self._serial += 1
+        question, left_out = _limit_to_buttons(
+            mcp.decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
+        )
+        session.elicitor = session.elicitor or self._make_elicitor(ProxiedHost(session))
+        answer = await session.elicitor.ask(question)
+        outcome = answer.outcome
+        if answer.answered_by is AnsweredBy.HOST_POLICY:
+            # An agent goes by what its user chose, and looks no further.
+            outcome = Outcome.CANCELLED
+        account = {
+            "answeredBy": answer.answered_by.value,
+            "route": answer.route,
+            "reason": answer.reason,
+            "notAsked": left_out,
+        }
+        meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
+        return mcp.encode_reply(outcome, answer.content) | meta
+
+
+def _limit_to_buttons(question: Question) -> tuple[Question, list[str]]:
+    """A question without the fields that may stay empty and that buttons cannot fill: (what is
+    asked, the names of what is not).
+    """
+    left_out = [
+        field
+        for field in question.fields
+        if not field.required and obstacle(replace(question, fields=(field,)))
+    ]
+    kept = tuple(field for field in question.fields if field not in left_out)
+    if not kept or not left_out:
+        return question, []
+    titles = ", ".join(
+        dict.fromkeys(field.title or sanitize.label(field.name) for field in left_out)
+    )
+    note = f"(Here there are only buttons. What stays empty: {titles})"
+    return replace(question, fields=kept, note=note), [field.name for field in left_out]
+
+
+def _encode_cancelled(reason: str) -> JsonObject:
+    return {"action": "cancel", "_meta": {"abp": {"reason": reason}}}

@@ -1,0 +1,86 @@
+"""The byte pump between two sides: every line goes on byte for byte, in order, and no faster than
+its reader reads. Which lines are looked at, and what becomes of them, its `LineFilter` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from abp_bridge.log import whisper
+from abp_bridge.proxies.acp import byte_edit
+
+if TYPE_CHECKING:
+    from abp_bridge.proxies.acp.multiplex import SharedWriter
+    from abp_bridge.rpc.connection import ByteReader
+
+
+@dataclass(frozen=True, slots=True)
+class LineFilter:
+    """What the proxy has to do with the lines of one side.
+
+    Attributes:
+        is_relevant: Whether one of these lines may need to be read: decided from their bytes, and
+            asked again for each line of a block.
+        rewrite: A relevant line -> what goes on in its place; nothing if that is empty.
+    """
+
+    is_relevant: Callable[[bytes], bool]
+    rewrite: Callable[[bytes], Awaitable[bytes]]
+
+
+async def _do_nothing() -> None: ...
+
+
+async def splice(
+    source: ByteReader,
+    target: SharedWriter,
+    lines: LineFilter,
+    on_end: Callable[[], Awaitable[None]] = _do_nothing,
+) -> None:
+    """Carry what `source` says to `target`, until it ends.
+
+    Args:
+        source: One side's output.
+        target: The other side's input.
+        lines: What happens to them. Without a relevant line, whole blocks pass as they came.
+        on_end: Runs at the end, before what is left of a last line passes.
+
+    Raises:
+        OSError: Nobody reads `target` any more.
+    """
+    cutter = byte_edit.Cutter()
+    while data := await source.receive():
+        for block, whole in cutter.cut(data):
+            if whole and lines.is_relevant(block):
+                await _forward_lines(block, target, lines)
+            else:
+                await target.forward(block)
+    await on_end()
+    rest = cutter.rest()
+    if lines.is_relevant(rest):
+        await _forward_rewritten(rest, target, lines)
+    elif rest:
+        await target.forward(rest)
+
+
+async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) -> None:
+    # A line is judged only when those before it have been handled: they may change what matters.
+    each_line = (line + b"\n" for line in block.split(b"\n")[:-1])
+    for is_relevant, group in groupby(each_line, lines.is_relevant):
+        if not is_relevant:
+            await target.forward(b"".join(group))
+            continue
+        for line in group:
+            await _forward_rewritten(line, target, lines)
+
+
+async def _forward_rewritten(line: bytes, target: SharedWriter, lines: LineFilter) -> None:
+    try:
+        line = await lines.rewrite(line)
+    except Exception as problem:  # whatever it is, the line is not ours to keep
+        whisper(f"bug in the proxy: {problem!r}")
+    if line:
+        await target.forward(line)
