@@ -1,12 +1,41 @@
-"""What this process says of itself on stderr."""
+"""This process's own words on stderr, and in a log file: records of `logging`, and plain sentences
+for the person at the terminal.
+
+Nothing here waits for a reader, and nothing here knows what a record is about. Exceptions are
+written without their messages where those may quote what came from outside, such as an answer.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import select
+import stat
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
 
-PIPE_BUF = 4096
+from abp_bridge.errors import AbpBridgeError
+
+PIPE_BUF = 4096  # bytes: what a pipe that is writable takes at once, without blocking
+MAX_CHAIN = 20  # exceptions: of those that led to one, how many are written
+LEVELS = ("debug", "info", "warning", "error")
+
+logger = logging.getLogger(__name__)
+
+
+class LogFileError(AbpBridgeError):
+    """The log cannot be written to the file that was named; the message says why."""
+
+
+def print_message(sentence: str) -> None:
+    """Say a plain sentence to the person at the terminal, as far as stderr takes it at once."""
+    _write_nowait(2, f"abp-bridge: {sentence}\n".encode(errors="backslashreplace"))
 
 
 def warn_if_interactive(who: str) -> None:
@@ -14,16 +43,185 @@ def warn_if_interactive(who: str) -> None:
     nothing.
     """
     if os.isatty(0):
-        whisper(
+        print_message(
             f"waiting for {who} on stdin. It is launched by programs; to see it work here:"
             " abp-bridge demo. Ctrl-C ends it"
         )
 
 
-def whisper(line: str) -> None:
-    """A line to stderr if it can be taken at once; a host that does not read its server's stderr
-    must not stop us.
+def configure(level: str = "warning", file: str | None = None, *, own_only: bool = False) -> None:
+    """Send all records of this process to stderr, and to `file` if one is named.
+
+    Of other libraries only warnings and errors are written, at any level.
+
+    Args:
+        level: One of `LEVELS`: what is less is not written.
+        file: A path; what is there already stays, and records are added.
+        own_only: Keep what other libraries log off stderr.
+
+    Raises:
+        LogFileError: `file` cannot be written.
     """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    root = logging.getLogger()
+    for old in [each for each in root.handlers if isinstance(each, NonBlockingHandler)]:
+        root.removeHandler(old)
+    stderr = NonBlockingHandler(2)
+    if own_only:
+        stderr.addFilter(logging.Filter("abp_bridge"))
+    root.addHandler(stderr)
+    if file is not None:
+        root.addHandler(NonBlockingHandler(_open(file), stamped=True))
+    root.setLevel(max(number, logging.WARNING))
+    logging.getLogger("abp_bridge").setLevel(number)
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_thread
+
+
+class NonBlockingHandler(logging.Handler):
+    """Writes each record to a descriptor at once, or drops and counts it; the count is said with
+    the next record that can be written.
+
+    A record longer than `PIPE_BUF` goes in several parts. It is dropped from the first part on that
+    is not taken, which counts too: nothing is cut in silence.
+    """
+
+    def __init__(self, descriptor: int, *, stamped: bool = False) -> None:
+        """Write to `descriptor`; `stamped` puts time (UTC) and process before each record."""
+        super().__init__()
+        self.setFormatter(_Formatter(stamped))
+        self._descriptor = descriptor
+        self._lost = 0
+        self._cut = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write `record` (`logging.Handler`). Never raises and never waits."""
+        try:
+            text = self.format(record)
+        except Exception:  # a record of another library whose arguments do not fit its words
+            text = f"abp-bridge: ERROR {__name__}: a record of {record.name} cannot be written"
+        data = f"{self._said_of_lost()}{text}\n".encode(errors="backslashreplace")
+        written = _write_nowait(self._descriptor, data)
+        if written == len(data):
+            self._lost, self._cut = 0, False
+        else:
+            self._lost += 1
+            self._cut = self._cut or bool(written)
+
+    def _said_of_lost(self) -> str:
+        if not self._lost:
+            return ""
+        words = f"{self._lost} records before this one were lost or cut: nobody read them in time"
+        return f"{chr(10) if self._cut else ''}abp-bridge: WARNING {__name__}: {words}\n"
+
+
+class _Formatter(logging.Formatter):
+    """`abp-bridge: LEVEL logger: message`, and the traceback in the lines after it."""
+
+    def __init__(self, stamped: bool) -> None:
+        super().__init__()
+        self._stamped = stamped
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = f"{_stamp(record)} {record.process} " if self._stamped else ""
+        words = _printable(_message(record))
+        lines = [f"{stamp}abp-bridge: {record.levelname} {record.name}: {words}"]
+        if record.exc_info and record.exc_info[1] is not None:
+            lines += format_exception(record.exc_info[1])
+        return "\n".join(lines)
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{moment}.{int(record.msecs):03}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Another library's words only as far as no data can be in them."""
+    if record.name.partition(".")[0] == "abp_bridge":
+        return record.getMessage()
+    return re.split(r"[\n(:={\[\"'%<]", str(record.msg), maxsplit=1)[0].strip()
+
+
+def _printable(words: str) -> str:
+    """One line that moves no cursor."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "replace").decode()
+        for letter in words
+    )
+
+
+# What the interpreter itself says in these names types and attributes of the program, no values.
+_PLAIN = (
+    AttributeError,
+    BaseExceptionGroup,
+    ImportError,
+    IndexError,
+    NameError,
+    RecursionError,
+    TypeError,
+    ZeroDivisionError,
+)
+
+
+def format_exception(problem: BaseException, *, chain: int = MAX_CHAIN) -> Iterator[str]:
+    """The lines of a traceback as Python writes it, but no message that may quote a value.
+
+    Args:
+        problem: What was raised.
+        chain: How many exceptions before it are written, of those that led to it.
+    """
+    cause = problem.__cause__
+    before = cause or (None if problem.__suppress_context__ else problem.__context__)
+    if before is not None and chain:
+        yield from format_exception(before, chain=chain - 1)
+        yield "The above exception led to this one:"
+    elif before is not None:
+        yield "(The exceptions that led to this one are left out.)"
+    yield "Traceback (most recent call last):"
+    yield from "".join(traceback.format_tb(problem.__traceback__)).splitlines()
+    yield f"{type(problem).__module__}.{type(problem).__qualname__}{_said(problem)}".removeprefix(
+        "builtins."
+    )
+    if isinstance(problem, BaseExceptionGroup) and chain:
+        for number, inner in enumerate(problem.exceptions, 1):
+            yield f"  {number} of {len(problem.exceptions)}:"
+            yield from (f"    {line}" for line in format_exception(inner, chain=chain - 1))
+
+
+def _said(problem: BaseException) -> str:
+    if type(problem) in _PLAIN or isinstance(problem, BaseExceptionGroup):
+        return f": {_printable(str(problem))}"
+    if isinstance(problem, OSError) and problem.strerror:
+        return f": {_printable(str(problem.strerror))}"  # without the name of a file
+    return " (its message is left out: it may quote an answer)" if str(problem) else ""
+
+
+def _write_nowait(descriptor: int, data: bytes) -> int:
+    """Write as far as it is taken at once. Returns the number of bytes."""
+    written = 0
     with contextlib.suppress(OSError, ValueError):
-        if select.select([], [2], [], 0)[1]:
-            os.write(2, f"abp-bridge: {line}\n".encode(errors="backslashreplace")[:PIPE_BUF])
+        while written < len(data) and select.select([], [descriptor], [], 0)[1]:
+            written += os.write(descriptor, data[written : written + PIPE_BUF])
+    return written
+
+
+def _open(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise LogFileError(f"--log-file {path!r} cannot be written: {why}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise LogFileError(f"--log-file {path!r} is no file: it must be one, or not be there yet")
+    return descriptor
+
+
+def _log_unraisable(problem: Any) -> None:
+    logger.error("an exception could not be raised", exc_info=problem.exc_value)
+
+
+def _log_thread(problem: Any) -> None:
+    logger.error("a thread ended", exc_info=problem.exc_value)

@@ -4,8 +4,8 @@ ABP.
 
 from __future__ import annotations
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener
 
 

@@ -17,10 +17,10 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import command_name
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_envelope

@@ -4,6 +4,7 @@ whatever happens.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,9 +14,11 @@ import anyio
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
+from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import CallOutcome
-from abp_bridge.log import whisper
+
+logger = logging.getLogger(__name__)
 
 Json = Any
 
@@ -93,13 +96,9 @@ class Call:
             result, files = self._keep(result)
             self._ended = CallOutcome(result, self.summary(), files, frozenset(self._refused))
         except Exception as problem:
-            whisper(f"bug in the call of {self.capability!r}: {problem!r}")
+            logger.exception("call %s of %s failed", self.id, self.capability)
             self._ended = CallOutcome(
-                failed(
-                    "INTERNAL_ERROR",
-                    f"abp-bridge has a bug: {type(problem).__name__}. Please report it.",
-                ),
-                self.summary(),
+                failed("INTERNAL_ERROR", describe_bug(problem)), self.summary()
             )
         finally:
             self._withdraw(list(self._questions.values()), "its call ended")

@@ -5,6 +5,7 @@ and questions are open.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -20,10 +21,12 @@ from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
+from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
-from abp_bridge.log import whisper
 from abp_bridge.protocols import abp
+
+logger = logging.getLogger(__name__)
 
 Json = Any
 
@@ -100,10 +103,10 @@ class AppConnection:
                     await self.close.wait()
                     tasks.cancel_scope.cancel()
                 self._end_calls()
-        except Exception as problem:
+        except Exception:
             if not self.id:
                 raise
-            whisper(f"{self.app.origin} ended badly: {problem!r}")
+            logger.exception("the connection to %s (%s) failed", self.id, self.app.origin)
         finally:
             self._end_calls()
             self._session.dismiss(self)
@@ -176,6 +179,10 @@ class AppConnection:
         answer: Answer | None = None
         try:
             answer = await self._session.ask(question)
+            return answer
+        except Exception as problem:
+            logger.exception("question %s of call %s failed", question.id, question.call)
+            answer = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason=describe_bug(problem))
             return answer
         finally:
             self._questions.pop(question.id, None)

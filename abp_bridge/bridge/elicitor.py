@@ -14,7 +14,6 @@ import anyio.lowlevel
 
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.core import matrix, schema
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.event import (
     ChoiceEvent,
     InputRequestEvent,
@@ -38,6 +37,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,

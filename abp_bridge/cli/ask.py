@@ -30,7 +30,7 @@ from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, SurfaceUnsupportedError
-from abp_bridge.log import whisper
+from abp_bridge.log import print_message
 from abp_bridge.protocols import abp
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import (
@@ -223,7 +223,7 @@ class _Person:
         from abp_bridge.surfaces.page.browser import leading_to, open_browser
 
         self._on_page = True
-        whisper(f"{question.origin} asks. Answer at {url}")
+        print_message(f"{question.origin} asks. Answer at {url}")
         with leading_to(url) as address:
             await open_browser(address)
             await anyio.sleep_forever()
@@ -260,7 +260,7 @@ class _Person:
         if self._terminal is not None and self._terminal.is_open:
             self._terminal.say(f"· {self._origin}: {words}")
         else:
-            whisper(f"{self._origin}: {words}")
+            print_message(f"{self._origin}: {words}")
 
 
 class _Nobody:
@@ -361,7 +361,7 @@ class _Stream:
                     f"abp-bridge ask has no method {message.method[:80]!r}",
                 )
         elif asks:
-            whisper(
+            print_message(
                 f"{label(message.method, 80)} came without an id, so that nothing can answer it"
             )
         elif message.method == abp.PROGRESS:
@@ -374,7 +374,7 @@ class _Stream:
 
     def _odd(self, odd: UnmatchedResponse | InvalidMessage) -> None:
         if isinstance(odd, InvalidMessage):
-            whisper(f"a line was not understood: {label(odd.reason)}")
+            print_message(f"a line was not understood: {label(odd.reason)}")
 
     async def _answer(self, request: Request) -> None:
         response = await handle_elicitation(

@@ -93,13 +93,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if not whole and options.run is not _demo:
         _give_up("stdout is closed: there is nowhere to answer to")
+    _configure_log(options)
     code = NOBODY_READS
     try:
         code = options.run(options)
         _flush()
     except* BrokenPipeError:  # such as `| head`, which has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except* Exception as problems:
+        code = _report_bug(problems)
     return code
+
+
+def _configure_log(options: argparse.Namespace) -> None:
+    from abp_bridge.log import LEVELS, LogFileError, configure
+
+    level = options.log_level or os.environ.get("ABP_LOG_LEVEL", "warning")
+    if level not in LEVELS:
+        _give_up(f"ABP_LOG_LEVEL={level!r} cannot be used: it must be {', '.join(LEVELS)}")
+    try:
+        configure(
+            level,
+            options.log_file or os.environ.get("ABP_LOG_FILE"),
+            own_only=options.run is _demo,  # the SDK's tracebacks are not for this screen
+        )
+    except LogFileError as problem:
+        _give_up(problem)
+
+
+def _report_bug(problem: BaseException) -> int:
+    import logging
+
+    from abp_bridge.errors import describe_bug
+    from abp_bridge.log import print_message
+
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    logging.getLogger(__name__).error("this command failed", exc_info=problem)
+    print_message(describe_bug(problem))
+    return 1
 
 
 def _flush() -> None:
@@ -299,7 +331,17 @@ def _parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="one JSON object a line instead of a drawing"
     )
     trace.set_defaults(run=_trace)
+    for command in commands.choices.values():
+        _add_log_options(command)
     return parser
+
+
+def _add_log_options(command: argparse.ArgumentParser) -> None:
+    from abp_bridge.log import LEVELS
+
+    option = command.add_argument_group("what is logged").add_argument
+    option("--log-level", choices=LEVELS, help="what is less is not written (default: warning)")
+    option("--log-file", metavar="FILE", help="write the log there too; it never has an answer")
 
 
 def _add_ask(commands: Any) -> None:

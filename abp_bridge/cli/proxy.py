@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
 from abp_bridge.core.event import no_observer
 from abp_bridge.core.sanitize import label
-from abp_bridge.log import warn_if_interactive, whisper
+from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.rpc.stderr import Stderr
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.rpc.subprocess import Child, spawn
@@ -104,7 +104,7 @@ async def _behind(
                 await _gone(agent)
             tasks.cancel_scope.cancel()
     except OSError as problem:
-        whisper(f"the agent cannot be started: {problem}")
+        print_message(f"the agent cannot be started: {problem}")
         tasks.cancel_scope.cancel()
         return NO_PROGRAM
     return _exit_code(agent, ended, command)
@@ -124,7 +124,7 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
         return 0
     if ended == "agent":
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        whisper(f"the agent {command[0]} ended ({how}) before its editor did")
+        print_message(f"the agent {command[0]} ended ({how}) before its editor did")
         return code if code >= 0 else 128 - code
     return max(code, 0)
 

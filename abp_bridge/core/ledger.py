@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from abp_bridge.core.errors import LocalProtocolError
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.errors import LocalProtocolError
 
 REMEMBERED = 64
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import sanitize, schema
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
 
 MAX_RANGE = 20  # whole numbers that are still buttons
 TITLE_LIMIT = 300

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.menu import act
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.schema import json_equal
+from abp_bridge.errors import RemoteProtocolError
 
 HEADER_LIMIT = 30  # the API's own
 SCHEMA_LIMIT = 1_000

@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
+from abp_bridge.errors import RemoteProtocolError
 
 MAX_CHOICES = 2_000
 MAX_FIELDS = 200

@@ -4,18 +4,22 @@ bug of ours. Which code fits which refusal is for the hosts to say.
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.log import whisper
+from abp_bridge.errors import AbpBridgeError, describe_bug
 from abp_bridge.rpc.protocol import INTERNAL_ERROR, Id
 
 if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
 
 
-class RpcError(Exception):
+logger = logging.getLogger(__name__)
+
+
+class RpcError(AbpBridgeError):
     """A request that gets a JSON-RPC error.
 
     Args:
@@ -31,7 +35,7 @@ class RpcError(Exception):
 
 
 def respond_internal_error(connection: JsonRpcConnection, id: Id | None, where: str) -> None:
-    """Answer a request that met a bug of ours, and say so on stderr; the connection goes on.
+    """Answer a request that met a bug of ours, and say so in the log; the connection goes on.
 
     To be called while the exception is handled. A request that has its answer gets no other.
 
@@ -40,9 +44,7 @@ def respond_internal_error(connection: JsonRpcConnection, id: Id | None, where: 
         id: The request's id; None when nobody waits for an answer.
         where: What was asked for: the request's method, in any length.
     """
+    logger.exception("request %.100r (%.100r) failed", id, where)
     problem = sys.exception()
-    whisper(f"bug in {where[:100]}: {problem!r}")
-    if id is not None and connection.is_open(id):
-        connection.respond_error(
-            id, INTERNAL_ERROR, f"abp-bridge has a bug: {type(problem).__name__}. Please report it."
-        )
+    if problem is not None and id is not None and connection.is_open(id):
+        connection.respond_error(id, INTERNAL_ERROR, describe_bug(problem))

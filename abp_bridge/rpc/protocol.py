@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from abp_bridge.core.errors import LocalProtocolError
 from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.errors import LocalProtocolError
 
 Json = Any
 Id = str | int | float

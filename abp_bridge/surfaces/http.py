@@ -6,6 +6,7 @@ is its owner's `refuse`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import contextmanager
@@ -21,10 +22,10 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from abp_bridge.log import whisper
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+logger = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1"
 BODY_LIMIT = 60.0  # seconds for a whole body to come
@@ -127,8 +128,8 @@ class Site:
             await answer(scope, receive, sending)
         except ClientDisconnect:
             pass
-        except Exception as problem:  # a bug of ours: said once, without what it was about
-            whisper(f"a page of the bridge's own failed: {type(problem).__name__}")
+        except Exception:  # a bug of ours
+            logger.exception("a page of the bridge's own failed")
             if not begun:
                 await self._failed(scope, receive, sending)
 

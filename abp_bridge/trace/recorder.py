@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import stat
 import sys
@@ -37,13 +38,14 @@ from abp_bridge.core.event import (
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.notice import describe
 from abp_bridge.core.sanitize import redact_target
-from abp_bridge.log import whisper
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment
 from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
 from abp_bridge.trace.redact import Redactor, RedactorFullError
 from abp_bridge.trace.secret_answers import Answers, secrets_of
 from abp_bridge.trace.secret_scan import MAX_TEXT, SECRET
+
+logger = logging.getLogger(__name__)
 
 Json = Any
 
@@ -170,6 +172,7 @@ class Recorder:
         except OSError as problem:
             self._end(str(problem))
         except Exception as problem:
+            logger.exception("a recording met something that it cannot write down")
             self._end(f"it met something that it cannot write down ({type(problem).__name__})")
 
     def _note(self, entry: Entry) -> None:
@@ -252,7 +255,7 @@ class Recorder:
             with contextlib.suppress(OSError):
                 os.close(self._file)
             self._file = None
-        whisper(f"the recording ends here: {reason}. The session goes on")
+        logger.warning("the recording ends here: %s. The session goes on", reason)
 
 
 _AGENT: dict[str, Sequence[str]] = {"serve": (), "acp": ("--", "{agent}")}

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import Entry, is_request, is_response

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from abp_bridge.core.errors import LocalProtocolError
 from abp_bridge.core.ledger import REMEMBERED, TRANSITIONS, Effect, Event, Ledger, State
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
+from abp_bridge.errors import LocalProtocolError
 
 
 def question(id: str = "q1", message: str = "Which?") -> Question:

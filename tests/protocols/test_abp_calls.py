@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.capability import CallResult, Capability, Failure
-from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
     call_params,
     decode_app_info,

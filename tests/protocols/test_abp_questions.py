@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -21,6 +20,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 
 Json = Any

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -21,6 +20,7 @@ from abp_bridge.core.question import (
     Question,
     validate_answer,
 )
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.schema_fields import decode_choices
 

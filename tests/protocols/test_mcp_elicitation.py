@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import MISSING, Field, Kind, Question, validate_answer
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp import (
     Action,

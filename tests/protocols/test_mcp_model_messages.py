@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types import methods
 
-from abp_bridge.core.errors import RemoteProtocolError
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.abp import decode_question
 

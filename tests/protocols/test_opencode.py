@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support.json_strategies import garbled
 from support.question_strategies import Asked, asked_fields, requests
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, validate_answer
 from abp_bridge.core.schema import json_equal
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.opencode import (
     HEADER_LIMIT,

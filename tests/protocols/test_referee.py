@@ -20,9 +20,9 @@ from support.json_strategies import broken_schemas, json_values
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Kind, Question
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
 

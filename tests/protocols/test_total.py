@@ -21,10 +21,10 @@ from support.json_strategies import (
 from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Rising, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp, mcp
 
 Json = Any

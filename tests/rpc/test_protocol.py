@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.json_strategies import any_text, garbled, json_values
 
-from abp_bridge.core.errors import LocalProtocolError
+from abp_bridge.errors import LocalProtocolError
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,

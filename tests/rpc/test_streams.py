@@ -293,33 +293,6 @@ sink.write_nowait(os.read(source._fd, 100))
     assert ended.stderr == "a stray print\na stray child\n"
 
 
-def test_a_whisper_is_heard_when_somebody_listens() -> None:
-    ended = run(
-        "from abp_bridge.log import whisper; whisper('caf\\u00e9 \\ud800'); whisper('x' * 10_000)"
-    )
-    assert ended.stderr.startswith("abp-bridge: café \\ud800\n")
-    assert len(ended.stderr) < 5_000
-
-
-def test_a_whisper_never_waits() -> None:
-    code = """
-import os
-from abp_bridge.log import whisper
-reading, writing = os.pipe()
-os.set_blocking(writing, False)
-try:
-    while os.write(writing, b"x" * 65536): pass
-except BlockingIOError:
-    os.set_blocking(writing, True)
-os.dup2(writing, 2)
-whisper("nobody reads this")
-os.close(2)
-whisper("nor this")
-print("done")
-"""
-    assert run(code).stdout == "done\n"
-
-
 ALOUD = """
 import os, sys, anyio
 from abp_bridge.rpc.stderr import Stderr

@@ -47,7 +47,8 @@ class Planted:
 
     @property
     def arguments(self) -> list[str]:
-        return ["--app", VAULT, "--output-dir", str(self.folder / "results")]
+        log = ["--log-level", "debug", "--log-file", str(self.folder / "log")]
+        return ["--app", VAULT, "--output-dir", str(self.folder / "results"), *log]
 
     @property
     def env(self) -> dict[str, str]:

@@ -25,9 +25,9 @@ from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import AppPage, PageGoneError, PageOutcome
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings

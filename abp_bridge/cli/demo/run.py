@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import signal
 import sys
@@ -24,10 +23,10 @@ from anyio.abc import TaskStatus
 from abp_bridge import VERSION
 from abp_bridge.cli.demo.answers import BUILT_IN, Script
 from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Words
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label, message
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
@@ -61,9 +60,6 @@ def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
     answers file, 128 + n after signal n.
     """
     _mend_streams()
-    logging.getLogger().addHandler(
-        logging.NullHandler()
-    )  # the SDK's tracebacks are not for this screen
     try:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:

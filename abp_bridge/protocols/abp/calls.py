@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, Failure, failed
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
+from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
 MAX_CAPABILITIES = 500

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core import file, sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import (
     MISSING,
@@ -26,6 +25,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.schema import Schema, parts
 from abp_bridge.core.secret_names import asks_for_secret
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.schema_fields import (
     decode_choices,
     decode_field,

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import mcp
 
 VERSION = 1

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import IRREVERSIBLE, Action
 from abp_bridge.protocols.schema_fields import decode_fields
 

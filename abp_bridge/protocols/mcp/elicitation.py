@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Field, FieldType, Question, read_boolean
 from abp_bridge.core.schema import json_equal, type_of
+from abp_bridge.errors import RemoteProtocolError
 
 V2025_06_18 = "2025-06-18"
 V2025_11_25 = "2025-11-25"

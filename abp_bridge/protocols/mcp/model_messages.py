@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import V2025_11_25, Action, encode_form, message_of
 
 ANSWER = "abp_answer"

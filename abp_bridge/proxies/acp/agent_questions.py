@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import socket
@@ -23,7 +24,6 @@ import anyio
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
-from abp_bridge.log import whisper
 from abp_bridge.proxies.acp import relay
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.host import Host, SessionApi
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.proxies.acp.client_session import ClientSession
+
+logger = logging.getLogger(__name__)
 
 Json = Any
 
@@ -149,8 +151,8 @@ class McpEndpoint:
             if session is not None and sink.write_nowait(relay.WELCOME):
                 await self._serve(session, source, sink)
         # of one connection: the others, and the lines that pass, have nothing to do with it
-        except Exception as problem:
-            whisper(f"bug in the injected MCP server: {problem!r}")
+        except Exception:
+            logger.exception("a connection to the injected MCP server failed")
         finally:
             source.close()
             sink.close()

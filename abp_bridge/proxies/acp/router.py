@@ -8,6 +8,7 @@ whoever asks the agent's questions.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
-from abp_bridge.log import whisper
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies.acp import byte_edit
 from abp_bridge.proxies.acp.agent_questions import ELICIT, AgentQuestions
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.acp.client_session import ClientSession
     from abp_bridge.proxies.acp.multiplex import InjectedConnection
     from abp_bridge.proxies.acp.sessions import SessionTable
+
+logger = logging.getLogger(__name__)
 
 NO_ANSWER: JsonObject = {
     "code": INVALID_REQUEST,
@@ -127,9 +129,10 @@ class Router:
         )
         self._questions.agent_name = next(filter(None, names), self._questions.agent_name)
         if (version := result.get("protocolVersion", acp.VERSION)) != acp.VERSION:
-            whisper(
-                f"the editor and the agent speak version {sanitize.label(version, 20)} of ACP:"
-                " their lines pass, and nothing else is done"
+            logger.warning(
+                "the editor and the agent speak version %s of ACP:"
+                " their lines pass, and nothing else is done",
+                sanitize.label(version, 20),
             )
             self._marks, self._endpoints, self._questions.modes = (), None, ()
 

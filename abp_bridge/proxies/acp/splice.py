@@ -4,17 +4,20 @@ its reader reads. Which lines are looked at, and what becomes of them, its `Line
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from abp_bridge.log import whisper
 from abp_bridge.proxies.acp import byte_edit
 
 if TYPE_CHECKING:
     from abp_bridge.proxies.acp.multiplex import SharedWriter
     from abp_bridge.rpc.connection import ByteReader
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) 
 async def _forward_rewritten(line: bytes, target: SharedWriter, lines: LineFilter) -> None:
     try:
         line = await lines.rewrite(line)
-    except Exception as problem:  # whatever it is, the line is not ours to keep
-        whisper(f"bug in the proxy: {problem!r}")
+    except Exception:  # whatever it is, the line is not ours to keep
+        logger.exception("a line passes as it is: looking at it failed")
     if line:
         await target.forward(line)

@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core import json_text
-from abp_bridge.core.errors import RemoteProtocolError
 from abp_bridge.core.question import Outcome, Question, validate_answer
+from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 from abp_bridge.surfaces import http

@@ -1,0 +1,437 @@
+"""What the bridge says of itself: a bug in any room leaves its traceback and the call's id in the
+log, and a plain sentence for whoever asked; nobody waits for it, and no answer is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import PATIENCE, RawHost, environment
+from support.paths import APPS
+
+Json = Any
+
+KEY = "planted-key-5be1"
+CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Go on?"}}
+AGENT = [sys.executable, str(APPS / "acp_agent.py"), "--plain"]
+
+
+def command(*bugs: str) -> list[str]:
+    """The bridge with bugs: each names a function, module:Class.function, that raises instead."""
+    plant = (
+        "import importlib, sys\n"
+        "def plant(name):\n"
+        "    module, _, path = name.partition(':')\n"
+        "    *owners, last = path.split('.')\n"
+        "    owner = importlib.import_module(module)\n"
+        "    for each in owners: owner = getattr(owner, each)\n"
+        "    assert callable(getattr(owner, last))\n"
+        f"    def bug(*_, **__): raise ValueError({KEY!r})\n"
+        "    setattr(owner, last, bug)\n"
+        f"for name in {bugs!r}: plant(name)\n"
+        "from abp_bridge.cli.main import entry\n"
+        "entry()\n"
+    )
+    return [sys.executable, "-c", plant]
+
+
+def call(host: RawHost, tool: str = "abp_call", **arguments: Json) -> str:
+    answer = host.request("tools/call", {"name": tool, "arguments": arguments})
+    return json.dumps(answer.get("result") or answer["error"])
+
+
+def ask_by_mcp(host: RawHost) -> str:
+    """Has the demo app ask something, and says how the bridge excuses itself."""
+    host.initialize()
+    return call(host, capability="demo.ask", params={"request": CONFIRM})
+
+
+def ask_a_secret_by_mcp(host: RawHost) -> str:
+    host.initialize(elicitation={"url": {}})
+    params = {"message": "API key?", "sensitive": True}
+    request = {"method": "elicitation/input", "params": params}
+    return call(host, capability="demo.ask", params={"request": request})
+
+
+def look_by_mcp(host: RawHost) -> str:
+    host.initialize()
+    return call(host, "abp_status")
+
+
+def prompt_by_acp(host: RawHost) -> str:
+    host.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    new = host.request("session/new", {"cwd": "/", "mcpServers": []})
+    prompt = [{"type": "text", "text": "/status"}]
+    answer = host.request(
+        "session/prompt", {"sessionId": new["result"]["sessionId"], "prompt": prompt}
+    )
+    return json.dumps(answer)
+
+
+def ask_behind_the_proxy(host: RawHost) -> str:
+    """The agent asks by a form, which this editor does not have; how the bridge excuses itself."""
+    host.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    new = host.request("session/new", {"cwd": "/", "mcpServers": []})
+    schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
+    steps = [{"elicit": {"mode": "form", "message": "Go on?", "requestedSchema": schema}}]
+    prompt = [{"type": "text", "text": json.dumps(steps)}]
+    host.send("session/prompt", {"sessionId": new["result"]["sessionId"], "prompt": prompt}, id="p")
+    told = host.read()
+    assert told["method"] == "session/update"
+    return json.dumps(told)
+
+
+SORRY = "abp-bridge has a bug: ValueError. Please report it."
+SERVE = ["serve", "--app", "demo"]
+
+# room: (where its bug is, how the bridge is started, what is done, what the log says of it)
+Room = tuple[str, list[str], Callable[[RawHost], str], str]
+ROOMS: dict[str, Room] = {
+    "bridge": (
+        "abp_bridge.bridge.elicitor:Elicitor.ask",
+        SERVE,
+        ask_by_mcp,
+        "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
+    ),
+    "bridge, a call": (
+        "abp_bridge.bridge.session:Bridge._keep",
+        SERVE,
+        ask_by_mcp,
+        "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
+    ),
+    "hosts/mcp": (
+        "abp_bridge.hosts.mcp.session:McpSession.call_tool",
+        SERVE,
+        ask_by_mcp,
+        "ERROR abp_bridge.rpc.errors: request 2 ('tools/call') failed",
+    ),
+    "hosts/acp": (
+        "abp_bridge.hosts.acp.session:AcpSession.prompt",
+        SERVE,
+        prompt_by_acp,
+        "ERROR abp_bridge.rpc.errors: request 3 ('session/prompt') failed",
+    ),
+    "apps": (
+        "abp_bridge.apps.stdio:StdioApp.call",
+        SERVE,
+        ask_by_mcp,
+        "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
+    ),
+    "rpc": (
+        "abp_bridge.rpc.connection:JsonRpcConnection.respond",
+        SERVE,
+        look_by_mcp,
+        "ERROR abp_bridge.rpc.errors: request 1 ('initialize') failed",
+    ),
+    "surfaces/page": (
+        "abp_bridge.surfaces.page.app:PageApp.shown",
+        SERVE,
+        ask_a_secret_by_mcp,
+        "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
+    ),
+    "trace": (
+        "abp_bridge.trace.redact:Redactor.message",
+        [*SERVE, "--record", "TRACE"],
+        look_by_mcp,
+        "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",
+    ),
+    "proxies/acp": (
+        "abp_bridge.bridge.elicitor:Elicitor.ask",
+        ["acp", "--", *AGENT],
+        ask_behind_the_proxy,
+        "ERROR abp_bridge.rpc.errors: request 0 ('elicitation/create') failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_bug_leaves_a_traceback_with_the_id_and_a_plain_sentence(
+    room: str, tmp_path: Path
+) -> None:
+    bug, arguments, do, said = ROOMS[room]
+    file = tmp_path / "log"
+    arguments = [arguments[0], "--log-file", str(file), *arguments[1:]]
+    with RawHost(*arguments, command=command(bug), cwd=tmp_path) as host:
+        told = do(host)
+        host.end()
+    log = file.read_text()
+    assert f" abp-bridge: {said}\nTraceback (most recent call last):\n" in log
+    assert ", in bug\n" in log
+    assert KEY not in log
+    if room != "trace":  # whose bugs are nobody's but the log's
+        assert SORRY in told
+
+
+def test_a_bug_in_a_command_is_one_traceback_and_one_sentence() -> None:
+    ended = run(*command("abp_bridge.cli.matrix:run"), "matrix")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("abp-bridge: ERROR abp_bridge.cli.main: this command failed\n")
+    assert ended.stderr.endswith(f"\nabp-bridge: {SORRY}\n")
+    assert ended.stderr.count("Traceback") == 1
+    assert KEY not in ended.stderr
+
+
+def test_a_bug_that_comes_with_a_question_ends_neither_the_app_nor_the_call() -> None:
+    with RawHost(*SERVE, command=command("abp_bridge.bridge.elicitor:Elicitor.ask")) as host:
+        assert SORRY in ask_by_mcp(host)
+        assert SORRY in call(host, capability="demo.ask", params={"request": CONFIRM})
+
+
+# --- the handler ----------------------------------------------------------------------------------
+
+SET_UP = """
+import logging, os, sys
+from abp_bridge.log import configure, print_message
+logger = logging.getLogger("abp_bridge.room")
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment()
+    )
+
+
+def log(code: str) -> str:
+    """What code that logs leaves on stderr."""
+    ended = run(sys.executable, "-c", SET_UP + code)
+    assert ended.stdout == ""
+    return ended.stderr
+
+
+def test_a_record_is_one_line_that_says_where_it_is_from() -> None:
+    code = "configure(); logger.info('no'); logger.warning('call %s of %r', 'call-1', 'a\\x1b[2Jb')"
+    assert log(code) == "abp-bridge: WARNING abp_bridge.room: call call-1 of 'a\\x1b[2Jb'\n"
+    code = "configure(); logger.warning('caf\\u00e9 \\ud800 \\x1b[2J\\nnext')"
+    assert log(code) == "abp-bridge: WARNING abp_bridge.room: café \\ud800 \\x1b[2J\\nnext\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "count"), {"debug": 4, "info": 3, "warning": 2, "error": 1}.items()
+)
+def test_what_is_less_than_the_level_is_not_written(level: str, count: int) -> None:
+    code = f"configure({level!r})\nfor each in (10, 20, 30, 40): logger.log(each, 'said')"
+    assert len(log(code).splitlines()) == count
+
+
+def test_a_long_record_is_written_whole() -> None:
+    assert log("configure(); logger.error('x' * 50_000)").count("x") == 50_000
+    assert log("print_message('x' * 50_000)").count("x") == 50_000
+
+
+def test_of_another_library_the_words_before_any_data_are_written() -> None:
+    code = f"""
+configure("debug")
+other = logging.getLogger("other")
+other.info("%s", {KEY!r})
+other.warning("it got %s", {KEY!r})
+other.warning("it got: {KEY}")
+other.error("a callback failed (%s)" % {KEY!r})
+other.error("too %s %s", "few")
+logger.error("too %s %s", "few")
+"""
+    assert log(code).splitlines() == [
+        "abp-bridge: WARNING other: it got",
+        "abp-bridge: WARNING other: it got",
+        "abp-bridge: ERROR other: a callback failed",
+        "abp-bridge: ERROR other: too",
+        "abp-bridge: ERROR abp_bridge.log: a record of abp_bridge.room cannot be written",
+    ]
+
+
+QUOTING = {
+    "a key": "{}[KEY]",
+    "a number": "int(KEY)",
+    "a file": "open('/nonexistent/' + KEY)",
+    "a group": "exec('raise ExceptionGroup(\"several\", [ValueError(KEY), KeyError(KEY)])')",
+    "text": "KEY.encode('utf-16').decode('utf-8')",
+    "json": "json.loads('{' + KEY)",
+    "a model": "pydantic.TypeAdapter(int).validate_python(KEY)",
+}
+
+
+@pytest.mark.parametrize("what", QUOTING)
+def test_no_exception_quotes_what_it_was_about(what: str) -> None:
+    code = f"""
+import json, pydantic
+configure("debug")
+KEY = "-".join(["planted", "key", "5be1"])
+def read(secret):
+    try:
+        {QUOTING[what]}
+    except Exception as problem:
+        try: raise RuntimeError(KEY) from problem
+        except RuntimeError as problem: problem.add_note(KEY); raise LookupError(KEY)
+try: read(KEY)
+except LookupError: logger.exception("it failed")
+"""
+    said = log(code)
+    assert KEY not in said
+    assert "LookupError (its message is left out: it may quote an answer)" in said
+    assert said.count("Traceback") >= 3
+
+
+def test_what_names_only_parts_of_the_program_keeps_its_message() -> None:
+    code = "configure()\ntry: None.nothing\nexcept AttributeError: logger.exception('it failed')"
+    assert "AttributeError: 'NoneType' object has no attribute 'nothing'\n" in log(code)
+    code = "configure()\ntry: open('/nonexistent')\nexcept OSError: logger.exception('it failed')"
+    assert log(code).endswith("FileNotFoundError: No such file or directory\n")
+
+
+def test_an_endless_chain_of_exceptions_is_cut_and_says_so() -> None:
+    code = """
+configure()
+problem = None
+for _ in range(500):
+    new = ValueError()
+    new.__context__ = problem
+    problem = new
+logger.error("it failed", exc_info=problem)
+"""
+    said = log(code)
+    assert said.count("Traceback") == 21
+    assert "(The exceptions that led to this one are left out.)" in said
+
+
+def test_threads_tasks_and_finalizers_are_heard() -> None:
+    code = f"""
+import asyncio, gc, threading
+configure()
+def fail(*_): raise KeyError({KEY!r})
+thread = threading.Thread(target=fail); thread.start(); thread.join()
+class Finalized: __del__ = fail
+Finalized()
+async def main():
+    async def task(): fail()
+    asyncio.create_task(task())
+    await asyncio.sleep(0)
+    gc.collect()
+    asyncio.get_running_loop().call_soon(fail, {KEY!r})
+    await asyncio.sleep(0)
+asyncio.run(main())
+"""
+    said = log(code)
+    assert KEY not in said
+    assert [line for line in said.splitlines() if line.startswith("abp-bridge: ")] == [
+        "abp-bridge: ERROR abp_bridge.log: a thread ended",
+        "abp-bridge: ERROR abp_bridge.log: an exception could not be raised",
+        "abp-bridge: ERROR asyncio: Task exception was never retrieved",
+        "abp-bridge: ERROR asyncio: Exception in callback fail",
+    ]
+    assert said.count("Traceback") == 4
+
+
+STUCK = """
+reading, writing = os.pipe()
+kept = os.dup(2)
+os.set_blocking(writing, False)
+try:
+    while os.write(writing, b"x" * 65536): pass
+except BlockingIOError:
+    os.set_blocking(writing, True)
+os.dup2(writing, 2)
+"""
+
+
+def test_nobody_waits_for_a_reader_and_what_was_lost_is_counted() -> None:
+    code = f"""
+configure()
+{STUCK}
+for number in range(3): logger.warning("nobody reads this")
+print_message("nor this")
+os.dup2(kept, 2)
+logger.warning("this is read")
+logger.warning("and this")
+"""
+    assert log(code).splitlines() == [
+        "abp-bridge: WARNING abp_bridge.log: 3 records before this one were lost or cut: nobody"
+        " read them in time",
+        "abp-bridge: WARNING abp_bridge.room: this is read",
+        "abp-bridge: WARNING abp_bridge.room: and this",
+    ]
+
+
+def test_a_record_that_was_cut_in_the_middle_says_so_on_a_new_line() -> None:
+    code = f"""
+configure()
+{STUCK}
+os.read(reading, 8192)
+logger.warning("y" * 20_000)
+while b"y" not in (last := os.read(reading, 65536)): pass
+logger.warning("this is read")
+os.write(kept, (last + os.read(reading, 65536)).lstrip(b"x"))
+"""
+    said = log(code)
+    cut, lost, read = said.splitlines()
+    assert cut.endswith("yyy")
+    assert "1 records before this one were lost or cut" in lost
+    assert read == "abp-bridge: WARNING abp_bridge.room: this is read"
+
+
+def test_without_a_stderr_nothing_happens() -> None:
+    assert log("configure(); os.close(2); logger.warning('x'); print_message('x')") == ""
+
+
+# --- the options ----------------------------------------------------------------------------------
+
+
+def bridge(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "abp_bridge", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env=environment(**env),
+    )
+
+
+def test_a_log_file_is_ones_own_and_is_added_to(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    for _ in range(2):
+        with RawHost(
+            *SERVE,
+            "--log-level",
+            "debug",
+            command=command(ROOMS["hosts/mcp"][0]),
+            env={"ABP_LOG_FILE": str(file)},
+        ) as host:
+            look_by_mcp(host)
+            host.end()
+    assert file.read_text().count("('tools/call') failed") == 2
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("where", ["/nonexistent/log", "/dev/null", "/"])
+def test_a_log_file_that_cannot_be_written_is_said_at_once(where: str) -> None:
+    ended = bridge("serve", "--log-file", where)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"abp-bridge: --log-file {where!r} ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_pipe_is_no_log_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    ended = bridge("serve", "--log-file", str(tmp_path / "pipe"))
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+
+
+def test_a_level_that_there_is_not_is_said() -> None:
+    ended = bridge("serve", ABP_LOG_LEVEL="loud")
+    assert ended.returncode == 2
+    assert "ABP_LOG_LEVEL='loud' cannot be used: it must be debug, info," in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["serve", "acp", "demo", "ask", "matrix", "replay", "trace"])
+def test_every_command_takes_the_options(name: str) -> None:
+    words = bridge(name, "--help").stdout
+    assert "--log-level" in words
+    assert "--log-file" in words
