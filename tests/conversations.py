@@ -37,7 +37,7 @@ from abp_bridge.replay.opencode_client import free_port
 from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry, lines, read
-from abp_bridge.trace.redact import placed
+from abp_bridge.trace.redact.paths import replace_paths
 
 Json = Any
 
@@ -1166,7 +1166,7 @@ class Nobody:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self.answer, daemon=True)
 
-    def placed(self, word: str) -> str:
+    def replace_paths(self, word: str) -> str:
         return word
 
     def begin(self) -> None:
@@ -1188,7 +1188,7 @@ class AtTerminal(Nobody):
         super().__init__(case, folder)
         self._terminal = Terminal()
 
-    def placed(self, word: str) -> str:
+    def replace_paths(self, word: str) -> str:
         return word.replace("{tty}", self._terminal.name)
 
     def answer(self) -> None:
@@ -1244,7 +1244,7 @@ class AtProgram(Nobody):
         self._names: dict[str, str] = {}
         self._ready = threading.Event()
 
-    def placed(self, word: str) -> str:
+    def replace_paths(self, word: str) -> str:
         return word.replace("{port}", str(self._port))
 
     def begin(self) -> None:
@@ -1272,7 +1272,9 @@ class AtProgram(Nobody):
                 and (event := json.loads(line[6:]))["type"] != "server.heartbeat"
             ):
                 self._said = event["properties"]
-                properties = placed(self._named(event["properties"]), {self._folder: "[folder]"})
+                properties = replace_paths(
+                    self._named(event["properties"]), {self._folder: "[folder]"}
+                )
                 return Entry(
                     "message", {**event, "id": "[any]", "properties": properties}, BRIDGE, PERSON
                 )
@@ -1318,7 +1320,7 @@ class Bridge:
             Path(folder, name).write_text(text)
         self.beside = _BESIDE[case.beside](case, folder)
         arguments = [
-            self.beside.placed(word).replace("{folder}", folder) for word in case.arguments
+            self.beside.replace_paths(word).replace("{folder}", folder) for word in case.arguments
         ]
         app = f"stdio:{shlex.join([sys.executable, str(APP), str(Path(folder, 'steps.json'))])}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}

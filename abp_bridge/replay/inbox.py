@@ -14,7 +14,7 @@ from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.replay.flood import Lines, Meter
 from abp_bridge.replay.script import ReplayMismatchError
 from abp_bridge.trace.format import DEEPEST, PERSON
-from abp_bridge.trace.redact import placed
+from abp_bridge.trace.redact.paths import replace_paths
 
 Json = Any
 
@@ -82,7 +82,7 @@ class Inbox:
         try:
             message = parse(line)
         except ValueError:
-            self.say(party, "raw", placed(line.decode(errors="replace"), self._places))
+            self.say(party, "raw", replace_paths(line.decode(errors="replace"), self._places))
         else:
             if party in self._heard:
                 self._heard[party](message)
@@ -99,7 +99,7 @@ class Inbox:
                 f"the bridge said something to the {party} that is nested more than {DEEPER} levels"
                 " deep"
             )
-        self.say(party, "message", placed(message, self._places))
+        self.say(party, "message", replace_paths(message, self._places))
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
         """A terminal, which shows so many bytes each time."""

@@ -34,7 +34,7 @@ from abp_bridge.replay.workspace import Workspace, as_mismatch
 from abp_bridge.rpc.streams import StreamReader, accept, listen
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
-from abp_bridge.trace.redact import placed
+from abp_bridge.trace.redact.paths import replace_paths
 
 Json = Any
 
@@ -328,7 +328,7 @@ class Runner:
         if self._terminal is not None:
             while self._terminal.read():
                 pass
-            if lines := placed(self._terminal.lines, self._setting.places):
+            if lines := replace_paths(self._terminal.lines, self._setting.places):
                 line = self._script.entries[-1].line
                 raise ReplayMismatchError(
                     "the terminal shows something that the fixture does not show",
@@ -484,8 +484,8 @@ class Runner:
                 len(lines) >= len(entry.value) and match(entry.value[-1], lines[-1], known)
             ):
                 self._terminal.clear()
-                lines = placed(lines, self._setting.places)
-                self._script.heard(PERSON, "screen", lines)
+                seen = replace_paths(lines, self._setting.places)
+                self._script.heard(PERSON, "screen", seen)
                 return
 
     async def _accept(self, listener: socket.socket) -> None:

@@ -28,7 +28,7 @@ from abp_bridge.surfaces.page.controls import confirms
 from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.secret_scan import blank
+from abp_bridge.trace.redact.structure import blank
 
 Json = Any
 

@@ -41,9 +41,9 @@ from abp_bridge.core.sanitize import redact_target
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment
 from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
-from abp_bridge.trace.redact import Redactor, RedactorFullError
-from abp_bridge.trace.secret_answers import Answers, secrets_of
-from abp_bridge.trace.secret_scan import MAX_TEXT, SECRET
+from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
+from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
+from abp_bridge.trace.redact.structure import SECRET
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Recorder:
         self._command = command
         self._environ = dict(environ)
         self._redactor = Redactor(env=_hidden(environ), places=_places(settings))
-        self._answers = Answers(self._redactor.learn)
+        self._answers = SecretAnswers(self._redactor.learn)
         self._apps = dict.fromkeys(settings.apps, "")
         self._launched = 0
         self._file: int | None = None
@@ -109,7 +109,9 @@ class Recorder:
             self.secret(secrets_of(event.question, event.answer.content))
         self._guarded(
             lambda: self._write(
-                Entry("event", self._redactor.values(_TOLD[type(event)](event)), ms=self._now())
+                Entry(
+                    "event", self._redactor.clean_members(_TOLD[type(event)](event)), ms=self._now()
+                )
             )
         )
 
@@ -154,9 +156,9 @@ class Recorder:
 
         What may answer a question for one is not kept at all.
         """
-        if size > MAX_TEXT or self._answers.answers_secret(entry):
+        if size > MAX_TEXT or self._answers.may_be_answer(entry):
             return f"[cut {size} characters]"
-        words = self._redactor.text(line.decode(errors="replace"))
+        words = self._redactor.clean_text(line.decode(errors="replace"))
         return words[:MAX_RAW] + (
             f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else ""
         )
@@ -182,10 +184,14 @@ class Recorder:
         if self._file is None:
             self._begin(entry)
         if entry.kind == "message":
-            self._redactor.told(entry.value)
-            self._write(replace(entry, value=self._redactor.message(self._answers.withheld(entry))))
+            self._redactor.learn_named(entry.value)
+            self._write(
+                replace(
+                    entry, value=self._redactor.clean_message(self._answers.without_secrets(entry))
+                )
+            )
         elif entry.kind == "fill":
-            self._write(replace(entry, value=self._redactor.values(entry.value)))
+            self._write(replace(entry, value=self._redactor.clean_members(entry.value)))
         else:
             self._write(replace(entry, value=self._redactor.clean(entry.value)))
 
@@ -207,11 +213,11 @@ class Recorder:
                 *_AGENT[self._command],
             ),
             env={
-                name: self._redactor.text(value)
+                name: self._redactor.clean_text(value)
                 for name, value in to_environment(self._settings).items()
             },
             apps={
-                self.app(target): self._redactor.text(redact_target(target))
+                self.app(target): self._redactor.clean_text(redact_target(target))
                 for target in self._settings.apps
             },
             bridge=VERSION,

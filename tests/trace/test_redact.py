@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib
 import json
+import pkgutil
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.traces import written
 
+from abp_bridge import hosts, proxies
 from abp_bridge.settings import Settings
 from abp_bridge.trace.format import Entry
 from abp_bridge.trace.recorder import Recorder
-from abp_bridge.trace.redact import MAX_SECRETS, Redactor, RedactorFullError
-from abp_bridge.trace.secret_answers import Answers
+from abp_bridge.trace.redact.answers import SecretAnswers
+from abp_bridge.trace.redact.patterns import TOKENS, VALUES, TokenPattern, ValuePattern, hide
+from abp_bridge.trace.redact.redactor import MAX_SECRETS, Redactor, RedactorFullError
 
 Json = Any
 Spell = Callable[[str], str]
@@ -111,7 +115,7 @@ def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> 
     spelled = (SPELLINGS | ENCODINGS)[spelling](secret)
     words = redactor()
     words.learn(secret)
-    found = words.text(f"before ({spelled}) after")
+    found = words.clean_text(f"before ({spelled}) after")
     assert "[secret]" in found
     for part in (spelled, secret):
         assert part not in found
@@ -133,7 +137,7 @@ def test_no_mixture_of_spellings_hides_a_secret(secret: str, one: str, other: st
         secret = secret.encode(errors="replace").decode()
     words = redactor()
     words.learn(secret)
-    found = words.text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})")
+    found = words.clean_text(f"({SPELLINGS[one](secret)})({SPELLINGS[other](secret)})")
     assert re.sub(r"\\+\[", "[", found) == "([secret])([secret])"
 
 
@@ -143,7 +147,7 @@ def test_no_place_in_base64_hides_a_secret(data: bytes, before: bytes, after: by
     words = redactor()
     words.learn(secret)
     coded = base64.b64encode(before + secret.encode() + after).decode()
-    found = words.text(f"it is {coded}.")
+    found = words.clean_text(f"it is {coded}.")
     assert "[secret]" in found
     left = found.removeprefix("it is ").removesuffix(".").replace("[secret]", "")
     assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
@@ -163,10 +167,10 @@ def test_a_long_secret_is_found_in_pieces() -> None:
         key.replace("\n", ""),
         key.splitlines()[17],
     ):
-        assert "MIIEvQ" not in words.text(f"({spelled})")
+        assert "MIIEvQ" not in words.clean_text(f"({spelled})")
     whole = "".join(f"{place:03}x" for place in range(500))
     words.learn(whole)
-    assert words.text(f"({whole})") == "([secret])"
+    assert words.clean_text(f"({whole})") == "([secret])"
 
 
 # number, what may be written of it elsewhere
@@ -216,14 +220,59 @@ def test_what_a_message_needs_to_be_one_stays() -> None:
         "method": "tools/list",
         "params": {"words": "the json method"},
     }
-    assert words.message(message) == message | {"params": {"words": "the [secret] [secret]"}}
+    assert words.clean_message(message) == message | {"params": {"words": "the [secret] [secret]"}}
     assert (
-        words.message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"]
+        words.clean_message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"]
         == "notifications/[secret]?"
     )
-    assert words.message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [
+    assert words.clean_message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [
         {"jsonrpc": "2.0", "id": 7, "result": {"x": "[secret]"}}
     ]
+
+
+def dispatched() -> set[str]:
+    """The methods that hosts and proxies have a function for."""
+    found: set[str] = set()
+    for room in (hosts, proxies):
+        for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            for table in vars(importlib.import_module(each.name)).values():
+                if isinstance(table, dict) and table and all(map(callable, table.values())):
+                    found |= {name for name in table if isinstance(name, str) and "/" in name}
+    return found
+
+
+def test_every_method_that_is_dispatched_stays() -> None:
+    assert {"session/fork", "session/prompt", "tools/list", "$/cancel_request"} <= dispatched()
+    for method in sorted(dispatched()):
+        words = redactor()
+        for part in method.split("/"):
+            words.learn(part)
+        assert words.clean_message({"method": method}) == {"method": method}
+
+
+MARKED = re.compile("«([^»]*)»")
+
+
+@pytest.mark.parametrize(
+    ("row", "example"),
+    [pytest.param(row, each, id=each) for row in (*VALUES, *TOKENS) for each in row.examples],
+)
+def test_each_pattern_hides_what_is_marked_in_its_examples(
+    row: ValuePattern | TokenPattern, example: str
+) -> None:
+    said, hidden = MARKED.sub(r"\1", example), MARKED.sub("[secret]", example)
+    assert said != hidden
+    assert row.hide(said) == hidden, "this row alone"
+    assert hide(said) == hidden, "and all of them"
+
+
+def test_each_pattern_has_an_example() -> None:
+    assert all(row.examples for row in (*VALUES, *TOKENS))
+
+
+def test_a_secret_inside_of_what_is_kept_back_is_one_elsewhere_too() -> None:
+    said = {"api_key": json.dumps({"token": "Zq7hunterX9"}), "echo": "it is Zq7hunterX9"}
+    assert "Zq7" not in json.dumps(redactor().clean(said))
 
 
 def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
@@ -370,16 +419,18 @@ def test_the_environment_is_found_in_other_words_too() -> None:
         GITHUB_TOKEN="ab4d",
         EDITOR_PATH="/usr/bin/vi",
     )
-    assert words.text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
+    assert words.clean_text(f"x{escaped(key)}y") == "x[env SOME_API_KEY]y"
     assert (
-        words.text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi")
+        words.clean_text("at=Atlantis%20Lab&t=ab4d, ab4de, /usr/bin/vi")
         == "at=[env PLACE_OF_WORK]&t=[env GITHUB_TOKEN], ab4de, /usr/bin/vi"
     )
 
 
 def test_paths_of_this_machine_are_whole_names() -> None:
     words = Redactor(env={}, places={"/home/ann": "~", "/home/ann/project": "[cwd]"})
-    assert words.text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
+    assert (
+        words.clean_text("/home/ann/project/x, /home/ann, /home/anna") == "[cwd]/x, ~, /home/anna"
+    )
 
 
 # --- which answers are secrets --------------------------------------------------------------------
@@ -408,12 +459,14 @@ class Heard:
 
     def __init__(self) -> None:
         self._redactor = redactor()
-        self._answers = Answers(self._redactor.learn)
+        self._answers = SecretAnswers(self._redactor.learn)
 
     def hear(self, way: str, message: Json) -> str:
         sender, _, to = way.partition("->")
         return json.dumps(
-            self._redactor.message(self._answers.withheld(Entry("message", message, sender, to)))
+            self._redactor.clean_message(
+                self._answers.without_secrets(Entry("message", message, sender, to))
+            )
         )
 
     def asked(self, id: Json, question: Json) -> None:

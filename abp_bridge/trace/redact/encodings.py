@@ -1,4 +1,4 @@
-"""How a text may be written inside of other text: escaped in JSON any number of times, in an
+"""How a text may be encoded inside of other text: escaped in JSON any number of times, in an
 address, in HTML, in Base64, in hexadecimal. Pure.
 
 Letters and digits stand for themselves, so a text is only looked for where its longest run of them
@@ -29,7 +29,7 @@ _BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _AFTER = r"(?![A-Za-z0-9])"
 
 
-def spellings(text: str) -> list[Spelling]:
+def encoded_texts(text: str) -> list[EncodedText]:
     """What to look for, so that all of `text` is found: whole, trimmed, piece by piece and line by
     line, and in other normal forms.
     """
@@ -46,7 +46,7 @@ def spellings(text: str) -> list[Spelling]:
         for line in lines if len(lines) > 1 else ():
             for piece in _pieces(line) if len(line) >= ALONE else ():
                 found.setdefault(piece, len(line) < LINE)
-    return [Spelling(piece, alone=alone) for piece, alone in found.items()]
+    return [EncodedText(piece, alone=alone) for piece, alone in found.items()]
 
 
 def _pieces(text: str) -> list[str]:
@@ -56,68 +56,55 @@ def _pieces(text: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-class Spelling:
-    """One piece of text, and where it stands in others.
-
-    What has to stand `alone` is no part of a longer word.
-    """
+class EncodedText:
+    """One piece of text in all its encodings, and where it stands in others."""
 
     def __init__(self, text: str, *, alone: bool = False) -> None:
+        """What has to stand `alone` is no part of a longer word, and in no encoding of bytes."""
         self._text = text
         self._alone = alone
-        self.anchor = max(_RUN.findall(text), key=len, default="")
+        self._anchor = _longest_run(text)
 
-    def stands_in(self, words: str) -> bool:
+    def may_stand_in(self, text: str) -> bool:
         """Whether it is worth looking there."""
-        return self.anchor in words or (
-            not self._alone and any(anchor in words for anchor in self._anchors)
-        )
+        return self._anchor in text or any(anchor in text for anchor, _ in self._bytes)
 
-    def spans(self, words: str) -> Iterator[tuple[int, int]]:
-        """Where it stands, however it is written."""
-        if self.anchor in words:
-            yield from (found.span() for found in self._written.finditer(words))
-        if not self._alone:
-            for anchor, pattern in zip(self._anchors, self._encoded, strict=True):
-                if anchor in words:
-                    yield from (found.span() for found in re.finditer(pattern, words))
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where it stands, however it is encoded: (first character, end)."""
+        if self._anchor in text:
+            yield from (found.span() for found in self._characters.finditer(text))
+        for anchor, pattern in self._bytes:
+            if anchor in text:
+                yield from (found.span() for found in re.finditer(pattern, text))
 
     @cached_property
-    def _written(self) -> re.Pattern[str]:
+    def _characters(self) -> re.Pattern[str]:
+        """A pattern for it where each of its characters may be escaped."""
         first, *rest = re.findall(r"\\+|\r?\n|.", self._text, re.DOTALL)
         pattern = _character(first, first=True) + "".join(map(_character, rest))
         return re.compile(_BEFORE + pattern + _AFTER if self._alone else pattern)
 
     @cached_property
-    def _encoded(self) -> list[str]:
-        """Patterns for it in Base64, in the middle of something longer (where it is long enough)
-        and alone, and in hexadecimal.
+    def _bytes(self) -> list[tuple[str, str]]:
+        """What to look for first, and the pattern: for it in Base64, in the middle of something
+        longer (where it is long enough) and alone, and in hexadecimal.
         """
+        if self._alone:
+            return []
         data = self._text.encode("utf-8", "surrogatepass")
-        inside = [_any_alphabet(way) for way in self._base64[:-1]]
-        alone = rf"(?<![A-Za-z0-9+/_-]){_any_alphabet(self._base64[-1])}(?![A-Za-z0-9+/_-])={{0,2}}"
-        return [
-            *inside,
-            alone,
-            *(rf"(?<![0-9A-Fa-f]){way}(?![0-9A-Fa-f])" for way in (data.hex(), data.hex().upper())),
-        ]
+        inside = [way for way in (_base64(data, at) for at in range(3)) if len(way) >= ENCODED]
+        whole = base64.b64encode(data).decode().rstrip("=")
+        patterns = [(way, _any_alphabet(way)) for way in inside]
+        patterns.append(
+            (whole, rf"(?<![A-Za-z0-9+/_-]){_any_alphabet(whole)}(?![A-Za-z0-9+/_-])={{0,2}}")
+        )
+        for digits in (data.hex(), data.hex().upper()):
+            patterns.append((digits, rf"(?<![0-9A-Fa-f]){digits}(?![0-9A-Fa-f])"))
+        return [(_longest_run(way), pattern) for way, pattern in patterns]
 
-    @cached_property
-    def _base64(self) -> list[str]:
-        data = self._text.encode("utf-8", "surrogatepass")
-        inside = [
-            way for way in (_base64(data, before) for before in range(3)) if len(way) >= ENCODED
-        ]
-        return [*inside, base64.b64encode(data).decode().rstrip("=")]
 
-    @cached_property
-    def _anchors(self) -> list[str]:
-        data = self._text.encode("utf-8", "surrogatepass")
-        return [
-            *(max(_RUN.findall(way), key=len, default="") for way in self._base64),
-            data.hex(),
-            data.hex().upper(),
-        ]
+def _longest_run(text: str) -> str:
+    return max(_RUN.findall(text), key=len, default="")
 
 
 def _character(found: str, *, first: bool = False) -> str:
@@ -144,6 +131,7 @@ def _character(found: str, *, first: bool = False) -> str:
 
 
 def _hex(char: str, before: str) -> str:
+    """A character as JSON escapes it by its number."""
     units = char.encode("utf-16-be", "surrogatepass")
     start = r"\\" if not before else r"\\++"
     return "".join(
@@ -158,16 +146,8 @@ def _percent(char: str) -> str:
 
 def _entity(char: str) -> str:
     number = ord(char)
-    named = "".join(
-        f"|{name}"
-        for name in (
-            [codepoint2name[number]]
-            if number in codepoint2name
-            else ["apos"]
-            if char == "'"
-            else []
-        )
-    )
+    name = "apos" if char == "'" else codepoint2name.get(number)
+    named = f"|{name}" if name else ""
     return rf"&(?:amp;)*(?:#0*+{number}|#[xX]0*+(?i:{number:x}){named});"
 
 
