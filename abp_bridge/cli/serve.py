@@ -99,16 +99,12 @@ class ProtocolDetector:
         from abp_bridge.protocols.acp import v1 as acp
 
         self._withdraw = acp.encode_cancel
-        server = AcpServer(self._acp_session, self._tasks, draft=self._settings.acp_draft)
-        server.link = self.link
-        return server
+        return AcpServer(self.link, self._acp_session, self._tasks, draft=self._settings.acp_draft)
 
-    def _acp_session(
-        self, link: JsonRpcConnection, id: str, client: Mapping[str, Any]
-    ) -> AcpSession:
+    def _acp_session(self, id: str, client: Mapping[str, Any]) -> AcpSession:
         from abp_bridge.hosts.acp.session import AcpSession
 
-        return AcpSession(link, id, client, self._own_page(), self._bridge)
+        return AcpSession(self.link, id, client, self._own_page(), self._bridge)
 
     def _mcp(self) -> McpServer:
         connection = McpConnection(self.link, self._tasks)

@@ -6,15 +6,16 @@ The same for an agent's own session and for a proxied one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import anyio
 
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.menu import Menu, MenuResult
+from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.profiles import profile
@@ -30,8 +31,6 @@ from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
-Json = Any
-
 _OUTCOMES = {
     mcp.Action.ACCEPT: Outcome.ACCEPTED,
     mcp.Action.DECLINE: Outcome.DECLINED,
@@ -40,22 +39,35 @@ _OUTCOMES = {
 
 
 # What a question's card says when it has ended.
-_ENDINGS = {
+_ENDINGS: dict[Outcome | None, str] = {
     Outcome.ACCEPTED: "Answered.",
     Outcome.DECLINED: "Skipped.",
 }
 
 
-class ClientSurfaces:
-    """How one session of one client can be asked, through `link`.
+@dataclass(slots=True)
+class _Card:
+    """A tool call that shows one question: its id, and the outcome once there is one."""
 
-    `client` is the parameters of its `initialize`; ids of cards begin with `cards`.
+    id: str
+    outcome: Outcome | None = None
+
+
+class ClientSurfaces:
+    """How one session of one client can be asked.
+
+    Args:
+        connection: Where the client is asked.
+        client: The parameters of its `initialize`.
+        session: The session's id; it may be set later, before the first question.
+        page: The bridge's own page, for what goes by a link.
+        cards: What the ids of our tool calls begin with.
     """
 
     def __init__(
         self,
-        link: JsonRpcConnection,
-        client: Mapping[str, Json],
+        connection: JsonRpcConnection,
+        client: JsonObject,
         session: str,
         page: Page,
         cards: str = "abp:ask-",
@@ -63,10 +75,17 @@ class ClientSurfaces:
         self.session = session
         self._page = page
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
-        self._link = link
-        info = client.get("clientInfo")
-        self._info: Mapping[str, Json] = info if isinstance(info, Mapping) else {}
-        self._profile = profile(str(self._info.get("name")))
+        self._connection = connection
+        self._info = as_object(client.get("clientInfo"))
+        self._permission_variant = SurfaceVariant(
+            Surface.ACP_PERMISSION, buttons=profile(str(self._info.get("name"))).buttons
+        )
+        known = {
+            SurfaceVariant(Surface.ACP_FORM): self.capabilities.form,
+            SurfaceVariant(Surface.ACP_URL): self.capabilities.url,
+            self._permission_variant: True,
+        }
+        self._variants = [variant for variant, has in known.items() if has]
         self._refused: set[Surface] = set()
         self._cards = cards
         self._serial = 0
@@ -85,14 +104,7 @@ class ClientSurfaces:
 
         Every client can be asked for a permission.
         """
-        found = {
-            SurfaceVariant(Surface.ACP_FORM): self.capabilities.form,
-            SurfaceVariant(Surface.ACP_URL): self.capabilities.url,
-            SurfaceVariant(Surface.ACP_PERMISSION, buttons=self._profile.buttons): True,
-        }
-        return [
-            column for column, has in found.items() if has and column.surface not in self._refused
-        ]
+        return [each for each in self._variants if each.surface not in self._refused]
 
     async def ask(
         self,
@@ -103,74 +115,101 @@ class ClientSurfaces:
         *,
         call: str | None = None,
     ) -> SurfaceResponse:
-        """See `Host.ask`.
+        """Ask by a form, by a link to the bridge's own page, or by a walk of permissions.
 
-        `call` is the tool call to show it on, if the client knows one; else, and for buttons, it
-        has a card of its own.
+        Args:
+            question: What is asked.
+            variant: The surface to ask on, one of `variants`.
+            problem: What was wrong with the answer before, or nothing.
+            observe: Is told of each step and choice of a walk.
+            call: The tool call to show a form on, if the client knows one; else, and for the other
+                surfaces, the question has a card of its own.
+
+        Returns:
+            What the client answered, not validated.
+
+        Raises:
+            SurfaceUnsupportedError: The client refused; for good, it is no longer in `variants`.
+            HostDisconnectedError: The connection ended first.
+            RemoteProtocolError: The answer is none that ACP has.
         """
+        with self._errors_translated(variant):
+            if call is not None and variant.surface is Surface.ACP_FORM:
+                return await self._ask_on(question, variant, call, problem, observe)
+            with self._tool_call_card(question) as card:
+                response = await self._ask_on(question, variant, card.id, problem, observe)
+                card.outcome = response.outcome
+                return response
+        return SurfaceResponse(Outcome.CANCELLED)
 
-        def show(card: str) -> Awaitable[SurfaceResponse]:
-            return self._show(question, variant, card, problem, observe)
+    async def send_link(self, question: Question, url: str) -> Outcome:
+        """Ask the person to open `url`, by a permission to say "Done" or "Skip" on a card of its
+        own.
 
-        if call is not None and variant.surface is Surface.ACP_FORM:
-            return await self._answered(variant, partial(show, call))
-        return await self._answered(variant, partial(self._on_a_card, question, show))
+        Returns:
+            Accepted for "Done", declined for "Skip", else cancelled.
 
-    async def _answered(
-        self, column: SurfaceVariant, shown: Callable[[], Awaitable[SurfaceResponse]]
-    ) -> SurfaceResponse:
-        """What the client answers on one surface; that it cannot, in the words of `Host.ask`."""
+        Raises:
+            SurfaceUnsupportedError: The client refused.
+            HostDisconnectedError: The connection ended first.
+            RemoteProtocolError: The answer is none that ACP has.
+        """
+        with (
+            self._errors_translated(self._permission_variant),
+            self._tool_call_card(question) as card,
+        ):
+            chosen = await self._request_permission(question, acp.link_step(question, url), card.id)
+            card.outcome = acp.decode_link_outcome(chosen)
+            return card.outcome
+        return Outcome.CANCELLED
+
+    @contextmanager
+    def _errors_translated(self, variant: SurfaceVariant) -> Iterator[None]:
+        """What the client answers instead of an outcome, in the words of `Host.ask`. That it took
+        the question down is no error: what comes after the block says so.
+        """
         try:
-            return await shown()
+            yield
         except RemoteError as error:
-            if error.code == acp.REQUEST_CANCELLED:  # the client took it down
-                return SurfaceResponse(Outcome.CANCELLED)
-            lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
-            if lasting and column.surface is not Surface.ACP_PERMISSION:
-                self._refused.add(column.surface)
-            raise SurfaceUnsupportedError(
-                f"the client answered: {label(error, 300)}", lasting=lasting
-            ) from None
+            if error.code != acp.REQUEST_CANCELLED:
+                lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+                if lasting and variant.surface is not Surface.ACP_PERMISSION:
+                    self._refused.add(variant.surface)
+                raise SurfaceUnsupportedError(
+                    f"the client answered: {label(error, 300)}", lasting=lasting
+                ) from None
         except ConnectionClosedError:
             raise HostDisconnectedError from None
 
-    async def _on_a_card(
-        self, question: Question, show: Callable[[str], Awaitable[SurfaceResponse]]
-    ) -> SurfaceResponse:
+    @contextmanager
+    def _tool_call_card(self, question: Question) -> Iterator[_Card]:
         """A tool call that is the question's own: clients have one permission at a time on each
-        (Zed drops the one before).
+        (Zed drops the one before). It ends with the block.
         """
         self._serial += 1
-        card, ending = f"{self._cards}{self._serial}", ""
-        self.update(acp.encode_question_card(card, question))
+        card = _Card(f"{self._cards}{self._serial}")
+        self.update(acp.encode_question_card(card.id, question))
         try:
-            reply = await show(card)
-            ending = _ENDINGS.get(reply.outcome, "")
-            return reply
+            yield card
         finally:
-            self.update(acp.encode_ended(card, [ending or "Not answered."], [], failed=not ending))
-
-    async def send_link(self, question: Question, url: str) -> Outcome:
-        """See `Host.send_link`: by a permission to say "Done" or "Skip", on a card of its own."""
-        column = SurfaceVariant(Surface.ACP_PERMISSION, buttons=self._profile.buttons)
-
-        async def show(card: str) -> SurfaceResponse:
-            asked = acp.encode_permission(
-                question, acp.link_step(question, url), self.session, card
+            ending = _ENDINGS.get(card.outcome)
+            self.update(
+                acp.encode_ended(card.id, [ending or "Not answered."], [], failed=ending is None)
             )
-            chosen = acp.decode_outcome(await self._request("session/request_permission", asked))
-            return SurfaceResponse(acp.decode_link_outcome(chosen))
 
-        return (await self._answered(column, partial(self._on_a_card, question, show))).outcome
-
-    async def _show(
-        self, question: Question, column: SurfaceVariant, call: str, problem: str, observe: Observer
+    async def _ask_on(
+        self,
+        question: Question,
+        variant: SurfaceVariant,
+        call: str,
+        problem: str,
+        observe: Observer,
     ) -> SurfaceResponse:
-        if column.surface is Surface.ACP_PERMISSION:
-            return await self._walk(question, column, call, observe)
-        if column.surface is Surface.ACP_URL:
+        if variant.surface is Surface.ACP_PERMISSION:
+            return await self._walk(question, variant, call, observe)
+        if variant.surface is Surface.ACP_URL:
             return await self._ask_on_the_page(question, call)
-        form = acp.encode_form(question, self.session, call, problem, plain=column.plain)
+        form = acp.encode_form(question, self.session, call, problem, plain=variant.plain)
         action, content = mcp.decode_reply(
             await self._request("elicitation/create", form), question
         )
@@ -189,13 +228,13 @@ class ClientSurfaces:
         try:
             return await self._page.ask(question, point)
         finally:
-            self._link.notify("elicitation/complete", {"elicitationId": elicitation})
+            self._connection.notify("elicitation/complete", {"elicitationId": elicitation})
 
     async def _walk(
-        self, question: Question, column: SurfaceVariant, call: str, observe: Observer
+        self, question: Question, variant: SurfaceVariant, call: str, observe: Observer
     ) -> SurfaceResponse:
         """A menu, step by step."""
-        menu = Menu(question, column.buttons)
+        menu = Menu(question, variant.buttons)
         for number in itertools.count(1):
             step, started = menu.step, anyio.current_time()
             observe(
@@ -207,12 +246,7 @@ class ClientSurfaces:
                     tuple(option.label for option in step.options),
                 )
             )
-            chosen = acp.decode_outcome(
-                await self._request(
-                    "session/request_permission",
-                    acp.encode_permission(question, step, self.session, call),
-                )
-            )
+            chosen = await self._request_permission(question, step, call)
             now = anyio.current_time()
             pressed = next((option.label for option in step.options if option.id == chosen), None)
             observe(ChoiceEvent(now, question.id, number, pressed, now - started))
@@ -223,12 +257,20 @@ class ClientSurfaces:
                 return SurfaceResponse(after.outcome, after.content)
         return SurfaceResponse(Outcome.CANCELLED)
 
-    async def _request(self, method: str, params: Json) -> Json:
-        return await self._link.request(method, params, reason="the question is no longer open")
+    async def _request_permission(self, question: Question, step: Step, call: str) -> str | None:
+        params = acp.encode_permission(question, step, self.session, call)
+        return acp.decode_outcome(await self._request("session/request_permission", params))
 
-    def update(self, update: Json, key: Any = None) -> None:
+    async def _request(self, method: str, params: JsonObject) -> JsonValue:
+        reason = "the question is no longer open"
+        result: JsonValue = await self._connection.request(method, params, reason=reason)
+        return result
+
+    def update(self, update: JsonObject, key: Hashable = None) -> None:
         """Tell the client a `session/update`.
 
         Those with the same `key` that still wait become the newest of them.
         """
-        self._link.notify("session/update", {"sessionId": self.session, "update": update}, key=key)
+        self._connection.notify(
+            "session/update", {"sessionId": self.session, "update": update}, key=key
+        )

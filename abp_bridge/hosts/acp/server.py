@@ -6,13 +6,14 @@ Each session is a bridge of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge import VERSION
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.acp import v2
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
@@ -23,6 +24,7 @@ from abp_bridge.rpc.protocol import (
     Id,
     Notification,
     Request,
+    is_id,
 )
 
 if TYPE_CHECKING:
@@ -31,15 +33,12 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.rpc.connection import JsonRpcConnection
 
-Json = Any
-Params = Mapping[str, Json]
-
 MAX_SESSIONS = 100
 
 _INFO = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 
 # Some clients do not go on without a mode to set.
-_MODES: dict[str, Json] = {
+_MODES: JsonObject = {
     "currentModeId": "apps",
     "availableModes": [{"id": "apps", "name": "Apps", "description": "Call the apps"}],
 }
@@ -61,31 +60,35 @@ class _Turn:
 class AcpServer:
     """One connection.
 
-    `begin(link, id, client)` makes a session; prompts run in `tasks`. With `draft`, version 2 is
-    spoken to who asks for it.
+    Args:
+        connection: Where the client is answered.
+        make_session: Makes a session: (its id, the parameters of the client's `initialize`) -> it.
+        tasks: Where prompts run.
+        draft: Speak version 2 to a client that asks for it.
     """
 
     def __init__(
         self,
-        begin: Callable[[JsonRpcConnection, str, Params], AcpSession],
+        connection: JsonRpcConnection,
+        make_session: Callable[[str, JsonObject], AcpSession],
         tasks: TaskGroup,
         *,
         draft: bool = False,
     ) -> None:
-        self.link: JsonRpcConnection  # set once by whoever makes both
-        self._begin = begin
+        self._connection = connection
+        self._make_session = make_session
         self._tasks = tasks
         self._draft = draft
         self._second = False  # version 2 was agreed on
-        self._client: Params = {}
+        self._client: JsonObject = {}
         self._sessions: dict[str, AcpSession] = {}
-        self._running: dict[Json, _Turn] = {}  # by the prompt's id
+        self._running: dict[Id, _Turn] = {}  # by the prompt's id
         self._prompting: dict[str, _Turn] = {}  # by the session's
         self._serial = 0
 
     def on_message(self, message: Request | Notification) -> None:
         """Take one message. Never waits: a prompt runs as a task."""
-        params = message.params if isinstance(message.params, dict) else {}
+        params = as_object(message.params)
         if isinstance(message, Notification):
             if (note := _NOTIFICATIONS.get(message.method)) is not None:
                 note(self, params)
@@ -95,22 +98,22 @@ class AcpServer:
                 later(self, message.id, params)
             elif (answer := _METHODS.get(message.method)) is not None:
                 result = answer(self, params)
-                self.link.respond(message.id, result)
+                self._connection.respond(message.id, result)
                 if message.method in _GREETED:
-                    self._sessions[result.get("sessionId") or params["sessionId"]].send_commands()
+                    self._session({**params, **result}).send_commands()
             else:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
         except RpcError as problem:
-            self.link.respond_error(message.id, problem.code, str(problem), problem.data)
+            self._connection.respond_error(message.id, problem.code, str(problem), problem.data)
         except Exception:
-            respond_internal_error(self.link, message.id, message.method)
+            respond_internal_error(self._connection, message.id, message.method)
 
-    def _initialize(self, params: Params) -> Json:
+    def _initialize(self, params: JsonObject) -> JsonObject:
         asked = params.get("protocolVersion")
         if self._draft and isinstance(asked, int) and asked >= v2.VERSION:
             self._second = True
             self._client = v2.decode_client(params)
-            self.link.translate(v2.Outward())
+            self._connection.translate(v2.Outward())
             return v2.encode_opened(_INFO)
         self._client = params
         return {
@@ -124,18 +127,18 @@ class AcpServer:
             "authMethods": [],
         }
 
-    def _new(self, params: Params) -> Json:
+    def _new(self, params: JsonObject) -> JsonObject:
         if len(self._sessions) >= MAX_SESSIONS:
             raise RpcError(INVALID_REQUEST, f"{MAX_SESSIONS} sessions are open: close one first")
-        if not isinstance(params.get("cwd"), str):
+        if not isinstance(cwd := params.get("cwd"), str):
             raise RpcError(INVALID_PARAMS, "session/new needs a cwd")
         self._serial += 1
         id = f"abp-session-{os.getpid()}-{self._serial}"
-        self._sessions[id] = self._begin(self.link, id, self._client)
-        self._sessions[id].cwd = params["cwd"]
+        self._sessions[id] = self._make_session(id, self._client)
+        self._sessions[id].cwd = cwd
         return {"sessionId": id, "modes": _MODES}
 
-    def _resume(self, params: Params) -> Json:
+    def _resume(self, params: JsonObject) -> JsonObject:
         """A session of this process goes on where it is: its apps are still connected.
 
         Of another process's nothing is left.
@@ -143,7 +146,7 @@ class AcpServer:
         self._session(params)
         return {"modes": _MODES}
 
-    def _set_mode(self, params: Params) -> Json:
+    def _set_mode(self, params: JsonObject) -> JsonObject:
         self._session(params)
         if params.get("modeId") != _MODES["currentModeId"]:
             raise RpcError(
@@ -153,7 +156,7 @@ class AcpServer:
             )
         return {}
 
-    def _list(self, params: Params) -> Json:
+    def _list(self, params: JsonObject) -> JsonObject:
         wanted = params.get("cwd")
         return {
             "sessions": [
@@ -163,7 +166,7 @@ class AcpServer:
             ]
         }
 
-    def _close(self, id: Id, params: Params) -> None:
+    def _close(self, id: Id, params: JsonObject) -> None:
         session = self._session(params)
         self._cancel(params)
         del self._sessions[session.id]
@@ -174,9 +177,9 @@ class AcpServer:
         if (turn := self._prompting.get(session.id)) is not None:
             await turn.ended.wait()
         await session.close()
-        self.link.respond(id, {})
+        self._connection.respond(id, {})
 
-    def _session(self, params: Params) -> AcpSession:
+    def _session(self, params: JsonObject) -> AcpSession:
         wanted = params.get("sessionId")
         session = self._sessions.get(wanted) if isinstance(wanted, str) else None
         if session is None:
@@ -187,7 +190,7 @@ class AcpServer:
             )
         return session
 
-    def _prompt(self, id: Id, params: Params) -> None:
+    def _prompt(self, id: Id, params: JsonObject) -> None:
         session = self._session(params)
         if session.id in self._prompting:
             raise RpcError(
@@ -199,12 +202,12 @@ class AcpServer:
             raise RpcError(INVALID_PARAMS, "a prompt is a list of content blocks")
         self._running[id] = self._prompting[session.id] = turn = _Turn(session)
         if self._second:
-            self.link.respond(id, v2.encode_taken(f"abp-heard-{id}"))
+            self._connection.respond(id, v2.encode_taken(f"abp-heard-{id}"))
             session.update(v2.encode_prompt(f"abp-heard-{id}", params["prompt"]))
             session.update(v2.encode_state())
         self._tasks.start_soon(self._run, id, params["prompt"], turn)
 
-    async def _run(self, id: Id, prompt: Json, turn: _Turn) -> None:
+    async def _run(self, id: Id, prompt: JsonValue, turn: _Turn) -> None:
         stop = "cancelled"
         with turn.scope:
             try:
@@ -212,28 +215,30 @@ class AcpServer:
                 stop = "end_turn"
             except Exception:
                 stop = "error"
-                respond_internal_error(self.link, None if self._second else id, "session/prompt")
+                respond_internal_error(
+                    self._connection, None if self._second else id, "session/prompt"
+                )
         del self._running[id], self._prompting[turn.session.id]
         if self._second:
             turn.session.update(v2.encode_state(stop))
-        elif self.link.is_open(id):
-            self.link.respond(id, {"stopReason": stop})
+        elif self._connection.is_open(id):
+            self._connection.respond(id, {"stopReason": stop})
         turn.ended.set()
 
-    def _cancel(self, params: Params) -> None:
+    def _cancel(self, params: JsonObject) -> None:
         wanted = params.get("sessionId")
         turn = self._prompting.get(wanted) if isinstance(wanted, str) else None
         if turn is not None:
             turn.cancel()
 
-    def _cancel_request(self, params: Params) -> None:
+    def _cancel_request(self, params: JsonObject) -> None:
         id = params.get("requestId")
-        turn = self._running.get(id) if self.link.is_open(id) else None
+        turn = self._running.get(id) if is_id(id) and self._connection.is_open(id) else None
         if turn is not None:
             turn.cancel()
 
 
-_METHODS: dict[str, Callable[[AcpServer, Params], Json]] = {
+_METHODS: dict[str, Callable[[AcpServer, JsonObject], JsonObject]] = {
     "initialize": AcpServer._initialize,
     "session/new": AcpServer._new,
     "session/list": AcpServer._list,
@@ -245,12 +250,12 @@ _METHODS: dict[str, Callable[[AcpServer, Params], Json]] = {
 _GREETED = ("session/new", "session/resume")
 
 # Answered when they are done.
-_LATER: dict[str, Callable[[AcpServer, Id, Params], None]] = {
+_LATER: dict[str, Callable[[AcpServer, Id, JsonObject], None]] = {
     "session/prompt": AcpServer._prompt,
     "session/close": AcpServer._close,
 }
 
-_NOTIFICATIONS: dict[str, Callable[[AcpServer, Params], None]] = {
+_NOTIFICATIONS: dict[str, Callable[[AcpServer, JsonObject], None]] = {
     "session/cancel": AcpServer._cancel,
     acp.WITHDRAW: AcpServer._cancel_request,
 }

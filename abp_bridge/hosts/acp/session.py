@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import anyio
 
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -31,8 +31,6 @@ from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.rpc.connection import JsonRpcConnection
 
-Json = Any
-
 MAX_OPERATIONS = 1_000
 TURN = "turn"  # a session has one at a time
 
@@ -43,7 +41,7 @@ This agent is a bridge to web apps: it has no model of its own. Type a command:
 /disconnect [app]
 and one per capability of a connected app: /name {"its": "parameters"}"""
 
-_OWN = {
+_OWN_COMMANDS = {
     "connect": Capability("connect", "Connect an app, or those this bridge was started for"),
     "status": Capability("status", "What is connected, asked and told"),
     "disconnect": Capability("disconnect", "Disconnect an app, or all of them"),
@@ -51,38 +49,43 @@ _OWN = {
 
 
 class AcpSession:
-    """One session of one client, spoken to through `link`.
+    """One session of one client.
 
-    `begin` makes the desk that its prompts go to.
+    Args:
+        connection: Where the client is asked and told.
+        id: The session's id.
+        client: The parameters of the client's `initialize`.
+        page: The bridge's own page, for what goes by a link.
+        make_api: Makes what its prompts go to.
     """
 
     def __init__(
         self,
-        link: JsonRpcConnection,
+        connection: JsonRpcConnection,
         id: str,
-        client: Mapping[str, Json],
+        client: JsonObject,
         page: Page,
-        begin: Callable[[Host], SessionApi],
+        make_api: Callable[[Host], SessionApi],
     ) -> None:
         self.id = id
         self.cwd = ""
-        self._surfaces = ClientSurfaces(link, client, id, page)
-        self._operations: dict[
-            str, str
-        ] = {}  # the cards of those that were started, by app and name
+        self._surfaces = ClientSurfaces(connection, client, id, page)
+        self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
         self._serial = 0
         self._turns = Turns()
         self._running: Call | None = None
         self._capability = ""  # that runs
-        self._desk = begin(self)
+        self._api = make_api(self)
 
     # --- Host: what the bridge asks of the client ---
 
     @property
     def name(self) -> str:
+        """The client as it calls itself (`Host.name`)."""
         return self._surfaces.name
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces this client has, whatever the calls (`Host.variants`)."""
         return self._surfaces.variants
 
     async def ask(
@@ -92,22 +95,24 @@ class AcpSession:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `Host.ask`."""
-        shown = question.call and f"abp:{question.call}"
+        """Ask while a prompt runs, on the card of the question's call where that is sure
+        (`Host.ask`).
+        """
+        card = question.call and f"abp:{question.call}"
         return await self._turns.within(
-            lambda: self._surfaces.ask(question, variant, problem, observe, call=shown)
+            lambda: self._surfaces.ask(question, variant, problem, observe, call=card)
         )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """See `Host.send_link`."""
+        """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
         return await self._turns.within(lambda: self._surfaces.send_link(question, url))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """See `Host.roots`: the folder that the session works in."""
+        """The folder that the session works in, whatever the calls (`Host.roots`)."""
         return [self.cwd] if self.cwd else []
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.on_notice`.
+        """Tell the client what an app told (`Host.on_notice`).
 
         Clients without notices hear it summed up at the end of the call; an operation that is no
         call has a card of its own.
@@ -141,6 +146,7 @@ class AcpSession:
             self._surfaces.update(acp.encode_operation(card, notice))
 
     def on_capabilities_changed(self) -> None:
+        """Tell the client the commands there are now (`Host.on_capabilities_changed`)."""
         self._surfaces.update(
             acp.encode_commands(list(self._commands().items())), key=("commands", self.id)
         )
@@ -151,7 +157,8 @@ class AcpSession:
     # --- what the client asks of the bridge ---
 
     async def close(self) -> None:
-        await self._desk.close("the client closed the session")
+        """The client closes the session: its apps go too."""
+        await self._api.close("the client closed the session")
 
     def send_commands(self) -> None:
         """After the session has been given to the client: what can be typed."""
@@ -165,34 +172,39 @@ class AcpSession:
             self._running.cancel("the client cancelled the turn")
         self._turns.cancel("the user cancelled the turn")
 
-    async def prompt(self, prompt: Json) -> None:
+    async def prompt(self, prompt: JsonValue) -> None:
         """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's
         call.
+
+        Args:
+            prompt: The content blocks as the client sent them; only their text counts.
         """
-        words = acp.prompt_text(prompt)
+        text = acp.prompt_text(prompt)
         self._turns.begin(TURN)
         try:
-            self._say(await self._run_command(words) if words.startswith("/") else HELP)
+            self._say(await self._run_command(text) if text.startswith("/") else HELP)
         except SessionError as problem:
             self._say(f"{problem.code}: {problem}")
         finally:
             with anyio.CancelScope(shield=True):
                 await self._turns.end(TURN, "the turn ended")
 
-    async def _run_command(self, words: str) -> str:
-        name, rest = (*words[1:].split(maxsplit=1), "", "")[:2]
+    async def _run_command(self, line: str) -> str:
+        name, rest = (*line[1:].split(maxsplit=1), "", "")[:2]
         if name == "connect":
-            apps = await self._desk.connect(rest or None)
+            apps = await self._api.connect(rest or None)
             return "\n".join(self._describe_app(app) for app in apps)
         if name == "disconnect":
-            gone = await self._desk.disconnect(rest or None)
-            return f"Disconnected: {', '.join(gone)}." if gone else "No app was connected."
+            apps_gone = await self._api.disconnect(rest or None)
+            return (
+                f"Disconnected: {', '.join(apps_gone)}." if apps_gone else "No app was connected."
+            )
         if name == "status":
-            return f"```json\n{json.dumps(self._desk.status(), ensure_ascii=False, indent=1)}\n```"
+            return f"```json\n{json.dumps(self._api.status(), ensure_ascii=False, indent=1)}\n```"
         if (
             name not in self._offers()
         ):  # an app named at the start may not be connected yet, or no longer
-            await self._desk.connect(None)
+            await self._api.connect(None)
         offer = self._offers().get(name)
         if offer is None:
             known = ", ".join(f"/{each}" for each in self._commands())
@@ -201,34 +213,34 @@ class AcpSession:
             )
         return await self._call(offer, _parameters(offer.capability, rest))
 
-    async def _call(self, offer: AppCapability, params: Mapping[str, Json]) -> str:
+    async def _call(self, offer: AppCapability, params: JsonObject) -> str:
         def report(progress: Progress) -> None:
             self._surfaces.update(
-                acp.encode_progress(shown, progress), key=("progress", self.id, shown)
+                acp.encode_progress(card, progress), key=("progress", self.id, card)
             )
 
         self._capability = offer.capability.name
-        self._running = call = await self._desk.start(
+        self._running = call = await self._api.start(
             offer.capability.name, params, app=offer.app, on_progress=report
         )
-        shown = f"abp:{call.id}"
-        self._surfaces.update(acp.encode_call(shown, offer.capability.name, params))
+        card = f"abp:{call.id}"
+        self._surfaces.update(acp.encode_call(card, offer.capability.name, params))
         try:
             ended = await call.wait()
         except BaseException:
             self.cancel()
-            self._surfaces.update(acp.encode_ended(shown, ["Cancelled."], [], failed=True))
+            self._surfaces.update(acp.encode_ended(card, ["Cancelled."], [], failed=True))
             raise
         finally:
             self._running = None
         lines = _lines(ended)
         self._surfaces.update(
-            acp.encode_ended(shown, lines, ended.files, failed=ended.result.failure is not None)
+            acp.encode_ended(card, lines, ended.files, failed=ended.result.failure is not None)
         )
         return "\n\n".join(lines)
 
     def _describe_app(self, app: str) -> str:
-        details = self._desk.status()["apps"][app]
+        details = self._api.status()["apps"][app]
         lines = [f"Connected {app}: {details['name']} ({details['origin']})."]
         lines += [
             f"- /{name}: {offer.capability.description}"
@@ -243,33 +255,37 @@ class AcpSession:
         One whose name is taken, by us or by another, has the app's id before it.
         """
         found: dict[str, AppCapability] = {}
-        for offer in self._desk.capabilities():
+        for offer in self._api.capabilities():
             name = mcp.tool_name(offer.capability.name).removeprefix("abp_")
             names = (
                 name,
                 *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))),
             )
             found[
-                next(each for each in names if each and each not in found and each not in _OWN)
+                next(
+                    each
+                    for each in names
+                    if each and each not in found and each not in _OWN_COMMANDS
+                )
             ] = offer
         return found
 
     def _commands(self) -> dict[str, Capability]:
-        return _OWN | {name: offer.capability for name, offer in self._offers().items()}
+        return _OWN_COMMANDS | {name: offer.capability for name, offer in self._offers().items()}
 
-    def _say(self, words: str) -> None:
-        self.update(acp.encode_message(words))
+    def _say(self, text: str) -> None:
+        self.update(acp.encode_message(text))
 
-    def update(self, update: Json) -> None:
+    def update(self, update: JsonObject) -> None:
         """Tell the client a `session/update`."""
         self._surfaces.update(update)
 
 
-def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
+def _parameters(capability: Capability, text: str) -> JsonObject:
     """What was typed after a command: JSON, or plain words for a capability with one text
     parameter. Raises SessionError.
     """
-    if not words:
+    if not text:
         return {}
     properties = capability.input_schema.get("properties")
     texts = (
@@ -281,10 +297,10 @@ def _parameters(capability: Capability, words: str) -> Mapping[str, Json]:
         if isinstance(properties, Mapping)
         else []
     )
-    if not words.startswith("{") and len(texts) == 1:
-        return {texts[0]: words}
+    if not text.startswith("{") and len(texts) == 1:
+        return {texts[0]: text}
     try:
-        params = json_text.parse(words)
+        params = json_text.parse(text)
     except ValueError:
         params = None
     if not isinstance(params, dict):
