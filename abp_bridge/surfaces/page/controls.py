@@ -1,6 +1,6 @@
-"""One field as a control of a page, and a filled-in form as content.
+"""The fields of a question as the controls of a page, and a filled-in form as content. Pure.
 
-No script is needed to fill one in. Pure.
+No script is needed to fill one in.
 
 What is secret is never written into a page again: what was typed before is kept where the form is
 kept, and the control says so.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
+from typing import Any
 
 from abp_bridge.core import file as files
 from abp_bridge.core.json_value import Json
@@ -128,7 +128,7 @@ def input_errors(question: Question, given: Mapping[str, Json]) -> dict[int | No
     return found
 
 
-def spelled(question: Question, number: int, filled: Filled) -> str:
+def answer_text(question: Question, number: int, filled: Filled) -> str:
     """What was filled in, for a person to check."""
     each, name = question.fields[number], name_of(number)
     if name in filled.files:
@@ -167,83 +167,104 @@ def _choices(asked: Field) -> Sequence[Choice]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
-    """Where a control stands: its field and name, what is in it, what attributes it needs, and
-    whether something unseen is kept for it.
+class Option:
+    """One of several: what it sends, what it says, and whether it is chosen (by the app's default,
+    if it is `suggested`).
     """
 
-    field: Field
+    value: str
+    label: str
+    description: str = ""
+    checked: bool = False
+    suggested: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One field, as `templates/controls.html` shows it.
+
+    `kind` is a macro of that template, `attributes` are its element's (those that are None are
+    left out), `hints` the ids of what describes it, `kept` what is kept of it without being shown.
+    """
+
+    kind: str
     name: str
-    values: Sequence[str]
-    attributes: str
-    kept: str = ""
-    marked: bool = False  # whether the app's default is what stands in it
+    title: str
+    description: str
+    problem: str
+    hints: str | None
+    required: bool
+    optional: bool
+    suggested: bool
+    kept: str
+    attributes: Mapping[str, Json]
+    value: str
+    options: Sequence[Option] | None = None
+    search: bool = False
+    hint: str = ""
+    css: str = "json"
+    most: int = files.MAX_SIZE
 
 
-def control(
-    question: Question, number: int, filled: Filled | None, wrong: Wrong, *, focus: bool
-) -> str:
-    """The control of one field, with its label, its description, and what was wrong with it."""
-    each, name = question.fields[number], name_of(number)
-    values = (
-        _default(each) if filled is None else () if each.secret else filled.values.get(name, ())
-    )
-    kept = _kept(each, name, filled)
-    marked = filled is None and bool(values)
-    problems = wrong.get(number, ())
-    hints = [
-        f"{name}-{part}"
-        for part, there in (("about", each.description), ("wrong", problems))
-        if there
+def controls(question: Question, filled: Filled | None, wrong: Wrong) -> list[Control]:
+    """The controls of a form, with what was `filled` in before and what was `wrong` with it."""
+    return [
+        _control(question, number, filled, wrong.get(number, ()), focus=not wrong and number == 0)
+        for number in range(len(question.fields))
     ]
-    group = each.type in _LISTED
-    attributes = (
-        (f' aria-describedby="{" ".join(hints)}"' if hints else "")
-        + (' aria-invalid="true"' if problems else "")
-        + (" required" if each.required and not kept and each.type is not FieldType.CHOICES else "")
-        + (" autofocus" if focus and not group else "")
+
+
+def _control(
+    question: Question, number: int, filled: Filled | None, problems: Sequence[str], *, focus: bool
+) -> Control:
+    asked, name = question.fields[number], name_of(number)
+    values: Sequence[str] = ()
+    if filled is None:
+        values = _default(asked)
+    elif not asked.secret:
+        values = filled.values.get(name, ())
+    suggested = filled is None and bool(values)
+    kept = _kept(asked, name, filled)
+    parts = (("about", asked.description), ("wrong", problems))
+    hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
+    group = asked.type in _LISTED
+    required = asked.required and not kept and asked.type is not FieldType.CHOICES
+    kind, more = _KINDS[asked.type](asked, values)
+    described: dict[str, Json] = {
+        "aria-describedby": hints,
+        "aria-invalid": "true" if problems else None,
+        "required": "" if required else None,
+        "autofocus": "" if focus else None,
+    }
+    attributes: Mapping[str, Json] = more.pop("attributes", {})
+    return Control(
+        kind=kind,
+        name=name,
+        title=title(question, number),
+        description=asked.description,
+        problem=next(iter(problems), ""),
+        hints=hints,
+        required=required,
+        optional=not asked.required,
+        suggested=suggested,
+        kept=kept,
+        attributes=attributes if group else {**described, **attributes},
+        value=next(iter(values), ""),
+        options=_options(asked, values, suggested=suggested) if group else None,
+        search=group and len(_choices(asked)) >= SEARCH_FROM,
+        **more,
     )
-    slot = _Slot(each, name, values, attributes, kept, marked)
-    words = escape(title(question, number)) + (
-        "" if each.required else ' <span class="optional">optional</span>'
-    )
-    above = (
-        f'<p class="hint" id="{name}-about">{lines(each.description)}</p>'
-        if each.description
-        else ""
-    )
-    above += "".join(
-        f'<p class="wrong" id="{name}-wrong">{escape(problem)}</p>' for problem in problems[:1]
-    )
-    below = '<p class="hint">Suggested by the app.</p>' if marked and not group else ""
-    if kept:
-        below += f'<p class="hint">{escape(kept)}</p>'
-        if not each.required:
-            below += (
-                f'<label class="small"><input type="checkbox" name="{name}-empty" value="yes">'
-                " Leave it empty instead</label>"
-            )
-    body = _CONTROLS[each.type](slot)
-    if group:
-        described_by = f' aria-describedby="{" ".join(hints)}"' if hints else ""
-        return (
-            f'<fieldset id="{name}"'
-            f' tabindex="-1"{described_by}><legend>{words}</legend>{above}{body}{below}</fieldset>'
-        )
-    return f'<div class="field"><label for="{name}">{words}</label>{above}{body}{below}</div>'
 
 
 def title(question: Question, number: int) -> str:
+    """What a field is called."""
     each = question.fields[number]
     return each.title or (label(each.name) if len(question.fields) > 1 else "Your answer")
 
 
 def name_of(number: int) -> str:
+    """The name of a field's control, and its id."""
     return f"field-{number}"
-
-
-def lines(words: str) -> str:
-    return escape(words).replace("\n", "<br>")
 
 
 def _kept(asked: Field, name: str, filled: Filled | None) -> str:
@@ -252,115 +273,82 @@ def _kept(asked: Field, name: str, filled: Filled | None) -> str:
         return ""
     if name in filled.files:
         return f"{described(filled.files[name])} is kept: choose another file to replace it."
-    return (
-        "What you entered is kept: leave this empty to keep it."
-        if asked.secret and filled.first(name)
-        else ""
-    )
+    if asked.secret and filled.first(name):
+        return "What you entered is kept: leave this empty to keep it."
+    return ""
 
 
-def _text(slot: _Slot) -> str:
-    if slot.field.secret:
-        return _hidden(slot)
-    limits = _limits(slot.field, {"minLength": "minlength", "maxLength": "maxlength"})
-    most = slot.field.schema.get("maxLength")
-    kind = _INPUTS.get(str(slot.field.schema.get("format")), "text")
-    if kind == "text" and ((isinstance(most, int) and most > LONG_TEXT) or "\n" in _value(slot)):
-        return f'<textarea rows="5" {_named(slot)}{limits}>\n{escape(_value(slot))}</textarea>'
-    return f'<input type="{kind}" {_named(slot)}{limits} value="{escape(_value(slot))}">'
+# What a kind of field has beside what all have: the macro that shows it, and members of `Control`.
+_More = tuple[str, dict[str, Any]]
 
 
-def _number(slot: _Slot) -> str:
-    if slot.field.secret:
-        return _hidden(slot, ' inputmode="decimal"')
-    step = "1" if slot.field.type is FieldType.INTEGER else "any"
-    limits = _limits(slot.field, {"minimum": "min", "maximum": "max"})
-    return (
-        f'<input type="number" step="{step}" {_named(slot)}{limits}'
-        f' value="{escape(_value(slot))}">{_range(slot.field)}'
-    )
+def _text(asked: Field, values: Sequence[str]) -> _More:
+    if asked.secret:
+        return "password", {}
+    limits = _limits(asked, minLength="minlength", maxLength="maxlength")
+    kind = _INPUTS.get(str(asked.schema.get("format")), "text")
+    most = asked.schema.get("maxLength")
+    long = isinstance(most, int) and most > LONG_TEXT
+    if kind == "text" and (long or any("\n" in value for value in values)):
+        return "textarea", {"attributes": limits}
+    return "input", {"attributes": {"type": kind, **limits}}
 
 
-def _range(asked: Field) -> str:
-    low, high = (asked.schema.get(word) for word in ("minimum", "maximum"))
-    shown = [
-        f"{word} {value}"
-        for word, value in (("from", low), ("to", high))
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
+def _number(asked: Field, values: Sequence[str]) -> _More:
+    if asked.secret:
+        return "password", {"attributes": {"inputmode": "decimal"}}
+    limits = _limits(asked, minimum="min", maximum="max")
+    words = [
+        f"{word} {limits[key]}" for key, word in (("min", "from"), ("max", "to")) if key in limits
     ]
-    return f'<p class="hint">{" ".join(shown).capitalize()}.</p>' if shown else ""
+    hint = f"{' '.join(words).capitalize()}." if words else ""
+    step = "1" if asked.type is FieldType.INTEGER else "any"
+    return "input", {"attributes": {"type": "number", "step": step, **limits}, "hint": hint}
 
 
-def _json(slot: _Slot) -> str:
-    wanted = escape(json.dumps(slot.field.schema, ensure_ascii=False, indent=1, default=str))
-    shape = f"<details><summary>JSON that fits this</summary><pre>{wanted}</pre></details>"
-    hidden = " hidden-text" if slot.field.secret else ""
-    return (
-        f'<textarea rows="6" class="json{hidden}" data-json {_named(slot)}'
-        f' spellcheck="false">\n{escape(_value(slot))}</textarea>{shape}'
-    )
+def _json(asked: Field, values: Sequence[str]) -> _More:
+    wanted = json.dumps(asked.schema, ensure_ascii=False, indent=1, default=str)
+    return "json", {"hint": wanted, "css": "json hidden-text" if asked.secret else "json"}
 
 
-def _hidden(slot: _Slot, more: str = "") -> str:
-    return f'<input type="password" {_named(slot)}{more} autocomplete="new-password">'
+def _file(asked: Field, values: Sequence[str]) -> _More:
+    kinds = " or ".join(kind.removesuffix("/*") for kind in asked.accept)
+    most = f"Takes {kinds} files, at most" if kinds else "At most"
+    accept = ",".join(asked.accept) or None
+    return "file", {"attributes": {"accept": accept}, "hint": f"{most} {size(files.MAX_SIZE)}."}
 
 
-def _file(slot: _Slot) -> str:
-    accept = f' accept="{escape(",".join(slot.field.accept))}"' if slot.field.accept else ""
-    kinds = (
-        f"Takes {' or '.join(kind.removesuffix('/*') for kind in slot.field.accept)} files, at most"
-        if slot.field.accept
-        else "At most"
-    )
-    return (
-        f'<div class="drop" data-drop="{files.MAX_SIZE}"><input type="file" {_named(slot)}{accept}>'
-        f'<p class="hint">{escape(kinds)} {size(files.MAX_SIZE)}.</p></div>'
-    )
+def _radios(asked: Field, values: Sequence[str]) -> _More:
+    return "radios", {}
 
 
-def _radios(slot: _Slot) -> str:
-    none = (
-        ""
-        if slot.field.required
-        else _option("radio", slot, "", Choice(None, "", "No answer"), checked=not any(slot.values))
-    )
-    return _listed(slot, "radio", none)
-
-
-def _checkboxes(slot: _Slot) -> str:
-    least, most = (_count(slot.field.schema.get(word)) for word in ("minItems", "maxItems"))
+def _checkboxes(asked: Field, values: Sequence[str]) -> _More:
+    least, most = (_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
     words = {
         (True, True): f"Choose {least} to {most}." if least != most else f"Choose {least}.",
         (True, False): f"Choose at least {least}.",
         (False, True): f"Choose at most {most}.",
     }.get((bool(least), most is not None), "Choose as many as you like.")
-    bounds = (
-        f' data-least="{least or 0}"'
-        + ("" if most is None else f' data-most="{most}"')
-        + ("" if slot.field.required else " data-optional")
-    )
-    return f'<p class="hint" data-count{bounds}>{words}</p>{_listed(slot, "checkbox")}'
+    optional = None if asked.required else ""
+    bounds = {"data-least": least or 0, "data-most": most, "data-optional": optional}
+    return "checkboxes", {"attributes": bounds, "hint": words}
 
 
-def _listed(slot: _Slot, kind: str, more: str = "") -> str:
-    choices = _choices(slot.field)
-    options = "".join(
-        _option(kind, slot, str(place), choice, checked=str(place) in slot.values)
-        for place, choice in enumerate(choices)
-    )
-    search = " data-search" if len(choices) >= SEARCH_FROM else ""
-    return f'<div class="options"{search}>{more}{options}</div>'
-
-
-def _option(kind: str, slot: _Slot, value: str, choice: Choice, *, checked: bool) -> str:
-    needed = " required" if kind == "radio" and " required" in slot.attributes else ""
-    mark = ' <span class="optional">suggested by the app</span>' if checked and slot.marked else ""
-    about = f'<span class="hint">{lines(choice.description)}</span>' if choice.description else ""
-    return (
-        f'<label class="option"><input type="{kind}" name="{slot.name}"'
-        f' value="{value}"{" checked" if checked else ""}{needed}>'
-        f"<span>{escape(choice.label)}{mark}{about}</span></label>"
-    )
+def _options(asked: Field, values: Sequence[str], *, suggested: bool) -> list[Option]:
+    """The choices by their place, and a way to choose none where one need not."""
+    found = [
+        Option(
+            str(place),
+            choice.label,
+            choice.description,
+            checked=str(place) in values,
+            suggested=suggested and str(place) in values,
+        )
+        for place, choice in enumerate(_choices(asked))
+    ]
+    if asked.type is FieldType.CHOICES or asked.required:
+        return found
+    return [Option("", "No answer", checked=not any(values)), *found]
 
 
 def _default(asked: Field) -> Sequence[str]:
@@ -368,48 +356,34 @@ def _default(asked: Field) -> Sequence[str]:
     if asked.default is MISSING or asked.secret or asked.type is FieldType.FILE:
         return ()
     if asked.type in _LISTED:
-        wanted = (
-            asked.default
-            if asked.type is FieldType.CHOICES and isinstance(asked.default, list)
-            else [asked.default]
-        )
+        several = asked.type is FieldType.CHOICES and isinstance(asked.default, list)
+        wanted = asked.default if several else [asked.default]
         return [
             str(place)
             for place, choice in enumerate(_choices(asked))
             if any(json_equal(choice.value, value) for value in wanted)
         ]
-    return [
-        (
-            asked.default
-            if isinstance(asked.default, str) and asked.type is FieldType.TEXT
-            else json.dumps(asked.default, ensure_ascii=False)
-        )
-    ]
+    if isinstance(asked.default, str) and asked.type is FieldType.TEXT:
+        return [asked.default]
+    return [json.dumps(asked.default, ensure_ascii=False)]
 
 
-def _limits(asked: Field, words: Mapping[str, str]) -> str:
+def _limits(asked: Field, **words: str) -> dict[str, Json]:
+    """Limits of the schema that are numbers, by the names that HTML has for them."""
     said = ((attribute, asked.schema.get(word)) for word, attribute in words.items())
-    return "".join(
-        f' {attribute}="{value}"'
+    return {
+        attribute: value
         for attribute, value in said
         if isinstance(value, (int, float)) and not isinstance(value, bool)
-    )
+    }
 
 
 def _count(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _named(slot: _Slot) -> str:
-    return f'id="{slot.name}" name="{slot.name}"{slot.attributes}'
-
-
-def _value(slot: _Slot) -> str:
-    return slot.values[0] if slot.values else ""
-
-
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
-_CONTROLS: dict[FieldType, Callable[[_Slot], str]] = {
+_KINDS: dict[FieldType, Callable[[Field, Sequence[str]], _More]] = {
     FieldType.TEXT: _text,
     FieldType.NUMBER: _number,
     FieldType.INTEGER: _number,

@@ -58,10 +58,12 @@ RESULT = {
 CUT_PAGE = """
 import sys
 import abp_bridge.surfaces.page.controls as controls
-whole = controls._option
-controls._option = lambda kind, slot, value, choice, *, checked: (
-    "" if choice.label == "first" else whole(kind, slot, value, choice, checked=checked)
-)
+whole = controls._options
+controls._options = lambda asked, values, *, suggested: [
+    option
+    for option in whole(asked, values, suggested=suggested)
+    if option.label != "first"
+]
 from abp_bridge.cli.main import entry
 sys.exit(entry())
 """
