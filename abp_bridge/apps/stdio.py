@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import handle_elicitation
@@ -49,7 +50,6 @@ class StdioApp:
     """
 
     renders = False
-    batch_window = 0.002
 
     def __init__(
         self,
@@ -124,6 +124,12 @@ class StdioApp:
         with anyio.move_on_after(GOODBYE_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
+
+    async def wait_idle(self) -> None:
+        """Nothing tells when a process's turn is over: what it has written is read in the loop's
+        next turn (`App.wait_idle`).
+        """
+        await anyio.lowlevel.checkpoint()
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""

@@ -47,7 +47,6 @@ class Call:
         """`withdraw` takes questions down; `keep` puts what is too large for a host into files."""
         self.id = id
         self.capability = capability
-        self.batch_window = app.batch_window
         self._app = app
         self._params = params
         self._timeout = timeout
@@ -71,6 +70,10 @@ class Call:
     async def wait(self) -> CallOutcome:
         await self._done.wait()
         return self._ended
+
+    async def wait_idle(self) -> None:
+        """Wait until the app's own turn is over (`Call.wait_idle`)."""
+        await self._app.wait_idle()
 
     def cancel(self, reason: str) -> None:
         """The host no longer wants it: the app is told, its questions are taken down at once,

@@ -53,7 +53,6 @@ class App(Protocol):
 
     origin: str
     renders: bool  # whether `render_pdf` can work
-    batch_window: float  # within how many seconds questions arrive that it asks at the same time
 
     def open(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
         """Connect and initialise; on the way out, shut down.
@@ -71,6 +70,13 @@ class App(Protocol):
 
     async def cancel(self, call: str, reason: str) -> None:
         """Tell the app that a call is over. Bounded in time, and never raises."""
+        ...
+
+    async def wait_idle(self) -> None:
+        """Wait until the app's own turn is over: what it asks at the same time is on its way.
+
+        Bounded in time, and never raises but for cancellation.
+        """
         ...
 
     async def capabilities(self) -> tuple[Capability, ...]:

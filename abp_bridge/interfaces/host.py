@@ -94,15 +94,15 @@ class SessionError(Exception):
 
 
 class Call(Protocol):
-    """A call in progress. It lives in the session; whoever waits for it is only attached.
-
-    `settle` is within how many seconds questions arrive that its app asks at the same time.
-    """
+    """A call in progress. It lives in the session; whoever waits for it is only attached."""
 
     id: str
-    batch_window: float
 
     async def wait(self) -> CallOutcome: ...
+
+    async def wait_idle(self) -> None:
+        """Wait until its app's own turn is over: what it asks at the same time is on its way."""
+        ...
 
     def cancel(self, reason: str) -> None: ...
 

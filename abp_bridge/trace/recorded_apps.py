@@ -41,7 +41,6 @@ class RecordedApp:
     def __init__(self, app: App, recorder: Recorder, party: str) -> None:
         self.origin = app.origin
         self.renders = app.renders
-        self.batch_window = app.batch_window
         self._app = app
         self._recorder = recorder
         self._party = party
@@ -78,6 +77,10 @@ class RecordedApp:
         id = self._ask("capabilities/cancel", {"callId": call, "reason": reason})
         await self._app.cancel(call, reason)
         self._reply(id, {})
+
+    async def wait_idle(self) -> None:
+        """Wait until the app's own turn is over (`App.wait_idle`)."""
+        await self._app.wait_idle()
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""

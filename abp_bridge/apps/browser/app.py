@@ -35,6 +35,7 @@ from abp_bridge.settings import Settings
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
 LIST_LIMIT = 10.0
 CANCEL_LIMIT = 0.4
+TURN_LIMIT = 0.025  # seconds that a question waits for others; a dialog stops the page for longer
 GOODBYE_LIMIT = 0.4
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
@@ -55,7 +56,6 @@ class BrowserApp:
     """
 
     renders = True
-    batch_window = 0.025
 
     def __init__(
         self,
@@ -130,6 +130,12 @@ class BrowserApp:
         if self._page is not None:
             with anyio.move_on_after(CANCEL_LIMIT):
                 await self._page.cancel(call, reason)
+
+    async def wait_idle(self) -> None:
+        """Wait until the page has run something else, unless it is busy (`App.wait_idle`)."""
+        if self._page is not None:
+            with anyio.move_on_after(TURN_LIMIT):
+                await self._page.wait_turn()
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""

@@ -223,6 +223,11 @@ class AppPage:
         with suppress(PageGoneError):
             await self._evaluate("(desk, given) => desk.cancel(...given)", [call, reason])
 
+    async def wait_turn(self) -> None:
+        """Wait until the task that the page runs now is over, and what it said has come."""
+        with suppress(PageGoneError):
+            await self._evaluate("() => 0", None)
+
     @contextmanager
     def calling(self) -> Iterator[None]:
         """While a call runs, its page's dialogs are questions."""

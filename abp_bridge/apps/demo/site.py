@@ -33,7 +33,6 @@ class DemoPage:
     """See `apps.App`. Its address changes from time to time, so that it is called by its name."""
 
     renders = True
-    batch_window = BrowserApp.batch_window
 
     def __init__(self, settings: Settings) -> None:
         self.origin = "demo page"
@@ -55,6 +54,10 @@ class DemoPage:
     async def cancel(self, call: str, reason: str) -> None:
         """See `App.cancel`."""
         await self._opened.cancel(call, reason)
+
+    async def wait_idle(self) -> None:
+        """Wait until the page's own turn is over (`App.wait_idle`)."""
+        await self._opened.wait_idle()
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See `App.capabilities`."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
@@ -46,7 +47,9 @@ MAX_DELIVERED = 200
 MAX_ASKED = 20  # questions of one round
 MAX_LISTED = 20
 GRACE = 1.0  # seconds for an app to do something about a question that nobody came back for
-SETTLES = 4  # pauses that a round waits for more questions at most, each of the app's own `settle`
+# Turns of the loop from what is written on a pipe to its question here: one that tells, one that
+# reads, one that asks, and two to spare.
+LOOP_TURNS = 5
 
 # What a client must declare for an app's question of a kind: 2026-07-28 basic/index, -32021.
 _NEEDS = {Kind.SAMPLING: "sampling"}
@@ -230,7 +233,7 @@ class ToolCalls:
         try:
             while held.ended is None:
                 if leg.client.modern and held.pending:
-                    await _settle(held, patience)
+                    await _gather_round(held)
                     if held.pending and held.ended is None:
                         return self._round(held, leg)
                 elif patience.left <= 0 or held.has_unsent_messages:
@@ -301,12 +304,15 @@ class ToolCalls:
             held.cancel(reason)
 
 
-async def _settle(held: ParkedCall, patience: ToolTimeout) -> None:
-    """Questions that are asked together go together: wait until no more come, but not for long."""
-    for _ in range(SETTLES):
+async def _gather_round(held: ParkedCall) -> None:
+    """Questions that are asked together go together: wait until no more come, or as many as one
+    round takes.
+    """
+    for _ in range(MAX_ASKED):
         asked = held.asked
-        await anyio.sleep(held.call.batch_window)
-        patience.left -= held.call.batch_window
+        await held.call.wait_idle()
+        for _ in range(LOOP_TURNS):
+            await anyio.lowlevel.checkpoint()
         if held.asked == asked:
             break
 

@@ -33,13 +33,14 @@ class AppCall:
     """The call of an app that the test plays."""
 
     id = "call-1"
-    batch_window = 0.0
 
     def __init__(self) -> None:
         self.cancelled: list[str] = []
 
     async def wait(self) -> CallOutcome:
         raise NotImplementedError
+
+    async def wait_idle(self) -> None: ...
 
     def cancel(self, reason: str) -> None:
         self.cancelled.append(reason)
@@ -226,6 +227,24 @@ def test_a_state_of_another_calls_is_refused() -> None:
                 await other.calls.resume(
                     "abp_call", ARGUMENTS, ToolRequest(9, CLIENT), one.states[0], {}
                 )
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+
+
+def test_an_app_that_never_stops_asking_is_heard_all_the_same() -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            play = Play(tasks)
+
+            async def wait_idle() -> None:
+                tasks.start_soon(play._ask, f"q{play.held.asked + 1}")
+
+            play.app.wait_idle = wait_idle  # type: ignore[method-assign]
+            await play.begin()
+            await play.ask()
+            (result,) = play.results
+            assert len(result["inputRequests"]) == MAX_ASKED
             tasks.cancel_scope.cancel()
 
     anyio.run(run)
