@@ -32,7 +32,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.protocols import abp
-from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.rpc.protocol import (
     METHOD_NOT_FOUND,
     InvalidMessage,
@@ -394,7 +394,7 @@ class _Stream:
         await self._person.leave()
 
 
-class _Patient:
+class _Patient(ByteReader):
     """Stdin, which ends only when `over` returns: who has asked may close it and wait.
 
     Its last line may lack its end.

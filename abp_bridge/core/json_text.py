@@ -31,6 +31,8 @@ def is_deeper(value: Json, limit: int) -> bool:
     """
     level = [value]
     for _ in range(limit):
+        if not level:
+            return False
         level = [
             child
             for each in level

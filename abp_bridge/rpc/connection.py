@@ -8,13 +8,15 @@ replace the one that still waits, so a stuck reader costs bounded memory and see
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.rpc.protocol import (
     Event,
     Id,
@@ -26,27 +28,65 @@ from abp_bridge.rpc.protocol import (
     UnmatchedResponse,
 )
 
-Json = Any
-
-MAX_OUTBOX = 64 * 2**20
+MAX_OUTBOX = 64 * 2**20  # bytes that wait to be written, before nothing more is read
 MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
 _BOUNDED = ("notification", "newest")
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
 
 class ByteReader(Protocol):
-    async def receive(self) -> bytes: ...
-    def close(self) -> None: ...
+    """Where a connection's bytes come from. A class that derives from it owes the first two."""
+
+    async def receive(self) -> bytes:
+        """The next bytes; empty at the end."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is received. Idempotent."""
+        ...
+
+    async def deliver(self, take: Callable[[bytes], bool]) -> bool:
+        """Give `take` the bytes as they come, for as long as it returns True and they do.
+
+        Returns:
+            False at the end, True when there may be more.
+        """
+        data = await self.receive()
+        if data:
+            take(data)
+        return bool(data)
+
+    async def wait_closed(self) -> None:
+        """Returns when nobody writes any more, whatever is still to be received; never where
+        nothing tells.
+        """
+        await anyio.sleep_forever()
 
 
 class ByteWriter(Protocol):
-    def write_nowait(self, data: bytes | memoryview) -> int: ...
-    async def writable(self) -> None: ...
-    def close(self) -> None: ...
+    """Where a connection's bytes go."""
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        """Write what can be written at once; how many bytes that were.
+
+        Raises:
+            OSError: Nobody reads any more.
+        """
+        ...
+
+    async def writable(self) -> None:
+        """Returns when something can be written again, or nobody reads any more."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is written. Idempotent."""
+        ...
 
 
 class RemoteError(Exception):
-    """The other side answered a request of ours with a JSON-RPC error."""
+    """The other side answered a request of ours with a JSON-RPC error: its `code`, or 0 where it
+    has none, and its `data`.
+    """
 
     def __init__(self, error: Mapping[str, Json]) -> None:
         code = error.get("code")
@@ -60,13 +100,20 @@ class ConnectionClosedError(Exception):
 
 
 class JsonRpcConnection:
-    """One connection.
+    """One connection, which owns both of its streams.
 
-    `on_message` gets requests and notifications in order and must not wait; `on_odd` gets what was
-    dropped, for the record.
+    Args:
+        peer: This end of the conversation.
+        source: What the other side says.
+        sink: What it is told.
+        on_message: Gets requests and notifications, in order. It must not wait.
+        on_protocol_error: Gets what was dropped, for the record.
+        cancel_request: (id of a request of ours, reason) -> the (method, params) of the
+            notification that takes it back when nobody waits for it any more.
 
-    `withdraw` says how a request of ours is taken back when nobody waits for it any more: (id,
-    reason) -> (method, params).
+    Attributes:
+        coalesced: How many notifications gave way to a newer one about the same thing.
+        dropped: How many notifications the other side never got: it did not read.
     """
 
     def __init__(
@@ -107,7 +154,7 @@ class JsonRpcConnection:
                 tasks.start_soon(self._write, tasks.cancel_scope)
                 await self._read()
                 with anyio.move_on_after(FAREWELL):
-                    await self._until(0)
+                    await self.sent()
                 tasks.cancel_scope.cancel()
         finally:
             self.close()
@@ -122,15 +169,16 @@ class JsonRpcConnection:
         with contextlib.suppress(OSError):
             self._flush()
         for waiter in self._waiting.values():
-            waiter.done.set()
+            waiter.wake()
         self._source.close()
         self._sink.close()
 
     async def request(self, method: str, params: Json, *, reason: str = "no longer needed") -> Json:
-        """Ask, and wait.
+        """Ask, and wait for the result. Cancelling the wait takes the request back, for `reason`.
 
-        Cancelling the wait takes the request back (`withdraw`). Raises RemoteError or
-        ConnectionClosedError.
+        Raises:
+            RemoteError: The other side answered with an error.
+            ConnectionClosedError: It is gone.
         """
         if self._closed:
             raise ConnectionClosedError(method)
@@ -138,7 +186,7 @@ class JsonRpcConnection:
         waiter = self._waiting[id] = _Waiter()
         self._put(("request", id), data)
         try:
-            await waiter.done.wait()
+            await waiter.done
         finally:
             del self._waiting[id]
             if waiter.response is None:
@@ -151,18 +199,23 @@ class JsonRpcConnection:
         return waiter.response.result
 
     def notify(self, method: str, params: Json = None, *, key: Hashable = None) -> None:
-        """Tell.
-
-        Notifications with the same `key` that still wait become the newest of them; without one,
-        each counts. Up to a bound.
+        """Tell. Of the notifications with one `key` that wait to be written only the newest stays;
+        without a key each counts. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, it
+        is dropped and counted.
         """
         kind = self._new_key("notification") if key is None else ("newest", key)
         self._put(kind, self._peer.notify(method, params))
 
     def respond(self, id: Id, result: Json) -> None:
+        """Answer the other side's request `id`.
+
+        Raises:
+            LocalProtocolError: It was answered already, or never asked.
+        """
         self._put(self._new_key("response"), self._peer.respond(id, result))
 
     def respond_error(self, id: Id, code: int, message: str, data: Json = None) -> None:
+        """Answer the other side's request `id` with an error; as `respond` otherwise."""
         self._put(self._new_key("response"), self._peer.respond_error(id, code, message, data))
 
     def translate(self, outward: Callable[[dict[str, Json]], dict[str, Json]]) -> None:
@@ -174,6 +227,7 @@ class JsonRpcConnection:
         self._peer.discard_request(id)
 
     def is_open(self, id: Json) -> bool:
+        """Whether a request of the other side's with this id waits for our answer."""
         return self._peer.is_open(id)
 
     async def sent(self) -> None:
@@ -181,10 +235,14 @@ class JsonRpcConnection:
         await self._until(0)
 
     async def _read(self) -> None:
-        while data := await self._source.receive():
-            for event in self._peer.receive(data):
-                self._take(event)
+        while await self._source.deliver(self._receive):
             await self._until(MAX_OUTBOX)
+
+    def _receive(self, data: bytes) -> bool:
+        """Act on what came; whether more can be taken before what waits is written."""
+        for event in self._peer.receive(data):
+            self._take(event)
+        return self._queued <= MAX_OUTBOX
 
     async def _until(self, size: int) -> None:
         """Wait until no more than `size` bytes are still to be written."""
@@ -194,9 +252,9 @@ class JsonRpcConnection:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Response):
-            waiter = self._waiting[event.id]  # the peer makes a stray of what nobody waits for
+            waiter = self._waiting[event.id]  # nothing else is a Response
             waiter.response = event
-            waiter.done.set()
+            waiter.wake()
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)
         else:
@@ -279,8 +337,14 @@ class JsonRpcConnection:
 
 
 class _Waiter:
+    """Who waits for a response. It stays even where the wait is cancelled in the same turn."""
+
     __slots__ = ("done", "response")
 
     def __init__(self) -> None:
-        self.done = anyio.Event()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.response: Response | None = None
+
+    def wake(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)

@@ -12,16 +12,19 @@ import os
 import select
 import socket
 import stat
+from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
+
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 # Bytes: what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read.
 CHUNK = 64 * 1024
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
-class StreamReader:
+class StreamReader(ByteReader):
     """The reading end of a stream. Owns `fd`.
 
     The loop watches `fd` from the first wait on, as long as somebody waits each time that there is
@@ -34,6 +37,7 @@ class StreamReader:
         self._polled = can_poll(fd)
         self._loop: asyncio.AbstractEventLoop | None = None  # that watches `fd` now
         self._waiter: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], bool] | None = None  # gets what is read, if anybody does
         self._data: bytes | None = None  # read, and not received yet
 
     async def receive(self) -> bytes:
@@ -46,6 +50,17 @@ class StreamReader:
                 self._read()
         data, self._data = self._data, None
         return data or b""
+
+    async def deliver(self, take: Callable[[bytes], bool]) -> bool:
+        """The same in the very turn of the loop in which bytes come (`ByteReader.deliver`)."""
+        if self._data is not None or not self._polled or self._fd < 0:
+            return await super().deliver(take)
+        self._take = take
+        try:
+            await self._wait()
+        finally:
+            self._take = None
+        return self._data is None and self._fd >= 0
 
     async def _wait(self) -> None:
         if self._waiter is not None:
@@ -60,12 +75,26 @@ class StreamReader:
             self._waiter = None
 
     def _on_readable(self) -> None:
-        if self._waiter is None or self._waiter.done():
+        waiter = self._waiter
+        if waiter is None or waiter.done():
             self._unwatch()  # else it would be told again and again
             return
         self._read()
-        if self._data is not None:
-            self._waiter.set_result(None)
+        try:
+            goes_on = self._data is None or self._hand_over()
+        except Exception as problem:
+            if waiter.done():
+                raise
+            waiter.set_exception(problem)
+        else:
+            if not goes_on and not waiter.done():
+                waiter.set_result(None)
+
+    def _hand_over(self) -> bool:
+        if not self._data or self._take is None:
+            return False
+        data, self._data = self._data, None
+        return self._take(data)
 
     def _read(self) -> None:
         try:
@@ -86,11 +115,9 @@ class StreamReader:
         watched.register(
             self._fd, getattr(select, "POLLRDHUP", 0)
         )  # a pipe's hang-up is told unasked, a socket's is not everywhere
+        # Nothing else tells: waiting for it to be readable hears of what was written too.
         while not watched.poll(0):  # noqa: ASYNC110
-            await anyio.sleep(
-                GLANCE
-                # nothing else tells: waiting for it to be readable hears of what was written too
-            )
+            await anyio.sleep(GLANCE)
 
     def close(self) -> None:
         """Give the descriptor back. Whoever waits receives the end. Idempotent."""
@@ -100,7 +127,7 @@ class StreamReader:
             self._waiter.set_result(None)
 
 
-class StreamWriter:
+class StreamWriter(ByteWriter):
     """The writing end of a stream. Owns `fd`."""
 
     def __init__(self, fd: int) -> None:
@@ -111,9 +138,10 @@ class StreamWriter:
             os.set_blocking(fd, False)
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """Write what can be written at once; how much that was.
+        """Write what can be written at once (`ByteWriter.write_nowait`).
 
-        Raises BrokenPipeError or ConnectionError when nobody reads any more.
+        Raises:
+            BrokenPipeError, ConnectionError: Nobody reads any more.
         """
         try:
             return os.write(self._fd, data)
@@ -121,6 +149,7 @@ class StreamWriter:
             return 0
 
     async def writable(self) -> None:
+        """Returns when the descriptor takes something again, at once where that cannot be told."""
         if self._polled:
             await anyio.wait_writable(self._fd)
 
@@ -132,6 +161,7 @@ class StreamWriter:
             await anyio.sleep(GLANCE)
 
     def close(self) -> None:
+        """Give the descriptor back, blocking as it was found. Idempotent."""
         if self._polled and self._fd >= 0:
             with contextlib.suppress(OSError):
                 os.set_blocking(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
-LONGEST = 16 * 2**20  # of a longer line only the beginning is heard
+LONGEST = 16 * 2**20  # bytes: of a longer line only the beginning is heard
 
 # (line, size): a line without its end and how long it was; None for the end of the stream
 LineListener = Callable[[bytes | None, int], None]
@@ -60,7 +60,7 @@ class _Lines:
             self._hear(None, 0)
 
 
-class _Source:
+class _Source(ByteReader):
     def __init__(self, source: ByteReader, lines: _Lines) -> None:
         self._source = source
         self._lines = lines
@@ -74,13 +74,13 @@ class _Source:
         return data
 
     async def wait_closed(self) -> None:
-        await self._source.wait_closed()  # type: ignore[attr-defined]
+        await self._source.wait_closed()
 
     def close(self) -> None:
         self._source.close()
 
 
-class _Sink:
+class _Sink(ByteWriter):
     def __init__(self, sink: ByteWriter, lines: _Lines) -> None:
         self._sink = sink
         self._lines = lines

@@ -4,7 +4,9 @@ reader cannot fill.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from abp_bridge.rpc import connection as link_module
 from abp_bridge.rpc.connection import (
     MAX_NOTIFICATIONS,
+    ByteReader,
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
@@ -26,6 +29,7 @@ from abp_bridge.rpc.protocol import (
     Request,
     UnmatchedResponse,
 )
+from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +37,7 @@ Json = Any
 PATIENCE = 10.0
 
 
-class Source:
+class Source(ByteReader):
     """What the other side wrote."""
 
     def __init__(self) -> None:
@@ -366,6 +370,40 @@ async def test_a_mistake_in_taking_a_message_ends_the_connection_and_every_wait(
     assert isinstance(caught.value.exceptions[0], KeyError)
     assert source.closed
     assert sink.closed
+
+
+async def test_a_connection_that_is_cancelled_says_nothing_of_it_and_keeps_no_descriptor() -> None:
+    """However far it is: before a byte, in the turn in which bytes come, and after."""
+    heard: list[int] = []
+    for turns in range(12):
+        ours, theirs = os.pipe(), os.pipe()
+        bugs: list[object] = []
+        asyncio.get_running_loop().call_exception_handler = bugs.append  # type: ignore[method-assign, assignment]
+        messages: list[Request | Notification] = []
+        connection = JsonRpcConnection(
+            JsonRpcProtocol(),
+            StreamReader(ours[0]),
+            StreamWriter(theirs[1]),
+            on_message=messages.append,
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.run)
+            with anyio.move_on_after(PATIENCE):
+                tasks.start_soon(connection.request, "ask", {})
+                for turn in range(turns):
+                    if turn == 3:
+                        os.write(ours[1], b'{"jsonrpc":"2.0","method":"tell"}\n')
+                        os.write(ours[1], b'{"jsonrpc":"2.0","id":"abp-1","result":1}\n')
+                    await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+        assert bugs == []
+        heard.append(len(messages))
+        for fd in (ours[0], theirs[1]):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(fd)
+        os.close(ours[1])
+        os.close(theirs[0])
+    assert (heard[0], heard[-1]) == (0, 1)
 
 
 # --- a reader that does not read ---

@@ -105,6 +105,87 @@ async def test_what_nobody_waits_for_is_not_read_and_keeps_nobody_busy() -> None
     source.close()
 
 
+async def test_bytes_are_delivered_until_whoever_takes_them_pauses() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+    taken: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        taken.append(data)
+        return data != b"enough"
+
+    async with anyio.create_task_group() as tasks:
+
+        async def deliver() -> None:
+            assert await source.deliver(take)
+            assert taken == [b"one", b"two", b"enough"]
+            os.write(writing, b"more")
+            assert await source.receive() == b"more"
+            os.close(writing)
+            assert not await source.deliver(take)
+
+        tasks.start_soon(deliver)
+        for word in (b"one", b"two", b"enough"):
+            await anyio.lowlevel.checkpoint()
+            os.write(writing, word)
+            while taken[-1:] != [word]:
+                await anyio.lowlevel.checkpoint()
+    source.close()
+
+
+async def test_a_mistake_in_taking_bytes_is_raised_to_who_delivers_them() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+
+    def take(data: bytes) -> bool:
+        raise KeyError(data)
+
+    os.write(writing, b"one")
+    with pytest.raises(KeyError):
+        await source.deliver(take)
+    os.close(writing)
+    source.close()
+
+
+async def test_whoever_takes_bytes_may_close_the_stream() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+
+    def take(data: bytes) -> bool:
+        source.close()
+        return True
+
+    os.write(writing, b"one")
+    assert not await source.deliver(take)
+    assert not await source.deliver(take)
+    os.close(writing)
+
+
+async def test_what_a_cancelled_wait_left_is_delivered_first() -> None:
+    reading, writing = os.pipe()
+    source = StreamReader(reading)
+    waiting = asyncio.create_task(source.receive())
+    await anyio.lowlevel.checkpoint()
+    os.write(writing, b"one")
+    for _ in range(2):  # until it is read; whoever waited has not heard of it
+        await anyio.lowlevel.checkpoint()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    os.write(writing, b"two")
+    os.close(writing)
+    taken: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        taken.append(data)
+        return True
+
+    while await source.deliver(take):
+        pass
+    assert taken == [b"one", b"two"]
+    source.close()
+
+
 async def test_a_stream_that_is_closed_here_is_at_its_end() -> None:
     reading, writing = os.pipe()
     source = StreamReader(reading)

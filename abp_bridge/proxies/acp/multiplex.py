@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from abp_bridge.rpc.connection import ByteWriter, JsonRpcConnection
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, dump
 
 Json = Any
@@ -105,7 +105,7 @@ class SharedWriter:
         self._sink.close()
 
 
-class InjectedConnection:
+class InjectedConnection(ByteReader):
     """Our connection inside a stream. `feed` gives it a message; `connection` speaks."""
 
     def __init__(

@@ -38,7 +38,7 @@ from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.hosts.acp.session import AcpSession
 from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
-from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.settings import read_settings
 
@@ -1124,7 +1124,7 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
         async def writable(self) -> None: ...
         def close(self) -> None: ...
 
-    class Silent:
+    class Silent(ByteReader):
         async def receive(self) -> bytes:
             return b""
 
