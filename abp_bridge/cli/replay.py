@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 from abp_bridge.replay.fixture import doubtful, reduce
-from abp_bridge.replay.runner import OURS, play
-from abp_bridge.replay.script import ReplayMismatchError
+from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.runner import THIS_BRIDGE, play
 from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines, read
 
 Json = Any
@@ -107,7 +107,7 @@ def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
 
 def _command(bridge: str | None) -> list[str]:
     if bridge is None:
-        return list(OURS)
+        return list(THIS_BRIDGE)
     try:
         words = shlex.split(bridge)
     except ValueError as problem:

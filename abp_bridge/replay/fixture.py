@@ -17,6 +17,7 @@ from abp_bridge.core.matrix import MATRIX, Surface
 from abp_bridge.replay.noise import started_as_it_likes, without_noise
 from abp_bridge.replay.placeholders import ANY, NUMBER, reworded
 from abp_bridge.replay.shutdown import Key, key
+from abp_bridge.replay.stand_in import program_name
 from abp_bridge.trace.format import HOST, Entry, Head, Recording, is_request
 
 Json = Any
@@ -355,12 +356,4 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
 
 def stand_in(party: str) -> str:
     """What a bridge calls the stand-in of a party."""
-    return f"stdio:{program(party)}"
-
-
-def program(party: str) -> str:
-    """The name of a stand-in's program: `app` for the first app, its own name or number for
-    another.
-    """
-    name = party.removeprefix("app ")
-    return f"app-{name}" if name.isdigit() else name
+    return f"stdio:{program_name(party)}"

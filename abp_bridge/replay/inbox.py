@@ -1,121 +1,139 @@
-"""What a bridge says while a fixture is played, to whomever: read line by line, metered, and put in
+"""What a bridge says while a fixture is played, to whomever: read line by line, counted, and put in
 one queue in the order in which it comes.
+
+It decides nothing but how much may be said: one that says more than any fixture can hold fails, and
+fills no memory.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
 
 import anyio
 
 from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.replay.flood import Lines, Meter
-from abp_bridge.replay.script import ReplayMismatchError
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.trace.format import DEEPEST, PERSON
 from abp_bridge.trace.redact.paths import replace_paths
 
-Json = Any
+MAX_BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
+MAX_LINES = 50_000  # of the same
+MAX_LEVELS = DEEPEST + 50  # a bridge may wrap what a fixture's line has
 
-DEEPER = DEEPEST + 50  # levels: a bridge may wrap what a fixture's line has
+Receive = Callable[[], Awaitable[bytes]]
 
 
 class Inbox:
-    """One replay's.
+    """One replay's queue of (party, kind, value).
 
-    What comes out is (party, kind, value), where the kind is one of a fixture's lines, or
-
-    `ended` (the bridge has), `screen` (something new stands on the terminal) and `failed` (the
-    value is the ReplayMismatchError that says how).
+    The kind is that of a fixture's line, or one of these: `ended`, the bridge has; `screen`,
+    something new stands on the terminal; `failed`, and then the value is the ReplayMismatchError.
     """
 
     def __init__(
-        self, places: Mapping[str, str], heard: Mapping[str, Callable[[Json], None]]
+        self, places: Mapping[str, str], observers: Mapping[str, Callable[[JsonValue], None]]
     ) -> None:
-        """`places` are paths of this machine, and what is said for them.
-
-        `heard` has who is told of each message to a party as it comes.
+        """`places` are paths of this machine, and what is said for them; `observers` see each
+        message to a party as it comes.
         """
         self._places = places
-        self._heard = heard
-        self._meter = Meter()
-        self._said: deque[tuple[str, str, Json]] = deque()  # what goes in is metered
-        self._more = anyio.Event()
-        self._changed = False  # whether the terminal shows something that has not been looked at
+        self._observers = observers
+        self._bytes = self._lines = 0
+        self._queue: deque[tuple[str, str, JsonValue | ReplayMismatchError]] = deque()
+        self._has_more = anyio.Event()
+        self._has_new_screen = False
 
-    async def next(self) -> tuple[str, str, Json]:
-        while not self._said:
-            self._more = anyio.Event()
-            await self._more.wait()
-        party, kind, value = self._said.popleft()
+    async def next(self) -> tuple[str, str, JsonValue]:
+        """The next thing that was said. Raises ReplayMismatchError where something failed."""
+        while not self._queue:
+            self._has_more = anyio.Event()
+            await self._has_more.wait()
+        party, kind, value = self._queue.popleft()
         if kind == "screen":
-            self._changed = False
+            self._has_new_screen = False
+        if isinstance(value, ReplayMismatchError):
+            raise value
         return party, kind, value
 
-    async def read(self, party: str, receive: Callable[[], Awaitable[bytes]]) -> None:
-        """All that is said to `party`, to the end of it."""
+    def put(self, party: str, kind: str, value: JsonValue | ReplayMismatchError = None) -> None:
+        """Something was said to a party, or happened."""
+        self._queue.append((party, kind, value))
+        self._has_more.set()
+
+    def fail(self, problem: ReplayMismatchError) -> None:
+        """Something that is done beside the conversation went wrong."""
+        self.put(PERSON, "failed", problem)
+
+    async def read(self, party: str, receive: Receive) -> None:
+        """Take in all that is said to `party`, to the end of it."""
         try:
             async for line in self.lines(receive):
-                self.line(party, line)
+                self.put_line(party, line)
         except ReplayMismatchError as problem:
-            self.failed(problem)
+            self.fail(problem)
         else:
-            self.say(party, "closed", True)
+            self.put(party, "closed", True)
 
-    async def lines(self, receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    async def lines(self, receive: Receive) -> AsyncIterator[bytes]:
         """The lines of a stream that ends with nothing.
 
-        Raises ReplayMismatchError for a flood.
+        Raises:
+            ReplayMismatchError: it says too much.
         """
-        lines = Lines(self._meter)
+        rest = bytearray()
         while data := await receive():
-            for line in lines.take(data):
-                yield line
-        if rest := lines.rest():
-            yield rest
+            self._count(len(data), data.count(b"\n"))
+            rest += data
+            if b"\n" in data:
+                *lines, last = bytes(rest).split(b"\n")
+                rest = bytearray(last)
+                for line in lines:
+                    yield line
+        if rest:
+            yield bytes(rest)
 
-    def line(self, party: str, line: bytes) -> None:
+    def put_line(self, party: str, line: bytes) -> None:
         """A line to `party`. Raises ReplayMismatchError for one that nothing can take."""
         if not line.strip():
             return
         try:
             message = parse(line)
         except ValueError:
-            self.say(party, "raw", replace_paths(line.decode(errors="replace"), self._places))
+            self.put(party, "raw", replace_paths(line.decode(errors="replace"), self._places))
         else:
-            if party in self._heard:
-                self._heard[party](message)
-            self._message(party, message)
+            if party in self._observers:
+                self._observers[party](message)
+            self._put_message(party, message)
 
-    def offered(self, message: Json, size: int) -> None:
-        """What a program of the person's is sent. Raises ReplayMismatchError."""
-        self._meter.count(size, 1)
-        self._message(PERSON, message)
-
-    def _message(self, party: str, message: Json) -> None:
-        if is_deeper(message, DEEPER):
-            raise ReplayMismatchError(
-                f"the bridge said something to the {party} that is nested more than {DEEPER} levels"
-                " deep"
-            )
-        self.say(party, "message", replace_paths(message, self._places))
+    def put_event(self, message: JsonValue, size: int) -> None:
+        """What a program of the person's is sent, in so many bytes. Raises ReplayMismatchError."""
+        self._count(size, 1)
+        self._put_message(PERSON, message)
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
-        """A terminal, which shows so many bytes each time."""
+        """Take in that a terminal shows so many bytes more each time."""
         try:
             async for size in sizes:
-                self._meter.count(size)
-                if not self._changed:
-                    self._changed = True
-                    self.say(PERSON, "screen", None)
+                self._count(size)
+                if not self._has_new_screen:
+                    self._has_new_screen = True
+                    self.put(PERSON, "screen")
         except ReplayMismatchError as problem:
-            self.failed(problem)
+            self.fail(problem)
 
-    def failed(self, problem: ReplayMismatchError) -> None:
-        """Something that is done beside the conversation went wrong."""
-        self.say(PERSON, "failed", problem)
+    def _put_message(self, party: str, message: JsonValue) -> None:
+        if is_deeper(message, MAX_LEVELS):
+            raise ReplayMismatchError(
+                f"the bridge said something to the {party} that is nested more than {MAX_LEVELS}"
+                " levels deep"
+            )
+        self.put(party, "message", replace_paths(message, self._places))
 
-    def say(self, party: str, kind: str, value: Json) -> None:
-        self._said.append((party, kind, value))
-        self._more.set()
+    def _count(self, size: int, lines: int = 0) -> None:
+        self._bytes += size
+        self._lines += lines
+        if self._bytes > MAX_BYTES or self._lines > MAX_LINES:
+            most = f"{MAX_BYTES // 2**20} MiB" if self._bytes > MAX_BYTES else f"{MAX_LINES} lines"
+            raise ReplayMismatchError(f"the bridge says too much: more than {most} in one fixture")

@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_text
 from abp_bridge.replay.placeholders import (
     ANY,
     EITHER,
@@ -23,21 +23,20 @@ from abp_bridge.replay.placeholders import (
     alone,
     is_name,
     kind,
-    over,
     parts,
 )
 
-Json = Any
-Taken = Callable[
-    [str, Json], str | None
-]  # (a name, what it would stand for) -> the other name that stands for that already
+# (a name, what it would stand for) -> the other name that stands for that already
+Taken = Callable[[str, JsonValue], str | None]
 
 MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MOST = 8  # differences of one message that are shown
-LONGEST = 160
-HELD_AGAINST = 400  # pairs of items of two lists, each with its words in brackets
-COMPARED = 20_000  # pairs of items that are held against each other to tell what a list lacks
+LONGEST = 160  # characters of a value in a complaint
+# pairs of items that are compared to tell what a list lacks: with their words in brackets, and as
+# they are; each is a walk through two values
+MAX_MATCHED = 400
+MAX_COMPARED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,62 +50,64 @@ class Difference:
         return f"{self.path}: {self.words}" if self.path else self.words
 
 
-def _nobody(name: str, value: Json) -> None:
+def _nobody(name: str, value: JsonValue) -> None:
     return None
 
 
 @dataclass
 class Match:
-    """A message held against a line: what it taught, and where it differs.
+    """A message compared with a line: what it taught, and where it differs.
 
     Without differences, it is the one.
     """
 
-    learned: dict[str, Json] = field(default_factory=dict)
-    differences: list[Difference] = field(default_factory=list)
+    known: Known
     taken: Taken = _nobody
-    values: dict[tuple[str, Json], str] = field(default_factory=dict)
+    learned: dict[str, JsonValue] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+    values: dict[tuple[str, JsonValue], str] = field(default_factory=dict)
 
-    def learn(self, name: str, value: Json, path: str) -> None:
-        """What a name stands for: an id is a text or a whole number, any other name a text; and
-        names tell things apart.
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    def differs(self, path: str, words: str) -> None:
+        """Note a difference at `path`."""
+        self.differences.append(Difference(path, words))
+
+    def learn(self, name: str, value: JsonValue, path: str) -> None:
+        """Note what a name stands for: an id is a text or a whole number, any other name a text;
+        and names tell things apart.
         """
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        if not (isinstance(value, str) and value) and not (
-            kind(name) == ID and (is_number or value == "")
-        ):
-            self.differences.append(
-                Difference(
-                    path, f"something that the bridge chooses expected, {shown(value)} given"
-                )
-            )
+        is_id = kind(name) == ID and (as_integer(value) is not None or value == "")
+        if not is_id and not as_text(value):
+            self.differs(path, f"something that the bridge chooses expected, {shown(value)} given")
             return
         same = self.values.setdefault((kind(name), value), name)
         if same == name:
             same = self.taken(name, value) or name
         if same != name:
-            self.differences.append(
-                Difference(
-                    path, f"one of its own expected, {shown(value)} given, which is {same} already"
-                )
+            self.differs(
+                path, f"one of its own expected, {shown(value)} given, which is {same} already"
             )
         self.learned[name] = value
 
-    def __bool__(self) -> bool:
-        return not self.differences
 
+def match(expected: JsonValue, got: JsonValue, known: Known, taken: Taken = _nobody) -> Match:
+    """Compare `got` with `expected`.
 
-def match(expected: Json, got: Json, known: Known, taken: Taken = _nobody) -> Match:
-    """Hold `got` against `expected`.
-
-    Names of one kind must differ within `got`, and `taken` says what must not be chosen any more.
+    Args:
+        expected: what a line of a fixture has, with words in brackets.
+        got: what a bridge said.
+        known: what it chose before, by name.
+        taken: the name that stands for a value already, for what must not be chosen any more.
+            Names of one kind must differ within `got`, too.
     """
-    found = Match(taken=taken)
-    _compare(expected, got, "", over(found.learned, known), found)
+    found = Match(known, taken)
+    _compare(expected, got, "", found)
     return found
 
 
-def shown(value: Json, longest: int = LONGEST) -> str:
+def shown(value: JsonValue, longest: int = LONGEST) -> str:
     """A value in one line; what is left out is counted."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     return (
@@ -119,53 +120,47 @@ def shown(value: Json, longest: int = LONGEST) -> str:
 # --- comparing ---
 
 
-def _compare(expected: Json, got: Json, path: str, known: Known, found: Match) -> None:
+def _compare(expected: JsonValue, got: JsonValue, path: str, found: Match) -> None:
     if isinstance(expected, str):
-        _compare_text(expected, got, path, known, found)
+        _compare_text(expected, got, path, found)
     elif isinstance(expected, Mapping) and isinstance(got, Mapping):
-        _compare_objects(expected, got, path, known, found)
+        _compare_objects(expected, got, path, found)
     elif isinstance(expected, list) and isinstance(got, list):
-        _compare_lists(expected, got, path, known, found)
+        _compare_lists(expected, got, path, found)
     elif not _same(expected, got):
-        found.differences.append(Difference(path, _expected(expected, got)))
+        found.differs(path, _expected(expected, got))
 
 
-def _expected(expected: Json, got: Json) -> str:
+def _expected(expected: JsonValue, got: JsonValue) -> str:
     return f"{shown(expected)} expected, {shown(got)} given"
 
 
-def _same(expected: Json, got: Json) -> bool:
+def _same(expected: JsonValue, got: JsonValue) -> bool:
     """JSON has one kind of number, and a yes is none."""
     if isinstance(expected, bool) or isinstance(got, bool):
         return expected is got
     return bool(expected == got)
 
 
-def _compare_text(expected: str, got: Json, path: str, known: Known, found: Match) -> None:
+def _compare_text(expected: str, got: JsonValue, path: str, found: Match) -> None:
     word = alone(expected)
-    if word == ANY or (
-        word == NUMBER and isinstance(got, (int, float)) and not isinstance(got, bool)
-    ):
+    is_number = isinstance(got, (int, float)) and not isinstance(got, bool)
+    if word == ANY or (word == NUMBER and is_number):
         return
+    known = {**found.known, **found.learned} if len(parts(expected)) > 1 else {}
     if is_name(word):
         if word not in known:
             found.learn(word, got, path)
         elif not _same(known[word], got):
-            found.differences.append(
-                Difference(
-                    path,
-                    f"{shown(known[word])} (as before, for {expected}) expected, {shown(got)}"
-                    " given",
-                )
-            )
+            before = f"{shown(known[word])} (as before, for {expected})"
+            found.differs(path, f"{before} expected, {shown(got)} given")
         return
-    taught = names_in_text(parts(expected), got, known) if isinstance(got, str) else None
-    if taught is None:
-        at_length = isinstance(got, str) and len(expected) > LONGEST
-        words = _at(expected, str(got)) if at_length else _expected(expected, got)
-        found.differences.append(Difference(path, words))
+    learned = names_in_text(parts(expected), got, known) if isinstance(got, str) else None
+    if learned is None:
+        is_long = isinstance(got, str) and len(expected) > LONGEST
+        found.differs(path, _at(expected, str(got)) if is_long else _expected(expected, got))
         return
-    for name, value in taught.items():
+    for name, value in learned.items():
         found.learn(name, value, path)
 
 
@@ -233,14 +228,8 @@ def _word_end(
 
 def _at(expected: str, got: str) -> str:
     """Long texts are shown from where they part."""
-    same = next(
-        (
-            place
-            for place, (one, other) in enumerate(zip(expected, got, strict=False))
-            if one != other
-        ),
-        min(len(expected), len(got)),
-    )
+    pairs = zip(f"{expected}\0", got, strict=False)
+    same = next((place for place, (one, other) in enumerate(pairs) if one != other), len(got))
     start = max(0, same - 20)
     return (
         f"from character {start + 1} on {shown(expected[start:])} expected, {shown(got[start:])}"
@@ -248,38 +237,31 @@ def _at(expected: str, got: str) -> str:
     )
 
 
-def _compare_objects(
-    expected: Mapping[str, Json], got: Mapping[str, Json], path: str, known: Known, found: Match
-) -> None:
-    more = expected.get(MORE) == ANY
-    wanted = {name: value for name, value in expected.items() if not more or name != MORE}
+def _compare_objects(expected: JsonObject, got: JsonObject, path: str, found: Match) -> None:
+    has_more = expected.get(MORE) == ANY
+    wanted = {name: value for name, value in expected.items() if not has_more or name != MORE}
     plain = {letters[0] for letters in map(parts, wanted) if len(letters) == 1}
     left = {name: value for name, value in got.items() if name not in plain}
     for name, value in wanted.items():
         letters, place = parts(name), _join(path, name)
         if len(letters) == 1 and letters[0] in got:
-            _compare(value, got[letters[0]], place, known, found)
-        elif len(letters) > 1 and (chosen := _named(name, value, left, known, found)) is not None:
+            _compare(value, got[letters[0]], place, found)
+        elif len(letters) > 1 and (chosen := _member(name, value, left, found)) is not None:
             del left[chosen]
         else:
-            found.differences.append(Difference(place, f"{shown(value)} expected, nothing given"))
-    if not more:
-        found.differences += [
-            Difference(_join(path, name), f"nothing expected, {shown(value)} given")
-            for name, value in left.items()
-        ]
+            found.differs(place, f"{shown(value)} expected, nothing given")
+    if not has_more:
+        for name, value in left.items():
+            found.differs(_join(path, name), f"nothing expected, {shown(value)} given")
 
 
-def _named(
-    name: str, value: Json, left: Mapping[str, Json], known: Known, found: Match
-) -> str | None:
+def _member(name: str, value: JsonValue, left: JsonObject, found: Match) -> str | None:
     """Which member of those that are left stands under a name that the bridge chose."""
     for each in left:
-        trial = Match(dict(found.learned), taken=found.taken, values=dict(found.values))
-        tried = over(trial.learned, known)
-        _compare_text(name, each, "", tried, trial)
+        trial = Match(found.known, found.taken, dict(found.learned), values=dict(found.values))
+        _compare_text(name, each, "", trial)
         if trial:
-            _compare(value, left[each], "", tried, trial)
+            _compare(value, left[each], "", trial)
         if trial:
             found.learned.update(trial.learned)
             found.values.update(trial.values)
@@ -288,29 +270,30 @@ def _named(
 
 
 def _compare_lists(
-    expected: Sequence[Json], got: Sequence[Json], path: str, known: Known, found: Match
+    expected: Sequence[JsonValue], got: Sequence[JsonValue], path: str, found: Match
 ) -> None:
     if len(expected) == len(got):
         for place, (one, other) in enumerate(zip(expected, got, strict=True)):
-            _compare(one, other, f"{path}[{place}]", known, found)
+            _compare(one, other, f"{path}[{place}]", found)
         return
     word = "options" if path.rpartition(".")[2] in _OPTIONS else "items"
     words = f"{len(expected)} {word} expected, {len(got)} given"
-    if len(expected) * len(got) > COMPARED:
-        found.differences.append(Difference(path, words))
-        return
-    few = len(expected) * len(got) <= HELD_AGAINST
+    pairs, known = len(expected) * len(got), {**found.known, **found.learned}
 
-    def same(one: Json, other: Json) -> bool:
-        return bool(match(one, other, known)) if few else _same(one, other)
+    def same(one: JsonValue, other: JsonValue) -> bool:
+        is_few = pairs <= MAX_MATCHED
+        return bool(match(one, other, known)) if is_few else _same(one, other)
 
-    missing = [each for each in expected if not any(same(each, other) for other in got)]
-    extra = [each for each in got if not any(same(other, each) for other in expected)]
-    for what, which in (("missing", missing), ("not expected", extra)):
-        if which:
-            more = f" and {len(which) - 3} more" if len(which) > 3 else ""
-            words += f"; {what}: {', '.join(shown(each, 60) for each in which[:3])}{more}"
-    found.differences.append(Difference(path, words))
+    if pairs <= MAX_COMPARED:
+        missing = [each for each in expected if not any(same(each, other) for other in got)]
+        extra = [each for each in got if not any(same(other, each) for other in expected)]
+        words += _listed("missing", missing) + _listed("not expected", extra)
+    found.differs(path, words)
+
+
+def _listed(what: str, values: Sequence[JsonValue]) -> str:
+    more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+    return f"; {what}: {', '.join(shown(each, 60) for each in values[:3])}{more}" if values else ""
 
 
 def _join(path: str, name: str) -> str:

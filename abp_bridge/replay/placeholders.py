@@ -9,13 +9,12 @@ they are.
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
-Json = Any
-Known = Mapping[str, Json]  # by name, what a bridge chose for it
+from abp_bridge.core.json_value import JsonValue
+
+Known = Mapping[str, JsonValue]  # by name, what a bridge chose for it
 
 ANY, NUMBER = "[any]", "[number]"
 PLACES = ("[folder]", "[tmp]")  # what is said has these words already when it is compared
@@ -97,16 +96,11 @@ def kind(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def over(learned: dict[str, Any], known: Known) -> Known:
-    """What is known, and what is being learned."""
-    return ChainMap(learned, known)  # type: ignore[arg-type]
-
-
 class UnknownPlaceholderError(Exception):
     """A line that is to be sent has a word that cannot be said; the message says why."""
 
 
-def fill(value: Json, known: Known) -> Json:
+def fill(value: JsonValue, known: Known) -> JsonValue:
     """`value` with what the bridge chose in place of the names. Raises UnknownPlaceholderError."""
     if isinstance(value, str):
         return _filled(value, known)
@@ -115,12 +109,12 @@ def fill(value: Json, known: Known) -> Json:
     return [fill(each, known) for each in value] if isinstance(value, list) else value
 
 
-def _filled(text: str, known: Known) -> Json:
+def _filled(text: str, known: Known) -> JsonValue:
     said = [_said(piece, known) if place % 2 else piece for place, piece in enumerate(parts(text))]
     return said[1] if alone(text) else "".join(map(str, said))
 
 
-def _said(word: str, known: Known) -> Json:
+def _said(word: str, known: Known) -> JsonValue:
     if word.startswith(CUT):
         return word
     if word in known:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.protocols.acp.v1 import prompt_text
-from abp_bridge.replay.fixture import program
 from abp_bridge.replay.placeholders import parts
+from abp_bridge.replay.stand_in import program_name
 from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
 
 Json = Any
@@ -145,7 +145,7 @@ def _refusals(fixture: Recording) -> Iterator[str]:
             yield f"env in the head: {name!r} is no setting that a fixture may make"
         elif not rule[0](value):
             yield f"env in the head: {name}={value!r} is refused: {rule[1]}"
-    named = [program(party) for party in sorted(parties(fixture))]
+    named = [program_name(party) for party in sorted(parties(fixture))]
     if len(named) > len(set(named)):
         yield f"two of its parties would have one name: {', '.join(sorted(parties(fixture)))}"
 

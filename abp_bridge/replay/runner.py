@@ -1,520 +1,389 @@
 """Plays fixtures against a bridge, over real pipes: starts it with stand-ins for its apps, says
-what the fixture says, and compares what comes.
+what the fixture says, and has what comes compared.
 
-What fits is decided in `script`; here are the processes, the sockets and the clock. Every wait is
-bounded.
+What fits is decided in `expectations`; here are the turns, the processes and the clock. Every wait
+is bounded.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from functools import partial
 from itertools import groupby
-from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from abp_bridge.core.json_text import parse
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
 from abp_bridge.replay import shutdown
-from abp_bridge.replay.agent import PartyConnection, Servers
-from abp_bridge.replay.inbox import Inbox
+from abp_bridge.replay.expectations import MAX_SHOWN, Expectations
 from abp_bridge.replay.match import match, shown
-from abp_bridge.replay.opencode_client import QuestionsClient, free_port
+from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
 from abp_bridge.replay.page_driver import fill_in
-from abp_bridge.replay.policy import PORT, TERMINAL, connects_elsewhere, refusal
-from abp_bridge.replay.script import ReplayMismatchError, Script
-from abp_bridge.replay.terminal_driver import Terminal
-from abp_bridge.replay.workspace import Workspace, as_mismatch
-from abp_bridge.rpc.streams import StreamReader, accept, listen
+from abp_bridge.replay.parties import Parties
+from abp_bridge.replay.policy import connects_elsewhere, refusal
+from abp_bridge.replay.workspace import Workspace
+from abp_bridge.rpc.streams import listen
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
 from abp_bridge.trace.redact.paths import replace_paths
 
-Json = Any
-
-OURS = (
-    sys.executable,
-    "-P",
-    "-m",
-    "abp_bridge",
-)  # never what lies in the folder that a fixture has laid out
-PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
+# never what lies in the folder that a fixture has laid out
+THIS_BRIDGE = (sys.executable, "-P", "-m", "abp_bridge")
 PATIENCE = 10.0  # seconds for the next line of a bridge
-WHOLE = 60.0  # seconds for a fixture
-START = 20.0  # seconds for the first line: a machine that plays many at once is slow to start them
-SETTLE = 0.05  # seconds for what a bridge says too much
-END = 5.0  # seconds for a bridge to end
-LAST = 3.0  # seconds for the last words of a bridge that has ended to come through its stand-ins
-_ENDINGS = (0, 137, 143)  # behind a proxy it is the agent's: it ended by itself, or was made to
-PAGE = 15.0  # seconds for what a person does on a page
+FIXTURE_TIMEOUT = 60.0  # seconds for a fixture
+FIRST_LINE = 20.0  # seconds: a machine that plays many at once is slow to start them
+LAST_LINES = 0.05  # seconds for what a bridge says too much
+EXIT_TIMEOUT = 5.0  # seconds for a bridge to end
+DRAIN_TIMEOUT = 3.0  # seconds for what a bridge said last to come through its stand-ins
+LAST_WORDS = 1.0  # seconds for the stderr of a bridge that has ended
+PAGE_TIMEOUT = 15.0  # seconds for what a person does on a page
+_PROXY_EXITS = (0, 137, 143)  # behind a proxy it is the agent's: it ended by itself, or was made to
 
 
 async def play(
-    fixture: Recording, bridge: Sequence[str] = OURS, *, patience: float = PATIENCE
+    fixture: Recording, bridge: Sequence[str] = THIS_BRIDGE, *, patience: float = PATIENCE
 ) -> None:
-    """Play one fixture. Raises ReplayMismatchError where `bridge` does something else, or
-    nothing.
+    """Play one fixture.
+
+    Args:
+        fixture: what the bridge is held to.
+        bridge: the bridge's command; one without `{app}` in it gets the fixture's arguments.
+        patience: seconds to wait for its next line, where the fixture does not say.
+
+    Raises:
+        ReplayMismatchError: the bridge does something else, or nothing, or the fixture is refused.
     """
     if (refused := refusal(fixture)) is not None:
         raise ReplayMismatchError(*refused)
-    with ExitStack() as ends:
-        words = [*fixture.head.run, *fixture.head.env.values()]
-        terminal = program = None
-        with as_mismatch("a terminal cannot be made"):
-            if any(TERMINAL in word for word in words):
-                terminal = ends.enter_context(closing(Terminal()))
-        with as_mismatch("there is no free port"):
-            if any(PORT in word for word in words):
-                program = QuestionsClient(free_port(), fixture.head.env.get(PASSWORD, ""))
-                ends.callback(program.close)
-        setting = Workspace(
-            fixture,
-            "" if terminal is None else terminal.name,
-            "" if program is None else str(program.port),
-        )
-        ends.callback(setting.close)
+    with closing(Workspace(fixture)) as workspace:
         try:
-            with _unwrapped(), anyio.fail_after(WHOLE):
-                await Runner(
-                    fixture, setting, terminal, program, fixture.head.patience or patience
-                ).play(bridge)
+            with _ungrouped(), anyio.fail_after(FIXTURE_TIMEOUT):
+                await Runner(fixture, workspace, fixture.head.patience or patience).play(bridge)
         except TimeoutError:
-            raise ReplayMismatchError(f"it took longer than {WHOLE:g} s") from None
+            raise ReplayMismatchError(f"it took longer than {FIXTURE_TIMEOUT:g} s") from None
 
 
 @contextmanager
-def _unwrapped() -> Iterator[None]:
-    """A task group wraps what happens in it.
-
-    What the system refuses beside the conversation ends it too.
-    """
+def _ungrouped() -> Iterator[None]:
+    """Unwrap what a task group wraps: what the system refuses in one of its tasks is a mismatch."""
     try:
         yield
     except BaseExceptionGroup as group:
-        differs, others = group.split(ReplayMismatchError)
-        refused, unknown = (None, None) if others is None else others.split(OSError)
-        if unknown is not None:
+        mismatches, others = group.split(ReplayMismatchError)
+        if others is not None and others.split(OSError)[1] is not None:
             raise
-        first: BaseException | None = differs or refused
+        first: BaseException = mismatches or group
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        raise (
-            first
-            if isinstance(first, ReplayMismatchError)
-            else ReplayMismatchError(f"the fixture cannot be played on: {first}")
-        ) from None
+        if isinstance(first, ReplayMismatchError):
+            raise first from None
+        raise ReplayMismatchError(f"the fixture cannot be played on: {first}") from None
 
 
 class Runner:
-    """One fixture being played."""
+    """One fixture being played: it takes turns with the bridge, and at the end drains it."""
 
-    def __init__(
-        self,
-        fixture: Recording,
-        setting: Workspace,
-        terminal: Terminal | None,
-        program: QuestionsClient | None,
-        patience: float,
-    ) -> None:
-        self._setting = setting
-        self._terminal = terminal
-        self._program = program
+    def __init__(self, fixture: Recording, workspace: Workspace, patience: float) -> None:
+        """`patience` is how many seconds the next line of the bridge may take."""
+        self._workspace = workspace
         self._patience = patience
-        self._script = Script(fixture.entries, dict(setting.known))
-        self._players: dict[str, PartyConnection] = {}
-        self._servers = Servers()
-        self._inbox = Inbox(setting.places, {AGENT: self._servers.heard})
-        self._speaking: set[str] = set()  # parties that a bridge may still say something to
-        self._over = False
-        self._goodbyes: set[tuple[str, str]] = set()
-        self._left = False  # whether the host has ended what it says
-        self._heard = False
-        self._child: Child
-        self._tasks: TaskGroup
+        self._expectations = Expectations(fixture.entries, workspace.known)
+        self._parties = Parties(workspace.parties, workspace.places)
+        self._inbox = self._parties.inbox
+        self._has_spoken = False  # whether the bridge has said anything
+        self._is_draining = False
+        self._said_once: set[tuple[str, str]] = set()  # (party, method) of what may be said once
 
     async def play(self, bridge: Sequence[str]) -> None:
-        """See `play`."""
-        problem: ReplayMismatchError | None = None
+        """Start the bridge and play the fixture. Raises ReplayMismatchError."""
+        workspace = self._workspace
         with as_mismatch(
-            f"the stand-ins' socket cannot be made at {self._setting.socket}",
+            f"the stand-ins' socket cannot be made at {workspace.socket}",
             ". A shorter TMPDIR may help",
         ):
-            listener = listen(self._setting.socket)
-        async with anyio.create_task_group() as self._tasks:
-            async with AsyncExitStack() as ends:
-                with as_mismatch("the bridge cannot be started", ". Check --bridge"):
-                    command, environment = (
-                        self._setting.command(bridge),
-                        self._setting.environment(),
-                    )
-                    self._child = await ends.enter_async_context(
-                        spawn(command, env=environment, cwd=self._setting.folder)
-                    )
-                self._tasks.start_soon(self._accept, listener)
-                self._tasks.start_soon(self._inbox.read, HOST, self._child.stdout.receive)
-                if self._terminal is not None:
-                    self._tasks.start_soon(self._inbox.watch, self._terminal.watch())
-                try:
-                    await self._follow()
-                    await self._leave()
-                except ReplayMismatchError as found:
-                    problem = found
-            self._tasks.cancel_scope.cancel()
+            listener = listen(workspace.socket)
+        problem: ReplayMismatchError | None = None
+        async with anyio.create_task_group() as tasks, AsyncExitStack() as ends:
+            ends.callback(tasks.cancel_scope.cancel)
+            with as_mismatch("the bridge cannot be started", ". Check --bridge"):
+                command, environment = workspace.command(bridge), workspace.environment()
+                child = await ends.enter_async_context(
+                    spawn(command, env=environment, cwd=workspace.folder)
+                )
+            self._parties.add_host(child)
+            tasks.start_soon(self._parties.serve, listener)
+            tasks.start_soon(self._inbox.read, HOST, child.stdout.receive)
+            if workspace.terminal is not None:
+                tasks.start_soon(self._inbox.watch, workspace.terminal.watch())
+            try:
+                await self._converse(child, tasks)
+                await self._drain(child, tasks)
+            except ReplayMismatchError as found:
+                problem = found
         if problem is not None:
             raise problem
 
     # --- the conversation ---
 
-    async def _follow(self) -> None:
+    async def _converse(self, child: Child, tasks: TaskGroup) -> None:
+        expectations = self._expectations
         while True:
-            # What the fixture says at once is said at once: what comes together may be asked
-            # together.
-            for (_, kind), together in groupby(
-                self._script.next(), key=lambda pair: (pair[0].party, pair[0].kind)
-            ):
-                said = list(together)
-                if kind == "message" and len(said) > 1:
-                    await self._send(
-                        replace(said[0][0], kind="lines"), [value for _, value in said]
-                    )
-                    continue
-                for entry, value in said:
-                    await self._send(entry, value)
-            if self._script.over:
+            await self._send(expectations.take_next(), tasks)
+            if expectations.is_over:
                 return
-            self._look()
-            if self._script.window_done:
-                continue
-            await self._take(
-                self._patience if self._heard else max(self._patience, START),
-                f"nothing came within {self._patience:g} s",
-            )
+            self._look_at_terminal()
+            if expectations.awaited:
+                limit = self._patience if self._has_spoken else max(self._patience, FIRST_LINE)
+                reason = f"nothing came within {self._patience:g} s"
+                await self._receive(limit, reason, child)
 
-    async def _take(self, limit: float, how: str) -> None:
-        """The next that the bridge says."""
+    async def _receive(self, limit: float, reason: str, child: Child) -> None:
+        """Take the next thing that the bridge says, within `limit` seconds."""
         try:
             with anyio.fail_after(limit):
                 party, kind, value = await self._inbox.next()
         except TimeoutError:
-            self._look(late=True)
-            raise self._script.overdue(how) from None
+            self._look_at_terminal(is_late=True)
+            raise self._expectations.overdue(reason) from None
         if kind == "screen":
             return
+        self._has_spoken = True
         if kind == "closed":
-            self._speaking.discard(party)
-        if kind == "failed":
-            raise value
-        self._heard = True
-        if kind == "closed" and party == HOST and not self._left:
-            raise self._script.overdue(f"the bridge ended ({await self._farewell()})")
-        if kind == "closed" and not self._expects_end(party):
-            if party in self._players:
-                raise ReplayMismatchError(
-                    f"the bridge ended what it says to the {party}, in the middle of the"
-                    " conversation",
-                    self._line_now,
-                )
-            return
-        self._script.heard(party, kind, value)
+            self._parties.listening.discard(party)
+            if party == HOST and HOST in self._parties:
+                raise self._expectations.overdue(f"the bridge ended ({await _last_words(child)})")
+            if not self._expects_close(party):
+                self._check_not_speaking(party)
+                return
+        self._expectations.on_message(party, kind, value)
 
-    @property
-    def _last_line(self) -> int:
-        return self._script.entries[-1].line if self._script.entries else 0
-
-    @property
-    def _line_now(self) -> int:
-        waiting = self._script.waiting
-        return 0 if waiting is None else waiting.line
-
-    def _expects_end(self, party: str) -> bool:
+    def _expects_close(self, party: str) -> bool:
         return any(
             entry.ours and entry.kind == "closed" and entry.party == party
-            for entry in self._script.entries
+            for entry in self._expectations.entries
         )
 
-    async def _farewell(self) -> str:
-        with anyio.move_on_after(1):
-            await self._child.process.wait()
-            await self._child.heard.wait()
-        return self._child.ending
-
-    async def _leave(self) -> None:
-        """The fixture is over: what is said now is too much.
-
-        Then the host leaves, and the bridge ends.
-        """
-        with anyio.move_on_after(SETTLE):
-            while True:
-                await self._take(END, "")
-        self._over = True
-        self._child.stdin.close()
-        self._tasks.start_soon(self._wait_for_end)
-        with anyio.move_on_after(END) as waiting:
-            await self._part({(HOST, "closed"), (HOST, "ended")})
-        if waiting.cancelled_caught:
+    def _check_not_speaking(self, party: str) -> None:
+        if party in self._parties:
+            awaited = self._expectations.awaited
             raise ReplayMismatchError(
-                f"the bridge did not end within {END:g} s of its host's leaving"
-            )
-        with anyio.move_on_after(LAST):
-            await self._part({(party, "closed") for party in self._speaking})
-        self._look_back()
-        if left := sorted(self._speaking):
-            raise ReplayMismatchError(f"the bridge has ended, and left the {left[0]} running")
-        code = self._child.process.returncode
-        if code is not None and code not in (_ENDINGS if AGENT in self._setting.parties else (0,)):
-            raise ReplayMismatchError(
-                f"the bridge ended with exit code {code}"
-                if code > 0
-                else f"the bridge was ended by signal {-code}"
+                f"the bridge ended what it says to the {party}, in the middle of the conversation",
+                awaited[0].line if awaited else 0,
             )
 
-    async def _part(self, awaited: set[tuple[str, str]]) -> None:
-        """Hear what is said while they part, until all of these have come."""
-        while awaited:
-            party, kind, value = await self._inbox.next()
-            awaited.discard((party, kind))
-            if kind == "closed":
-                self._speaking.discard(party)
-            if kind == "failed":
-                raise value
-            if kind == "closed" and party in self._players:
-                self._players.pop(party).close()
-            elif kind not in ("message", "raw"):
+    def _look_at_terminal(self, *, is_late: bool = False) -> None:
+        """What the person is shown counts when all of it is there, or when it is too late."""
+        if (terminal := self._workspace.terminal) is None:
+            return
+        for entry in self._expectations.awaited:
+            if entry.kind != "screen":
                 continue
-            elif party == HOST:
-                self._script.heard(party, kind, value)
-            elif party != PERSON:
-                await self._say_goodbye(party, kind, value)
-
-    async def _say_goodbye(self, party: str, kind: str, value: Json) -> None:
-        said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
-        again = said in shutdown.ONCE and (party, said) in self._goodbyes
-        self._goodbyes.add((party, str(said)))
-        if again:
-            raise ReplayMismatchError(
-                f"the bridge said {said} to the {party} twice",
-                self._last_line,
-                [shown(value, 400)],
-                got=value,
+            lines, wanted = terminal.lines, entry.value
+            is_whole = len(lines) >= len(wanted) and bool(
+                match(wanted[-1], lines[-1], self._expectations.known)
             )
-        if words := shutdown.fault(party, kind, value, self._script.questions):
-            problem = (
-                f"the bridge said something that is no goodbye when its host had left: {words}"
-            )
-            raise ReplayMismatchError(problem, self._last_line, [shown(value, 400)], got=value)
-        answer = shutdown.reply(value)
-        if answer is not None and party in self._players:
-            with suppress(OSError):
-                await self._players[party].send(json.dumps(answer).encode() + b"\n")
+            if is_whole or is_late:
+                terminal.clear()
+                screen = replace_paths(lines, self._workspace.places)
+                self._expectations.on_message(PERSON, "screen", screen)
+                return
 
-    async def _wait_for_end(self) -> None:
-        await self._child.process.wait()
-        self._inbox.say(HOST, "ended", None)
+    # --- what the fixture says and does ---
 
-    def _look_back(self) -> None:
-        """What was said and shown, and no line of the fixture has."""
-        if (left := self._script.left_over()) is not None:
-            raise left
-        if not any(entry.ours for entry in self._script.entries):
-            raise ReplayMismatchError(
-                "it shows nothing that a bridge says: there is nothing to hold this one to"
-            )
-        if self._terminal is not None:
-            while self._terminal.read():
-                pass
-            if lines := replace_paths(self._terminal.lines, self._setting.places):
-                line = self._script.entries[-1].line
-                raise ReplayMismatchError(
-                    "the terminal shows something that the fixture does not show",
-                    line,
-                    [shown(lines, 400)],
-                    got=lines,
-                )
+    async def _send(self, taken: Sequence[tuple[Entry, JsonValue]], tasks: TaskGroup) -> None:
+        """Say each line for its party.
 
-    async def _send(self, entry: Entry, value: Json) -> None:
-        if entry.kind == "fill":
-            await self._fill(entry, value)
-        elif entry.kind == "keys":
-            await self._type(entry, value)
-        elif entry.kind == "http":
-            self._tasks.start_soon(self._request, entry, value)
-        elif entry.party == HOST and entry.kind == "closed":
-            self._left = True
-            self._child.stdin.close()
-        elif entry.party == HOST:
-            await self._write(self._line(entry, value))
-        else:
-            await self._say_as(entry, value)
+        What the fixture says at once is said at once: what comes together may be asked together.
+        """
+        for (_, kind), group in groupby(taken, lambda pair: (pair[0].party, pair[0].kind)):
+            lines = list(group)
+            if kind == "message":
+                data = b"".join(json.dumps(value).encode() + b"\n" for _, value in lines)
+                await self._say(lines[0][0], data, tasks)
+                continue
+            for entry, value in lines:
+                if kind == "http":
+                    tasks.start_soon(self._ask, entry, as_object(value))
+                elif kind == "fill":
+                    await self._fill(entry, as_object(value))
+                elif kind == "keys":
+                    await self._type(entry, str(value))
+                else:
+                    data = f"{value}\n".encode() if kind == "raw" else b""
+                    await self._say(entry, data, tasks)
 
-    async def _say_as(self, entry: Entry, value: Json) -> None:
-        """What an app or the agent says."""
-        if entry.party not in self._players and entry.party.startswith(TOOLS):
-            await self._tasks.start(self._launch, entry)
-        if (stream := self._players.get(entry.party)) is None:
+    async def _say(self, entry: Entry, data: bytes, tasks: TaskGroup) -> None:
+        """Say `data` for the party of `entry`, or end what it says."""
+        if entry.party not in self._parties and entry.party.startswith(TOOLS):
+            await tasks.start(partial(self._parties.launch, entry, self._workspace.folder))
+        if entry.party not in self._parties and entry.party != HOST:
             raise ReplayMismatchError(
                 f"the {entry.party} is to speak here, and the bridge has not started it", entry.line
             )
-        with (
-            suppress(OSError),
-            anyio.move_on_after(self._patience),
-        ):
-            if entry.kind == "closed":
-                del self._players[entry.party]
-                stream.close()
-            else:
-                await stream.send(self._line(entry, value))
-
-    async def _launch(self, entry: Entry, *, task_status: TaskStatus[None]) -> None:
-        """Stand for the agent that launches its server, until that ends."""
-        command, environment = self._servers.command(entry.line)
-        with as_mismatch("the server that the bridge gives its agent cannot be launched"):
-            async with spawn(command, env=environment, cwd=self._setting.folder) as child:
-                self._players[entry.party] = PartyConnection(child.stdin)
-                self._speaking.add(entry.party)
-                task_status.started()
-                await self._inbox.read(entry.party, child.stdout.receive)
-
-    def _line(self, entry: Entry, value: Json) -> bytes:
-        """What is said for an entry.
-
-        Raises ReplayMismatchError for what would reach out of the replay.
-        """
-        if entry.kind == "lines":
-            data = b"".join(json.dumps(each).encode() + b"\n" for each in value)
+        if entry.kind == "closed":
+            self._parties.close(entry.party)
         else:
-            data = (
-                value.encode() + b"\n"
-                if entry.kind == "raw"
-                else json.dumps(value).encode() + b"\n"
-            )
+            self._check_harmless(entry, data)
+            await self._parties.send(entry.party, data, self._patience)
+
+    def _check_harmless(self, entry: Entry, data: bytes) -> None:
         for line in data.split(b"\n"):
             with suppress(ValueError):
                 message = parse(line)
-                self._servers.sent(message)
+                self._parties.agent_server.on_sent(message)
                 if connects_elsewhere(message):
                     raise ReplayMismatchError(
                         "this has an address connected: a replay has stand-ins for apps, and opens"
                         " no pages",
                         entry.line,
                     )
-        return data
 
-    async def _write(self, data: bytes) -> None:
-        left = memoryview(data)
-        with (
-            suppress(OSError),
-            anyio.move_on_after(self._patience),
-        ):  # a bridge that has ended is heard of soon
-            while left:
-                await self._child.stdin.writable()
-                left = left[self._child.stdin.write_nowait(left) :]
-
-    async def _fill(self, entry: Entry, value: Mapping[str, Json]) -> None:
+    async def _fill(self, entry: Entry, act: JsonObject) -> None:
+        reads = as_texts(act.get("reads"))
+        fill = partial(
+            fill_in, as_text(act["open"]), as_list(act["fill"]), as_text(act["press"]), reads
+        )
         try:
-            with anyio.fail_after(PAGE):
-                await anyio.to_thread.run_sync(
-                    fill_in,
-                    value["open"],
-                    value["fill"],
-                    value["press"],
-                    value.get("reads", ()),
-                    abandon_on_cancel=True,
-                )
+            with anyio.fail_after(PAGE_TIMEOUT):
+                await to_thread.run_sync(fill, abandon_on_cancel=True)
         except (OSError, ValueError) as problem:
             raise ReplayMismatchError(
                 f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line
             ) from None
 
     async def _type(self, entry: Entry, keys: str) -> None:
-        if self._terminal is None:
+        if self._workspace.terminal is None:
             raise ReplayMismatchError(
                 'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"',
                 entry.line,
             )
         try:
-            await anyio.to_thread.run_sync(self._terminal.type, keys, self._patience)
+            await to_thread.run_sync(self._workspace.terminal.type, keys, self._patience)
         except (OSError, ValueError) as problem:
             raise ReplayMismatchError(
                 f"what is typed does not reach the bridge: {problem}", entry.line
             ) from None
 
-    async def _request(self, entry: Entry, said: Mapping[str, Json]) -> None:
-        if self._program is None:
-            self._inbox.failed(
-                ReplayMismatchError(
+    async def _ask(self, entry: Entry, act: JsonObject) -> None:
+        """What a program of the person's asks of the questions API, beside the conversation."""
+        request, body = as_text(act["http"]), json.dumps(act["body"]) if "body" in act else None
+        try:
+            if self._workspace.questions is None:
+                raise ReplayMismatchError(
                     'there is no port to ask at: "run" in the head needs "--questions-api",'
                     ' "{port}"',
                     entry.line,
                 )
-            )
-            return
-        try:
-            body = json.dumps(said["body"]) if "body" in said else None
-            messages = self._program.exchange(said["http"], body, self._patience)
-            while got := await anyio.to_thread.run_sync(
-                next, messages, None, abandon_on_cancel=True
-            ):
-                self._inbox.offered(*got)
+            messages = self._workspace.questions.exchange(request, body, self._patience)
+            while got := await to_thread.run_sync(next, messages, None, abandon_on_cancel=True):
+                self._inbox.put_event(*got)
         except ReplayMismatchError as problem:
-            self._inbox.failed(problem)
+            self._inbox.fail(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
-            if not self._over:
-                self._inbox.failed(
-                    ReplayMismatchError(
-                        f"{said['http']} at the questions API came to nothing: {problem}",
-                        entry.line,
-                    )
-                )
+            if not self._is_draining:
+                words = f"{request} at the questions API came to nothing: {problem}"
+                self._inbox.fail(ReplayMismatchError(words, entry.line))
 
-    # --- what is heard ---
+    # --- the end ---
 
-    def _look(self, *, late: bool = False) -> None:
-        """What the person is shown counts when all of it is there, or when it is too late."""
-        if self._terminal is None:
-            return
-        for entry in self._script.expected("screen"):
-            lines, known = self._terminal.lines, self._script.known
-            if late or (
-                len(lines) >= len(entry.value) and match(entry.value[-1], lines[-1], known)
-            ):
-                self._terminal.clear()
-                seen = replace_paths(lines, self._setting.places)
-                self._script.heard(PERSON, "screen", seen)
-                return
-
-    async def _accept(self, listener: socket.socket) -> None:
-        """Let the stand-ins in that are started."""
-        with listener, ExitStack() as connections:
+    async def _drain(self, child: Child, tasks: TaskGroup) -> None:
+        """The fixture is over, and what is said now is too much. Then the host leaves, the bridge
+        says goodbye, and ends.
+        """
+        with anyio.move_on_after(LAST_LINES):
             while True:
-                source, sink = await accept(listener)
-                connection = PartyConnection(sink, source)
-                connections.callback(connection.close)
-                self._tasks.start_soon(self._welcome, source, connection)
+                await self._receive(EXIT_TIMEOUT, "", child)
+        self._is_draining = True
+        self._parties.close(HOST)
+        tasks.start_soon(self._report_exit, child)
+        with anyio.move_on_after(EXIT_TIMEOUT) as waiting:
+            await self._drain_until({(HOST, "closed"), (HOST, "ended")})
+        if waiting.cancelled_caught:
+            raise ReplayMismatchError(
+                f"the bridge did not end within {EXIT_TIMEOUT:g} s of its host's leaving"
+            )
+        listening = self._parties.listening
+        with anyio.move_on_after(DRAIN_TIMEOUT):
+            await self._drain_until({(party, "closed") for party in listening})
+        self._check_nothing_left()
+        if listening:
+            raise ReplayMismatchError(
+                f"the bridge has ended, and left the {min(listening)} running"
+            )
+        self._check_exit(child.process.returncode)
 
-    async def _welcome(self, source: StreamReader, connection: PartyConnection) -> None:
-        """A stand-in was started: its first line says which."""
-        party = ""
-        try:
-            async for line in self._inbox.lines(source.receive):
-                if party:
-                    self._inbox.line(party, line)
-                elif (named := line.decode(errors="replace")) in self._players:
-                    raise ReplayMismatchError(
-                        f"the bridge started the {named} again, while it was still running"
-                    )
-                elif (party := named) in self._setting.parties:
-                    self._players[party] = connection
-                    self._speaking.add(party)
-                else:
-                    return
-        except ReplayMismatchError as problem:
-            self._inbox.failed(problem)
+    async def _report_exit(self, child: Child) -> None:
+        await child.process.wait()
+        self._inbox.put(HOST, "ended")
+
+    async def _drain_until(self, awaited: set[tuple[str, str]]) -> None:
+        """Hear what is said while they part, until all of these have come."""
+        while awaited:
+            party, kind, value = await self._inbox.next()
+            awaited.discard((party, kind))
+            if kind == "closed":
+                self._parties.listening.discard(party)
+                self._parties.close(party)
+            elif kind not in ("message", "raw"):
+                continue
+            elif party == HOST:
+                self._expectations.on_message(party, kind, value)
+            elif party != PERSON:
+                await self._on_shutdown_message(party, kind, value)
+
+    async def _on_shutdown_message(self, party: str, kind: str, value: JsonValue) -> None:
+        said = as_object(value).get("method", as_object(value).get("type"))
+        problem = ""
+        if said in shutdown.ONCE and (party, said) in self._said_once:
+            problem = f"the bridge said {said} to the {party} twice"
+        elif words := shutdown.fault(party, kind, value, self._expectations.questions):
+            problem = (
+                f"the bridge said something that is no goodbye when its host had left: {words}"
+            )
+        if problem:
+            line = self._expectations.last_line
+            raise ReplayMismatchError(problem, line, [shown(value, MAX_SHOWN)], got=value)
+        self._said_once.add((party, str(said)))
+        reply = shutdown.reply(value)
+        if reply is not None and party in self._parties:
+            await self._parties.send(party, json.dumps(reply).encode() + b"\n", self._patience)
+
+    def _check_nothing_left(self) -> None:
+        """What was said and shown, and no line of the fixture has."""
+        if (left := self._expectations.left_over()) is not None:
+            raise left
+        if not any(entry.ours for entry in self._expectations.entries):
+            raise ReplayMismatchError(
+                "it shows nothing that a bridge says: there is nothing to hold this one to"
+            )
+        if (terminal := self._workspace.terminal) is None:
             return
-        if party:
-            self._inbox.say(party, "closed", True)
+        while terminal.read():
+            pass
+        if lines := replace_paths(terminal.lines, self._workspace.places):
+            problem = "the terminal shows something that the fixture does not show"
+            line = self._expectations.last_line
+            raise ReplayMismatchError(problem, line, [shown(lines, MAX_SHOWN)], got=lines)
+
+    def _check_exit(self, code: int | None) -> None:
+        expected = _PROXY_EXITS if AGENT in self._workspace.parties else (0,)
+        if code is not None and code not in expected:
+            raise ReplayMismatchError(
+                f"the bridge ended with exit code {code}"
+                if code > 0
+                else f"the bridge was ended by signal {-code}"
+            )
+
+
+async def _last_words(child: Child) -> str:
+    with anyio.move_on_after(LAST_WORDS):
+        await child.process.wait()
+        await child.heard.wait()
+    return child.ending

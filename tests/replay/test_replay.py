@@ -20,10 +20,11 @@ from support.paths import APPS
 
 from abp_bridge import settings
 from abp_bridge.replay import policy, shutdown
+from abp_bridge.replay.expectations import Expectations
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
+from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.placeholders import escape, fill, parts
-from abp_bridge.replay.script import ReplayMismatchError, Script
 from abp_bridge.trace.format import Entry, Recording, TraceError, read, spell_head
 
 Json = Any
@@ -748,11 +749,11 @@ def test_a_name_is_a_text_and_an_id_may_be_a_whole_number(name: str, value: Json
 
 def heard_in_turn(*said: tuple[str, Json, Json]) -> None:
     """(way, what the fixture has, what the bridge says)."""
-    script = Script([entry(way, has) for way, has, _ in said])
+    expectations = Expectations([entry(way, has) for way, has, _ in said])
     for way, _, says in said:
-        script.next()
-        script.heard(way.rpartition(">")[2], "message", says)
-    assert script.left_over() is None
+        expectations.take_next()
+        expectations.on_message(way.rpartition(">")[2], "message", says)
+    assert expectations.left_over() is None
 
 
 @pytest.mark.parametrize(
@@ -783,18 +784,18 @@ def test_ids_differ_for_each_party_and_options_in_each_message() -> None:
 
 
 def test_an_app_that_starts_again_is_spoken_to_from_the_beginning() -> None:
-    script = Script(
+    expectations = Expectations(
         [
             entry("bridge->app", ask("[id 1]")),
             Entry("closed", True, "app", "bridge"),
             entry("bridge->app", ask("[id 2]")),
         ]
     )
-    script.next()
-    script.heard("app", "message", ask(1))
-    script.next()
-    script.heard("app", "message", ask(1))
-    assert script.left_over() is None
+    expectations.take_next()
+    expectations.on_message("app", "message", ask(1))
+    expectations.take_next()
+    expectations.on_message("app", "message", ask(1))
+    assert expectations.left_over() is None
 
 
 WORDS = [
@@ -1081,14 +1082,14 @@ def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequ
 
 
 def follow(fixture: Recording) -> None:
-    script = Script(fixture.entries)
+    expectations = Expectations(fixture.entries)
     with suppress(ReplayMismatchError):
-        script.next()
+        expectations.take_next()
         for each in fixture.entries:
             if each.ours:
-                script.heard(each.party, each.kind, each.value)
-                script.next()
-        raise script.overdue("nothing came")
+                expectations.on_message(each.party, each.kind, each.value)
+                expectations.take_next()
+        raise expectations.overdue("nothing came")
 
 
 def test_two_options_with_one_id_are_a_fault() -> None:
@@ -1118,23 +1119,23 @@ def ask(id: Json, method: str = "ask") -> Json:
 
 
 def test_what_is_asked_at_once_may_come_in_any_order() -> None:
-    script = Script(
+    expectations = Expectations(
         [
             entry("bridge->host", ask("[id 1]", "one")),
             entry("bridge->host", ask("[id 2]", "two")),
             entry("host->bridge", {"id": "[id 1]", "result": 1}),
         ]
     )
-    script.heard("host", "message", ask("x", "two"))
-    assert script.next() == []
-    script.heard("host", "message", ask("y", "one"))
-    assert [value for _, value in script.next()] == [{"id": "y", "result": 1}]
-    assert script.over
+    expectations.on_message("host", "message", ask("x", "two"))
+    assert expectations.take_next() == []
+    expectations.on_message("host", "message", ask("y", "one"))
+    assert [value for _, value in expectations.take_next()] == [{"id": "y", "result": 1}]
+    assert expectations.is_over
 
 
 def test_a_notification_may_come_before_it_is_expected() -> None:
     told = {"method": "notifications/tools/list_changed"}
-    script = Script(
+    expectations = Expectations(
         [
             entry("host->bridge", ask(1)),
             entry("bridge->host", {"id": 1, "result": 1}),
@@ -1142,24 +1143,24 @@ def test_a_notification_may_come_before_it_is_expected() -> None:
             entry("bridge->host", told),
         ]
     )
-    script.next()
-    script.heard("host", "message", told)
-    script.heard("host", "message", {"id": 1, "result": 1})
-    assert len(script.next()) == 1
-    assert script.over
-    assert script.left_over() is None
+    expectations.take_next()
+    expectations.on_message("host", "message", told)
+    expectations.on_message("host", "message", {"id": 1, "result": 1})
+    assert len(expectations.take_next()) == 1
+    assert expectations.is_over
+    assert expectations.left_over() is None
 
 
 def test_what_no_line_shows_is_a_difference() -> None:
-    script = Script(
+    expectations = Expectations(
         [entry("host->bridge", ask(1)), entry("bridge->host", {"id": 1, "result": 1}, line=3)]
     )
-    script.next()
+    expectations.take_next()
     with pytest.raises(
         ReplayMismatchError,
         match="something that the fixture does not show: the request ask to the host",
     ) as found:
-        script.heard("host", "message", ask("x"))
+        expectations.on_message("host", "message", ask("x"))
     assert found.value.line == 3
 
 

@@ -34,16 +34,16 @@ async def test_a_replay_that_is_cancelled_as_a_stand_in_comes_says_nothing(
     loop.set_exception_handler(lambda loop, context: bugs.append(context))
     with socket.socket(socket.AF_UNIX) as stand_in, anyio.CancelScope() as scope:
 
-        async def follow(self: runner.Runner) -> None:
+        async def converse(self: runner.Runner, *_: object) -> None:
             await others()
-            stand_in.connect(self._setting.socket)
+            stand_in.connect(self._workspace.socket)
             if said:
                 await others()
                 stand_in.sendall(said)
             loop.call_soon(scope.cancel)  # in the turn in which it shows
             await anyio.sleep_forever()
 
-        monkeypatch.setattr(runner.Runner, "_follow", follow)
+        monkeypatch.setattr(runner.Runner, "_converse", converse)
         await play(read(SELECT.read_text())[0], DEAF, patience=1)
     assert scope.cancelled_caught
     assert bugs == []

@@ -1,0 +1,377 @@
+"""A fixture as it is being played: what can be sent next, what is still expected, and what a bridge
+says that does not fit.
+
+What a bridge says between two lines of ours may come in any order, but for what a protocol orders:
+a response after the progress of its request, one update after the other. Nothing is sent or read
+here (`runner`), and no two values are compared (`match`). Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.replay.match import MOST, Match, match, shown
+from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
+from abp_bridge.replay.shutdown import Key, OpenQuestions, is_answer, key
+from abp_bridge.trace.format import (
+    AGENT,
+    BRIDGE,
+    HOST,
+    PERSON,
+    TOOLS,
+    Entry,
+    is_request,
+    is_response,
+    unreadable,
+)
+
+ORDERED = ("notifications/progress", "session/update")
+MAX_EARLY = 1_000  # messages before their time: more than any fixture has lines in a window
+MAX_SHOWN = 400  # characters of a message in a complaint
+# updates about nothing that goes on
+UNORDERED_UPDATES = (
+    "available_commands_update",
+    "notice",
+    "current_mode_update",
+    "usage_update",
+    "session_info_update",
+)
+
+
+class Expectations:
+    """What a fixture's lines still expect.
+
+    The window is what the bridge may say now: its lines up to the next one of somebody else's.
+    """
+
+    def __init__(
+        self, entries: Sequence[Entry], known: Mapping[str, JsonValue] = MappingProxyType({})
+    ) -> None:
+        """`known` is what is known from the start, such as the folder that the bridge runs in."""
+        self.entries = entries
+        self.known = dict(known)
+        self.questions = OpenQuestions()
+        self.awaited: list[Entry] = []  # of the window, what has not come
+        self._exact_first: list[Entry] = []  # the same in another order
+        self._start = self._end = 0  # of the window, as places in `entries`
+        self._early: list[Entry] = []  # what the bridge said before the fixture came to it
+        self._matched_early = (-1, -1)  # the window and the names when `_early` was last matched
+        self._answered: dict[Key, int] = {}  # a request of ours -> the line that answered it
+        # (kind, party, value) -> the name that stands for it
+        self._chosen: dict[tuple[str, str, JsonValue], str] = {}
+        self._open_window(0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last line has been sent, or has come."""
+        return self._start >= len(self.entries)
+
+    @property
+    def last_line(self) -> int:
+        """The number of the fixture's last line; 0 where it has none."""
+        return self.entries[-1].line if self.entries else 0
+
+    @property
+    def line(self) -> int:
+        """The number of the line at which the conversation is."""
+        at = [*self.awaited, *self.entries[self._start : self._start + 1]]
+        return at[0].line if at else self.last_line
+
+    def take_next(self) -> list[tuple[Entry, JsonValue]]:
+        """What can be sent now: lines, with what the bridge chose in place of the names in them.
+
+        Raises:
+            ReplayMismatchError: a line cannot be sent, or something early does not fit.
+        """
+        taken: list[tuple[Entry, JsonValue]] = []
+        while not self.is_over:
+            entry = self.entries[self._start]
+            if entry.ours:
+                self._match_early()
+                if self.awaited:
+                    break
+                self._open_window(self._end)
+            else:
+                taken.append((entry, self._filled(entry)))
+                self._open_window(self._start + 1)
+        return taken
+
+    def on_message(self, party: str, kind: str, value: JsonValue) -> None:
+        """The bridge said `value` to `party`; `kind` is that of a fixture's line.
+
+        Raises:
+            ReplayMismatchError: as soon as it cannot fit any more.
+        """
+        message = Entry(kind, value, BRIDGE, party)
+        if self._fits(message):
+            return
+        self._check_early(message)
+        if len(self._early) == MAX_EARLY:
+            raise ReplayMismatchError(
+                f"the bridge said {MAX_EARLY} things and more before the fixture came to them",
+                self.awaited[0].line if self.awaited else 0,
+                [f"the last was {_name(message)}"],
+            )
+        self._early.append(message)
+
+    def overdue(self, reason: str) -> ReplayMismatchError:
+        """What was waited for, and what came instead; `reason` says why nothing more comes."""
+        if not self.awaited:
+            return self.left_over() or ReplayMismatchError(reason)
+        entry = self.awaited[0]
+        for message in self._early:
+            same = (message.party, message.kind) == (entry.party, entry.kind)
+            if same and _about(message.value) == _about(entry.value):
+                return self._mismatch(entry, message.value, self._compare(entry, message))
+        instead = [
+            f"{_name(message)} came instead: {shown(message.value, MAX_SHOWN)}"
+            for message in self._early[:MOST]
+        ]
+        problem = f"{reason}: {_name(entry)} was expected"
+        return ReplayMismatchError(problem, entry.line, instead, expected=entry.value)
+
+    def left_over(self) -> ReplayMismatchError | None:
+        """What the bridge said that the fixture does not show; None where there is nothing."""
+        for message in self._early:
+            return _unexpected("that is not in the fixture", message, 0)
+        return None
+
+    # --- what is sent ---
+
+    def _open_window(self, start: int) -> None:
+        self._start = self._end = start
+        while self._end < len(self.entries) and self.entries[self._end].ours:
+            self._end += 1
+        self.awaited = list(self.entries[start : self._end])
+        # What says exactly what it is goes before what has words in brackets.
+        self._exact_first = sorted(self.awaited, key=_looseness)
+
+    def _filled(self, entry: Entry) -> JsonValue:
+        try:
+            value = fill(entry.value, self.known)
+        except UnknownPlaceholderError as problem:
+            raise ReplayMismatchError(str(problem), entry.line) from None
+        if (why := unreadable(entry.kind, value)) is not None:
+            raise ReplayMismatchError(
+                f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}",
+                entry.line,
+                [shown(value, MAX_SHOWN)],
+            )
+        if entry.kind == "message":
+            self.questions.asked(entry.party, value)
+        elif entry.kind == "closed":
+            self._forget(entry.party)
+        return value
+
+    # --- what is heard ---
+
+    def _match_early(self) -> None:
+        now = (self._start, len(self.known))
+        if now == self._matched_early:
+            return
+        self._matched_early = now
+        for message in list(self._early):
+            if self._fits(message):
+                self._early.remove(message)
+            else:
+                self._check_early(message)
+
+    def _fits(self, message: Entry) -> bool:
+        for entry in self._exact_first:
+            if (entry.party, entry.kind) != (message.party, message.kind):
+                continue
+            if found := self._compare(entry, message):
+                self._check_order(entry, message)
+                self.awaited = [each for each in self.awaited if each is not entry]
+                self._exact_first = [each for each in self._exact_first if each is not entry]
+                self._on_match(message, found.learned, entry.line)
+                return True
+        return False
+
+    def _compare(self, entry: Entry, message: Entry) -> Match:
+        return match(
+            entry.value,
+            message.value,
+            self.known,
+            lambda name, value: self._chosen.get(_choice(name, message.party, value)),
+        )
+
+    def _on_match(self, message: Entry, learned: Mapping[str, JsonValue], line: int) -> None:
+        self.known.update(learned)
+        for name, value in learned.items():
+            if kind(name) != OPTION:
+                self._chosen[_choice(name, message.party, value)] = name
+        if message.kind == "closed":
+            self._forget(message.party)
+        self.questions.answered(message.party, message.value)
+        if is_response(message.value):
+            self._answered[key(message.party, message.value.get("id"))] = line
+
+    def _forget(self, party: str) -> None:
+        """It has ended: the next that is called so is spoken to from the beginning, and ids may be
+        what they were.
+        """
+        self._chosen = {
+            choice: name for choice, name in self._chosen.items() if choice[:2] != (ID, party)
+        }
+        self._answered = {
+            request: line for request, line in self._answered.items() if request[0] != party
+        }
+        self.questions.forget(party)
+
+    # --- what does not fit ---
+
+    def _check_order(self, entry: Entry, message: Entry) -> None:
+        for before in self.awaited:
+            if before is entry:
+                return
+            if before.party == message.party and not _commute(before.value, message.value):
+                raise ReplayMismatchError(
+                    f"{_name(message)} came before {_name(before)}",
+                    before.line,
+                    expected=before.value,
+                    got=message.value,
+                )
+
+    def _check_early(self, message: Entry) -> None:
+        """Raise ReplayMismatchError if `message` can fit nothing that is still to come."""
+        self._check_answered_once(message)
+        later = self._later(message)
+        if later is not None:
+            if not self._is_made_up(message, later):
+                return
+            problem = (
+                f"{_name(message)} came too early: it is line {later.line}, and before that"
+                " somebody else has to speak"
+            )
+            details = [shown(message.value, MAX_SHOWN)]
+            raise ReplayMismatchError(problem, self.line, details, later.value, message.value)
+        alike = [
+            (self._compare(entry, message), entry)
+            for entry in self.awaited
+            if entry.party == message.party and _about(entry.value) == _about(message.value)
+        ]
+        if alike:
+            nearest, entry = min(alike, key=lambda pair: len(pair[0].differences))
+            raise self._mismatch(entry, message.value, nearest)
+        expected = [f"expected was {_name(entry)}" for entry in self.awaited[:1]]
+        raise _unexpected("that the fixture does not show", message, self.line, expected)
+
+    def _check_answered_once(self, message: Entry) -> None:
+        if not is_response(message.value):
+            return
+        id = message.value.get("id")
+        if (answered := self._answered.get(key(message.party, id))) is not None:
+            problem = (
+                f"the bridge answered twice: a second response to the {message.party}'s request"
+                f" {id!r}, which line {answered} answers"
+            )
+            details = [shown(message.value, MAX_SHOWN)]
+            raise ReplayMismatchError(problem, answered, details, got=message.value)
+
+    def _later(self, message: Entry) -> Entry | None:
+        """The first line after the window that fits, but for names that are not known yet."""
+        about = _about(message.value)
+        for entry in self.entries[self._end :]:
+            same = entry.ours and (entry.party, entry.kind) == (message.party, message.kind)
+            if same and _about(entry.value) == about and match(entry.value, message.value, {}):
+                return entry
+        return None
+
+    def _is_made_up(self, message: Entry, later: Entry) -> bool:
+        """Whether it answers what has not been asked yet, or what somebody who has not yet spoken
+        may have a say in.
+        """
+        if not is_answer(message.value):
+            return False
+        asked = key(message.party, message.value.get("id"))
+        for entry in self.entries[self._start :]:
+            if entry is later:
+                break
+            if entry.ours:
+                continue
+            asks = is_request(entry.value) and key(entry.party, entry.value.get("id")) == asked
+            if asks or entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS):
+                return True
+        return False
+
+    def _mismatch(self, entry: Entry, got: JsonValue, found: Match) -> ReplayMismatchError:
+        more = len(found.differences) - MOST
+        details = [str(each) for each in found.differences[:MOST]]
+        if more > 0:
+            details.append(f"and {more} differences more")
+        problem = f"{_name(entry)} is not as it should be"
+        return ReplayMismatchError(problem, entry.line, details, entry.value, got)
+
+
+def _unexpected(
+    what: str, message: Entry, line: int, more: Sequence[str] = ()
+) -> ReplayMismatchError:
+    problem = f"the bridge said something {what}: {_name(message)}"
+    details = [shown(message.value, MAX_SHOWN), *more]
+    return ReplayMismatchError(problem, line, details, got=message.value)
+
+
+def _looseness(entry: Entry) -> int:
+    return json.dumps(entry.value, default=str).count(ANY)
+
+
+def _choice(name: str, party: str, value: JsonValue) -> tuple[str, str, JsonValue]:
+    """What a name must not have in common with another: ids of JSON-RPC differ for each party,
+    other names everywhere, options in one message.
+    """
+    return kind(name), party if kind(name) == ID else "", value
+
+
+def _about(message: JsonValue) -> tuple[str, object]:
+    """What a message is about: messages about the same are compared."""
+    if not isinstance(message, Mapping):
+        return "", None
+    if is_response(message):
+        return "response", key("", message.get("id"))
+    method = message.get("method", message.get("type"))
+    return "request" if is_request(message) else "notification", method
+
+
+def _commute(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two messages to one party may change their places."""
+    kinds = {_about(one)[0], _about(other)[0]}
+    if len(kinds) == 1 and kinds <= {"request", "response"}:
+        return True
+    notifications = [as_object(each) for each in (one, other) if _about(each)[0] == "notification"]
+    return any(
+        each.get("method") not in ORDERED or _is_unordered(each.get("params"))
+        for each in notifications
+    )
+
+
+def _is_unordered(params: JsonValue) -> bool:
+    update = as_object(as_object(params).get("update"))
+    return update.get("sessionUpdate") in UNORDERED_UPDATES
+
+
+_NAMES = {
+    "closed": "the end of what is said to the {party}",
+    "raw": "a line to the {party} that is no JSON",
+    "screen": "what the terminal shows",
+}
+
+
+def _name(message: Entry) -> str:
+    """What was said, to whom, in a few words."""
+    value, to = as_object(message.value), f"to the {message.party}"
+    if message.kind in _NAMES:
+        return _NAMES[message.kind].format(party=message.party)
+    if message.party == PERSON:
+        return f"the questions API's {value.get('type', 'response')}"
+    if is_response(value):
+        what = "error" if "error" in value else "response"
+        return f"the {what} {to}'s request {value.get('id')!r}"
+    method = value.get("method", value.get("type"))
+    if is_request(value):
+        return f"the request {method} {to}"
+    return f"the notification {method} {to}" if method else f"something {to}"

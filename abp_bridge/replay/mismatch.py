@@ -1,0 +1,39 @@
+"""The one error of a replay: what the bridge does otherwise than the fixture shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from abp_bridge.core.json_value import JsonValue
+
+
+class ReplayMismatchError(Exception):
+    """The bridge does not do what the fixture shows, or the fixture cannot be played.
+
+    `line` is the fixture's, 0 where it is none of them; `details` are differences, a line each;
+    `expected` and `got` are what was held against each other.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        line: int = 0,
+        details: Iterable[str] = (),
+        expected: JsonValue = None,
+        got: JsonValue = None,
+    ) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.details = tuple(details)
+        self.expected = expected
+        self.got = got
+
+
+@contextmanager
+def as_mismatch(attempt: str, hint: str = "", line: int = 0) -> Iterator[None]:
+    """Turn what the system refuses into a mismatch that says what was attempted."""
+    try:
+        yield
+    except OSError as problem:
+        raise ReplayMismatchError(f"{attempt}: {problem}{hint}", line) from None

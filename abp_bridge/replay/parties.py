@@ -1,0 +1,182 @@
+"""Whom a bridge speaks with in a replay: its host, the stand-ins for its apps and its agent, and
+the server that it gives its agent, which a replay launches as the agent would.
+
+It carries bytes; what is said is decided in `runner`. What a bridge names as its agent's server is
+the bridge's own program, of which the person who plays against it has to think as of the bridge.
+What a fixture names is never launched.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, suppress
+
+import anyio
+from anyio.abc import TaskStatus
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.replay.inbox import Inbox
+from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept
+from abp_bridge.rpc.subprocess import Child, spawn
+from abp_bridge.trace.format import AGENT, HOST, Entry
+
+
+class PartyConnection:
+    """What an app, an agent, a host or a server that was launched says to the bridge."""
+
+    def __init__(self, sink: StreamWriter, source: StreamReader | None = None) -> None:
+        """With a `source` both are ours, and close together."""
+        self._sink = sink
+        self._source = source
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises OSError when nobody reads it any more."""
+        left = memoryview(data)
+        while left:
+            await self._sink.writable()
+            left = left[self._sink.write_nowait(left) :]
+
+    def close(self) -> None:
+        """Nothing more is said. Idempotent."""
+        self._sink.close()
+        if self._source is not None:
+            self._source.close()
+
+
+class Parties:
+    """Everybody whom the bridge has started, and the host, who has started it."""
+
+    def __init__(self, expected: Collection[str], places: Mapping[str, str]) -> None:
+        """`expected` are the apps and agents that stand-ins may come for; `places` are paths of
+        this machine, and what is said for them.
+        """
+        self.agent_server = AgentServer()
+        self.inbox = Inbox(places, {AGENT: self.agent_server.on_message})
+        self.listening: set[str] = set()  # whom a bridge may still say something to
+        self._expected = expected
+        self._connections: dict[str, PartyConnection] = {}
+
+    def __contains__(self, party: str) -> bool:
+        return party in self._connections
+
+    def add_host(self, bridge: Child) -> None:
+        """The host speaks to the bridge on its stdin."""
+        self._connections[HOST] = PartyConnection(bridge.stdin)
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Let the stand-ins in that are started, without end."""
+        with listener, ExitStack() as connections:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    source, sink = await accept(listener)
+                    connection = PartyConnection(sink, source)
+                    connections.callback(connection.close)
+                    tasks.start_soon(self._read, source, connection)
+
+    async def launch(self, entry: Entry, folder: str, *, task_status: TaskStatus[None]) -> None:
+        """Stand for the agent that launches its server in `folder`, until that ends.
+
+        Raises:
+            ReplayMismatchError: there is none, or it cannot be launched; `entry` is what needs it.
+        """
+        command, environment = self.agent_server.command(entry.line)
+        with as_mismatch("the server that the bridge gives its agent cannot be launched"):
+            async with spawn(command, env=environment, cwd=folder) as child:
+                self._add(entry.party, PartyConnection(child.stdin))
+                task_status.started()
+                await self.inbox.read(entry.party, child.stdout.receive)
+
+    async def send(self, party: str, data: bytes, patience: float) -> None:
+        """Say `data` for a party; a bridge that takes it not within `patience` seconds, or has
+        ended, is heard of soon.
+        """
+        with suppress(OSError), anyio.move_on_after(patience):
+            if party in self:
+                await self._connections[party].send(data)
+
+    def close(self, party: str) -> None:
+        """End what a party says."""
+        if party in self:
+            self._connections.pop(party).close()
+
+    async def _read(self, source: StreamReader, connection: PartyConnection) -> None:
+        """What the bridge says to a stand-in, whose own first line says for whom it stands."""
+        lines = self.inbox.lines(source.receive)
+        try:
+            party = (await anext(lines, b"")).decode(errors="replace")
+            if party in self:
+                raise ReplayMismatchError(
+                    f"the bridge started the {party} again, while it was still running"
+                )
+            if party not in self._expected:
+                return
+            self._add(party, connection)
+            async for line in lines:
+                self.inbox.put_line(party, line)
+        except ReplayMismatchError as problem:
+            self.inbox.fail(problem)
+        else:
+            self.inbox.put(party, "closed", True)
+
+    def _add(self, party: str, connection: PartyConnection) -> None:
+        self._connections[party] = connection
+        self.listening.add(party)
+
+
+class AgentServer:
+    """The MCP server that the bridge has its agent launch, as far as nobody else named it."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()  # each text that the fixture had anybody say
+        self._server: JsonObject | None = None
+
+    def on_sent(self, message: JsonValue) -> None:
+        """The bridge was sent this."""
+        self._said.update(_texts(message))
+
+    def on_message(self, message: JsonValue) -> None:
+        """The bridge said this to its agent."""
+        params = as_object(as_object(message).get("params"))
+        for server in map(as_object, as_list(params.get("mcpServers"))):
+            command = server.get("command")
+            if isinstance(command, str) and command not in self._said:
+                self._server = server
+
+    def command(self, line: int) -> tuple[list[str], dict[str, str]]:
+        """What the agent launches, and its environment.
+
+        Raises:
+            ReplayMismatchError: the bridge gave it nothing to launch; `line` is where it uses it.
+        """
+        if self._server is None:
+            raise ReplayMismatchError(
+                "the agent is to use its tools here, and the bridge has given it no server for"
+                " them",
+                line,
+            )
+        args, env = self._server.get("args", []), self._server.get("env", [])
+        variables = [
+            (as_object(each).get("name"), as_object(each).get("value")) for each in as_list(env)
+        ]
+        words = [*as_list(args), *(word for pair in variables for word in pair)]
+        are_lists = isinstance(args, list) and isinstance(env, list)
+        if not are_lists or not all(isinstance(word, str) and "\0" not in word for word in words):
+            raise ReplayMismatchError(
+                "the server that the bridge gives its agent cannot be launched: its args and env"
+                " must be texts",
+                line,
+            )
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        environment |= {str(name): str(value) for name, value in variables}
+        return [as_text(self._server["command"]), *map(str, as_list(args))], environment
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
