@@ -24,9 +24,9 @@ CACHE = npm.CACHE / "conformance"
 SUITE = Package(
     "@modelcontextprotocol/conformance",
     "0.2.0-alpha.12",
-    "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+    "@modelcontextprotocol/conformance/dist/index.js",
 )
-NODE = Package("node", "24.21.0", "node_modules/node/bin/node")
+NODE = Package("node", "24.21.0", "node/bin/node")
 NODE_NEEDED = 22
 
 REVISIONS = ("2025-11-25", "2026-07-28")

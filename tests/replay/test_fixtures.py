@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conversations import CITIES, FIXTURES, cases
-from real_hosts.recordings import RECORDINGS, Recorded
+from real_hosts.test_recordings import RECORDINGS, Recorded
 from support.evidence import HOW, questions
 from support.evidence import version as agreed
 from support.harness import PATIENCE, run

@@ -16,7 +16,7 @@ INSTALL_LIMIT = 600.0
 @dataclass(frozen=True, slots=True)
 class Package:
     """An npm package, its version pinned (a bare name gets whatever the Node at hand likes), and
-    the program in its folder.
+    the program below `node_modules`.
     """
 
     name: str
@@ -33,7 +33,7 @@ def program(package: Package, folder: Path) -> Path:
 
     Raises NotInstalled.
     """
-    found = folder / package.program
+    found = folder / "node_modules" / package.program
     if _version(package, folder) != package.version or not found.exists():
         print(f"installing {package.name}@{package.version} into {folder}", flush=True)
         _install(package, folder)

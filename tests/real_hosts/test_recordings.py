@@ -1,4 +1,4 @@
-"""What real hosts say while the bridge is under them: `python -m tests.real_hosts --record` makes
+"""What real hosts say while the bridge is under them: `make hosts ARGS=--record` makes
 `fixtures/hosts/recorded/`.
 
 Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`),
@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,87 +21,42 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conversations import APP, ASKED, FIXTURES, PREFERENCE, ROOT
+import pytest
+from conversations import ASKED, PREFERENCE
+from support.harness import run as run_bridge
+from support.paths import FIXTURES, ROOT
 from support.tmux import Pane
 from support.visitor import type_on_the_page
 
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.fixture import reduce
-from abp_bridge.trace.format import Recording, lines, read
+from abp_bridge.trace.format import Recording, lines
 
-from . import acpx, claude, codex, goose, install
-from .acp import CAPABILITIES, allow
-from .program import A_MOMENT, PATIENCE, Program
-from .stage import BRIDGE, BRIDGE_ENV, Chat, Json, Stage, accept, calling, recorded
+from . import hosts
+from .hosts import (
+    A_MOMENT,
+    COLOUR,
+    DENIED,
+    LEGACY,
+    AppServer,
+    Editor,
+    Host,
+    Runtime,
+    accept,
+    calling,
+)
+from .stage import BRIDGE_ENV, Stage, await_that
 
-COLOUR = calling("AskUserQuestion", questions=[acpx.COLOUR])
+Json = Any
+
+OWN = calling("AskUserQuestion", questions=[COLOUR])
+PLAN = calling("abp_call", capability="plan")
 KEY = "planted-key-91c2"
 Play = Callable[[Stage], None]
-Opened = Callable[[Stage], AbstractContextManager[Any]]
-
-PLAN = calling("abp_call", capability="plan")
-
-
-class RecordedStage(Stage):
-    """A stage whose bridge records, and whose app is the scripted one."""
-
-    @property
-    def trace(self) -> Path:
-        return self.folder / "trace"
-
-    def bridge(self, app: str = "demo") -> list[str]:
-        return recorded(
-            self.folder / "mcp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
-        )
-
-    def agent(self, app: str = "demo") -> list[str]:
-        return recorded(
-            self.folder / "acp", BRIDGE, "serve", "--app", self._app, "--record", self.trace
-        )
-
-    def before(self, *agent: str | Path, app: str = "demo") -> list[str]:
-        return recorded(
-            self.folder / "proxy",
-            BRIDGE,
-            "acp",
-            "--app",
-            self._app,
-            "--record",
-            self.trace,
-            "--",
-            *agent,
-        )
-
-    def before_alone(self, *agent: str | Path) -> list[str]:
-        """The bridge before `agent`, without an app."""
-        return recorded(self.folder / "proxy", BRIDGE, "acp", "--record", self.trace, "--", *agent)
-
-    def beside(self) -> list[str]:
-        """A bridge as an MCP server, beside the one that records."""
-        return recorded(self.folder / "mcp", BRIDGE, "serve", "--app", self._app)
-
-    @property
-    def _app(self) -> str:
-        return f"stdio:{shlex.join([sys.executable, str(APP), str(self.folder / 'steps.json')])}"
-
-    def script(self, steps: Json) -> None:
-        """What the app does when it is called."""
-        (self.folder / "steps.json").write_text(json.dumps(steps))
-
-    def recordings(self) -> list[Recording]:
-        """What the bridges wrote: also those that a host started only to look."""
-        return [
-            each for path in sorted(self.folder.glob("trace*")) for each in read(path.read_text())
-        ]
+Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 
 # --- hosts that the checks do not have ------------------------------------------------------------
-
-
-TRUSTED = """
-[projects.{folder}]
-trust_level = "trusted"
-"""
 
 
 @contextmanager
@@ -115,10 +69,7 @@ def _terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Ite
     )
     with Pane(["sh", "-c", line], {**env, "TERM": "xterm-256color"}) as pane:
         yield pane
-        until = time.monotonic() + PATIENCE
-        while not ended.exists():
-            assert time.monotonic() < until, f"it did not end; this was:\n{pane.shown}"
-            time.sleep(0.05)
+        await_that(ended.exists, "it did not end")
 
 
 def _type(pane: Pane, *keys: str) -> None:
@@ -131,9 +82,7 @@ def _type(pane: Pane, *keys: str) -> None:
 @contextmanager
 def codex_tui(stage: Stage) -> Iterator[Pane]:
     """Codex in a terminal, with a turn begun."""
-    env = codex.environment(stage, {})
-    with (stage.home / "config.toml").open("a") as config:
-        config.write(TRUSTED.format(folder=json.dumps(str(stage.work))))
+    env = hosts.codex_with_bridge(stage, {})
     with _terminal(stage, env, stage.program, "--no-daemon", PLAN) as pane:
         yield pane
         pane.until("DONE")
@@ -148,7 +97,7 @@ def goose_session(stage: Stage) -> Iterator[Pane]:
     )
     with _terminal(
         stage,
-        goose.environment(stage),
+        hosts.goose_home(stage),
         stage.program,
         "session",
         "--no-profile",
@@ -167,49 +116,22 @@ def claude_print(stage: Stage) -> None:
     program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
     command, *args = stage.bridge()
     servers = {"mcpServers": {"abp": {"command": command, "args": args, "env": BRIDGE_ENV}}}
-    options = [
-        "--mcp-config",
-        json.dumps(servers),
-        "--strict-mcp-config",
-        "--allowedTools",
-        "mcp__abp__abp_call",
-    ]
-    with (stage.folder / "claude.log").open("w") as log:
-        subprocess.run(
-            [program, "-p", PLAN, *options],
-            cwd=stage.work,
-            env=claude.environment(stage),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            timeout=PATIENCE,
-            check=True,
-        )
-
-
-def acpx_run(policy: str, code: int = 0) -> Play:
-    """`acpx exec` with a policy of its own."""
-
-    def play(stage: Stage) -> None:
-        acpx.run(stage, policy, stage.agent(), "/plan", stage.environment(**BRIDGE_ENV), code=code)
-
-    return play
+    options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
+    hosts.run(
+        stage, [program, "-p", PLAN, *options, "mcp__abp__abp_call"], hosts.claude_home(stage)
+    )
 
 
 def acpx_at_a_terminal(stage: Stage) -> None:
     """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
-    options = [
-        "--agent",
-        shlex.join(stage.agent()),
-        "--cwd",
-        str(stage.work),
+    command: list[str | Path] = [
+        stage.program,
+        *hosts.acpx_options(stage),
         "--approve-reads",
-        "--format",
-        "quiet",
+        "exec",
+        "/plan",
     ]
-    with _terminal(
-        stage, stage.environment(**BRIDGE_ENV), stage.program, *options, "exec", "/plan"
-    ) as pane:
+    with _terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
             pane.until(f"{city}?")
             pane.until("(y/N)")
@@ -219,120 +141,36 @@ def acpx_at_a_terminal(stage: Stage) -> None:
 
 def goose_as_client(stage: Stage) -> None:
     """Goose has an agent in place of a model, and finds one by the name of Claude's: the bridge
-    before it.
+    before it, without an app, as Goose kills it when it ends itself and nobody would be left to
+    take a socket's folder away.
     """
-    assert isinstance(stage, RecordedStage)
-    agent = stage.before_alone(
-        stage.other("claude")
-    )  # Goose kills it when it ends itself: nobody is left to take a socket's folder away
+    agent = stage.before(hosts.installed("claude"), app="")
     names = stage.home / "bin"
     names.mkdir()
     for name in ("claude-agent-acp", "claude-acp"):
         (names / name).write_text(f"#!/bin/sh\nexec {shlex.join(agent)}\n")
         (names / name).chmod(0o700)
-    env = (
-        claude.environment(stage)
-        | BRIDGE_ENV
-        | goose.environment(stage)
-        | {"PATH": f"{names}:{os.environ['PATH']}"}
-    )
-    with (stage.folder / "goose.log").open("w") as log:
-        subprocess.run(
-            [
-                stage.program,
-                "run",
-                "--no-session",
-                "--no-profile",
-                "--provider",
-                "claude-acp",
-                "--model",
-                "default",
-                "--text",
-                COLOUR,
-            ],
-            cwd=stage.work,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            timeout=PATIENCE,
-            check=True,
-        )
-
-
-def own_question_on_a_form(stage: Stage) -> None:
-    agent, env = acpx.before_claude(stage)
-    with acpx.runtime(stage, agent, env, forms=True) as host:
-        host.talk(COLOUR, lambda question: question.answer(accept(question_0="Blue")))
-
-
-def own_question_approved(stage: Stage) -> None:
-    agent, env = acpx.before_claude(stage)
-    acpx.run(stage, "--approve-all", agent, COLOUR, env)
-
-
-def app_in_a_form(stage: Stage) -> None:
-    agent, env = acpx.before_claude(stage)
-    with acpx.runtime(stage, agent, env, forms=True) as host:
-        host.talk(PLAN, lambda question: question.answer(accept(selected="Lisbon")))
-
-
-def app_approved(stage: Stage) -> None:
-    agent, env = acpx.before_claude(stage)
-    acpx.run(stage, "--approve-all", agent, PLAN, env)
+    path = {"PATH": f"{names}:{os.environ['PATH']}"}
+    env = hosts.claude_home(stage) | BRIDGE_ENV | hosts.goose_home(stage) | path
+    options = ["--no-session", "--no-profile", "--provider", "claude-acp", "--model", "default"]
+    hosts.run(stage, [stage.program, "run", *options, "--text", OWN], env)
 
 
 def permission_denied(stage: Stage) -> None:
     """Goose asks before it calls anything, also a tool of the bridge's."""
-    env = {**goose.environment(stage), **BRIDGE_ENV}
-    config = stage.home / ".config" / "goose" / "config.yaml"
-    config.write_text(config.read_text().replace("GOOSE_MODE: auto", "GOOSE_MODE: approve"))
-    acpx.run(
-        stage, "--deny-all", stage.before(stage.other("goose"), "acp"), PLAN, env, code=acpx.DENIED
-    )
+    agent, env = hosts.before_goose(stage, mode="approve")
+    hosts.acpx_exec(stage, "--deny-all", PLAN, agent, env, DENIED)
 
 
 def codex_acp(stage: Stage) -> None:
     """Codex asks before it calls a tool; the server that an editor gives it is a bridge of its own,
     whose questions it relays.
     """
-    assert isinstance(stage, RecordedStage)
-    command, *args = stage.beside()
-    env = codex.environment(stage, {})
-    config = stage.home / "config.toml"
-    config.write_text(config.read_text().partition("[mcp_servers")[0])
-    with Program(
-        stage.before_alone(stage.program),
-        cwd=stage.work,
-        env=env | BRIDGE_ENV,
-        transcript=stage.folder / "acp.jsonl",
-        asks="elicitation/create",
-        answers={"session/request_permission": allow},
-        stamp={"jsonrpc": "2.0"},
-    ) as program:
-        client = {"name": "abp-bridge-tests", "version": "0"}
-        program.request(
-            "initialize",
-            {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client},
-        )
-        server = {
-            "name": "trip",
-            "command": command,
-            "args": args,
-            "env": [{"name": name, "value": value} for name, value in BRIDGE_ENV.items()],
-        }
-        session = program.request("session/new", {"cwd": str(stage.work), "mcpServers": [server]})[
-            "sessionId"
-        ]
-        program.request("session/set_mode", {"sessionId": session, "modeId": "read-only"})
-        script = (  # it does not wait for its servers: what does not exist gives them time
-            f"{calling('nothing')}\n{calling('nothing')}\n{PLAN}"
-        )
-        turn = program.start(
-            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": script}]}
-        )
-        program.questions.get(timeout=PATIENCE).answer(accept(confirmed=True))
-        turn.result(PATIENCE)
+    command, env = stage.before(stage.program, app=""), hosts.codex_home(stage) | BRIDGE_ENV
+    with Editor(stage, command, env, stage.bridge(records=False), "trip") as codex:
+        codex.result("session/set_mode", {"sessionId": codex.session, "modeId": "read-only"})
+        nothing = calling("nothing")  # it does not wait for its servers: this gives them time
+        codex.play(f"{nothing}\n{nothing}\n{PLAN}", accept(confirmed=True))
 
 
 # --- conversations --------------------------------------------------------------------------------
@@ -356,7 +194,7 @@ def on_the_page(opened: Opened, *, first: bool = False) -> Play:
 
     def play(stage: Stage) -> None:
         with opened(stage) as host:
-            host.begin(PLAN)
+            host.begin_turn(PLAN)
             question = host.question()
             if first:
                 question.answer({"action": "accept"})
@@ -368,14 +206,14 @@ def on_the_page(opened: Opened, *, first: bool = False) -> Play:
     return play
 
 
-def given_up(opened: Opened, cancel: Callable[[Any], None]) -> Play:
+def given_up(opened: Opened) -> Play:
     """A turn that is cancelled while a question is open."""
 
     def play(stage: Stage) -> None:
         with opened(stage) as host:
-            host.begin(PLAN)
+            host.begin_turn(PLAN)
             host.question()
-            cancel(host)
+            host.cancel()
             assert host.finish() in ("interrupted", "cancelled")
 
     return play
@@ -395,28 +233,42 @@ def typing(
     return play
 
 
-def codex_with_page(stage: Stage) -> AbstractContextManager[Chat]:
-    return codex.app_server(stage, ABP_PAGE="link")
+def acpx_answering(
+    script: str, behind: Callable[[Stage], tuple[list[str], dict[str, str]]] | None, answer: Json
+) -> Play:
+    """A turn in a program on acpx's library, which has forms; the agent is the bridge itself, or
+    behind it.
+    """
+
+    def play(stage: Stage) -> None:
+        alone = stage.bridge(kind="acp"), stage.environment(**BRIDGE_ENV)
+        agent, env = alone if behind is None else behind(stage)
+        with Runtime(stage, agent, env, forms=True) as host:
+            host.play(script, answer)
+
+    return play
 
 
-def codex_exec(stage: Stage) -> None:
-    codex.run_exec(stage, PLAN, required=True)
+def acpx_with(policy: str, code: int = 0) -> Play:
+    """`acpx exec` with a policy of its own."""
+
+    def play(stage: Stage) -> None:
+        hosts.acpx_exec(stage, policy, "/plan", code=code)
+
+    return play
 
 
-def goose_legacy(stage: Stage) -> AbstractContextManager[Chat]:
-    return goose.goose(stage, **LEGACY)
+def approved_before_claude(script: str) -> Play:
+    """The bridge before Claude, and a policy that approves everything."""
+
+    def play(stage: Stage) -> None:
+        hosts.acpx_exec(stage, "--approve-all", script, *hosts.before_claude(stage))
+
+    return play
 
 
-def claude_legacy(stage: Stage) -> AbstractContextManager[Chat]:
-    return claude.claude(stage, **LEGACY)
-
-
-def acpx_forms(stage: Stage) -> None:
-    with acpx.runtime(stage, stage.agent(), stage.environment(**BRIDGE_ENV), forms=True) as host:
-        host.talk("/plan", lambda question: question.answer(accept(selected="Lisbon")))
-
-
-LEGACY = {"ABP_MCP_MODERN": "false"}
+def _with(opened: Callable[..., Host], **bridge_env: str) -> Opened:
+    return lambda stage: opened(stage, **bridge_env)
 
 
 def _ask(*shapes: QuestionShape) -> Json:
@@ -460,7 +312,7 @@ class Recorded:
     @property
     def proof(self) -> str:
         return self.heard.format(
-            **{name: package.version for name, package in install.PACKAGES.items()}
+            **{name: package.version for name, package in hosts.PACKAGES.items()}
         )
 
 
@@ -485,7 +337,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         EXEC,
         [*BOOK, *CLASS],
-        codex_exec,
+        lambda stage: hosts.codex_exec(stage, PLAN),
     ),
     Recorded(
         "codex-app-server/asked-again",
@@ -493,7 +345,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         SERVER,
         SEATS,
-        answering(codex.app_server, accept(value="seven"), accept(value="2")),
+        answering(AppServer, accept(value="seven"), accept(value="2")),
     ),
     Recorded(
         "codex-app-server/secret",
@@ -501,7 +353,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         SERVER,
         PASSWORD,
-        on_the_page(codex_with_page),
+        on_the_page(_with(AppServer, ABP_PAGE="link")),
     ),
     Recorded(
         "codex-app-server/interrupted",
@@ -509,7 +361,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex",
         SERVER,
         WAITS,
-        given_up(codex.app_server, lambda host: host.interrupt()),
+        given_up(AppServer),
     ),
     Recorded(
         "codex-tui/select-many",
@@ -542,7 +394,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         GOOSE,
         BOTH,
-        answering(goose.goose, accept(selected="second"), accept(confirmed=True)),
+        answering(hosts.goose, accept(selected="second"), accept(confirmed=True)),
     ),
     Recorded(
         "goose-acp-legacy/confirm",
@@ -550,7 +402,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         GOOSE_LEGACY,
         BOOK,
-        answering(goose_legacy, accept(confirmed=True)),
+        answering(_with(hosts.goose, **LEGACY), accept(confirmed=True)),
     ),
     Recorded(
         "goose-acp-legacy/call-cancelled",
@@ -558,7 +410,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         GOOSE_LEGACY,
         WAITS,
-        given_up(goose_legacy, lambda host: host.cancel()),
+        given_up(_with(hosts.goose, **LEGACY)),
     ),
     Recorded(
         "goose-session/select-many",
@@ -601,7 +453,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude",
         CLAUDE,
         SEAT,
-        answering(claude.claude, accept(car=3, side="aisle")),
+        answering(hosts.claude, accept(car=3, side="aisle")),
     ),
     Recorded(
         "claude-acp/secret",
@@ -609,7 +461,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude",
         CLAUDE,
         PASSWORD,
-        on_the_page(claude.claude, first=True),
+        on_the_page(hosts.claude, first=True),
     ),
     Recorded(
         "claude-acp-legacy/confirm",
@@ -617,7 +469,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude",
         CLAUDE_LEGACY,
         BOOK,
-        answering(claude_legacy, accept(confirmed=True)),
+        answering(_with(hosts.claude, **LEGACY), accept(confirmed=True)),
     ),
     Recorded(
         "claude-acp-legacy/call-cancelled",
@@ -626,7 +478,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude",
         CLAUDE_LEGACY,
         WAITS,
-        given_up(claude_legacy, lambda host: host.cancel()),
+        given_up(_with(hosts.claude, **LEGACY)),
     ),
     Recorded(
         "claude-print/cancels-by-itself",
@@ -643,7 +495,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         APPROVE,
         CITY,
-        acpx_run("--approve-all"),
+        acpx_with("--approve-all"),
     ),
     Recorded(
         "acpx/deny-all",
@@ -651,7 +503,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         DENY,
         _ask(QuestionShape.SELECT_FEW),
-        acpx_run("--deny-all", acpx.DENIED),
+        acpx_with("--deny-all", DENIED),
     ),
     Recorded(
         "acpx/terminal",
@@ -667,7 +519,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         RUNTIME,
         CITY,
-        acpx_forms,
+        acpx_answering("/plan", None, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/form",
@@ -676,7 +528,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         RUNTIME + BEFORE_CLAUDE,
         [],
-        own_question_on_a_form,
+        acpx_answering(OWN, hosts.before_claude, accept(question_0="Blue")),
     ),
     Recorded(
         "claude-behind/approved",
@@ -685,7 +537,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         APPROVE + BEFORE_CLAUDE,
         [],
-        own_question_approved,
+        approved_before_claude(OWN),
     ),
     Recorded(
         "claude-behind/app-in-a-form",
@@ -694,7 +546,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         RUNTIME + BEFORE_CLAUDE,
         CITY,
-        app_in_a_form,
+        acpx_answering(PLAN, hosts.before_claude, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/app-approved",
@@ -703,7 +555,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx",
         APPROVE + BEFORE_CLAUDE,
         DELETE,
-        app_approved,
+        approved_before_claude(PLAN),
     ),
     Recorded(
         "goose-behind/permission",
@@ -729,27 +581,23 @@ RECORDINGS: tuple[Recorded, ...] = (
 # --- making ---------------------------------------------------------------------------------------
 
 
-def make(recorded: Recorded, stage: RecordedStage) -> None:
-    """Play the conversation, and write its fixture.
+@pytest.fixture
+def host(recording: Recorded) -> str:
+    return recording.host
 
-    Raises whatever the host does instead, and AssertionError where the fixture is no good.
-    """
-    stage.script(recorded.steps)
-    try:
-        recorded.play(stage)
-    finally:
-        stage.referee()
-    text = _fixture(recorded, stage.recordings())
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_what_a_real_host_says_is_recorded_and_plays_again(
+    recording: Recorded, stage: Stage
+) -> None:
+    stage.script(recording.steps)
+    recording.play(stage)
+    stage.referee()
+    text = _fixture(recording, stage.traces())
     _holds_nothing_of_this_machine(text, stage)
-    recorded.path.parent.mkdir(parents=True, exist_ok=True)
-    recorded.path.write_text(text)
-    again = subprocess.run(
-        [BRIDGE, "replay", recorded.path],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    recording.path.parent.mkdir(parents=True, exist_ok=True)
+    recording.path.write_text(text)
+    again = run_bridge("replay", str(recording.path))
     assert again.returncode == 0, again.stdout
 
 

@@ -15,7 +15,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client
 from support.harness import PATIENCE, Hosted, Pipes, Wire, text
 
-from .stage import BRIDGE, Json, Stage, expect, gist, recorded
+from .hosts import gist
+from .stage import BRIDGE, Json, Stage, recorded
 
 CLIENT = Path(__file__).with_name("opencode_client.mjs")
 PASSWORD = "planted-password-9d20"
@@ -77,7 +78,7 @@ async def opened(stage: Stage) -> AsyncIterator[tuple[Hosted, Sdk]]:
             assert process.stdin is not None
             await process.stdin.aclose()
             with anyio.fail_after(PATIENCE):
-                expect(await process.wait(), 0)
+                assert await process.wait() == 0
 
 
 def play(
@@ -113,60 +114,57 @@ TRIP = {
 }
 
 
-def the_sdk_lists_and_answers_what_an_app_asks(stage: Stage) -> None:
+def test_the_sdk_lists_and_answers_what_an_app_asks(stage: Stage) -> None:
     async def person(sdk: Sdk) -> None:
         asked = await sdk.event("question.asked")
-        expect(await sdk.call("list"), (200, [asked]))
-        expect(
-            [info["question"].partition("\n")[0] for info in asked["questions"]],
-            ["demo asks: Plan it"] * 4,
-        )
+        assert await sdk.call("list") == (200, [asked])
+        assert [info["question"].partition("\n")[0] for info in asked["questions"]] == [
+            "demo asks: Plan it"
+        ] * 4
         bad = await sdk.call(
             "reply", requestID=asked["id"], answers=[["Oslo"], [], ["2"], ["Leave empty"]]
         )
-        expect((bad[0], "'Oslo' is none of the options" in bad[1]["message"]), (400, True))
+        assert (bad[0], "'Oslo' is none of the options" in bad[1]["message"]) == (400, True)
         answers = [["Rome"], ["a", "c"], ["2"], ["by the window"]]
-        expect(await sdk.call("reply", requestID=asked["id"], answers=answers), (200, True))
+        assert await sdk.call("reply", requestID=asked["id"], answers=answers) == (200, True)
         replied = await sdk.event("question.replied")
-        expect(
-            (replied["requestID"], replied["sessionID"], replied["answers"]),
-            (asked["id"], asked["sessionID"], answers),
+        assert (replied["requestID"], replied["sessionID"], replied["answers"]) == (
+            asked["id"],
+            asked["sessionID"],
+            answers,
         )
-        expect((await sdk.call("reply", requestID=asked["id"], answers=answers))[0], 404)
-        expect(await sdk.call("list"), (200, []))
+        assert (await sdk.call("reply", requestID=asked["id"], answers=answers))[0] == 404
+        assert await sdk.call("list") == (200, [])
 
     (response,) = play(
         stage,
         [{"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}],
         person,
     )
-    expect(
-        gist(response),
-        (
-            True,
-            {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}},
-            "person",
-        ),
+    assert gist(response) == (
+        True,
+        {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}},
+        "person",
     )
 
 
-def the_sdk_rejects_a_question(stage: Stage) -> None:
+def test_the_sdk_rejects_a_question(stage: Stage) -> None:
     async def person(sdk: Sdk) -> None:
         asked = await sdk.event("question.asked")
-        expect(await sdk.call("reject", requestID=asked["id"]), (200, True))
-        expect((await sdk.event("question.rejected"))["requestID"], asked["id"])
+        assert await sdk.call("reject", requestID=asked["id"]) == (200, True)
+        assert (await sdk.event("question.rejected"))["requestID"] == asked["id"]
 
     (response,) = play(
         stage, [{"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
     )
-    expect(response["metadata"]["outcome"], "declined")
+    assert response["metadata"]["outcome"] == "declined"
 
 
-def the_sdk_never_sees_a_secret(stage: Stage) -> None:
+def test_the_sdk_never_sees_a_secret(stage: Stage) -> None:
     async def person(sdk: Sdk) -> None:
         asked = await sdk.event("question.asked")
         assert "Go?" in asked["questions"][0]["question"], asked
-        expect(await sdk.call("reply", requestID=asked["id"], answers=[["Yes"]]), (200, True))
+        assert await sdk.call("reply", requestID=asked["id"], answers=[["Yes"]]) == (200, True)
 
     secret = {
         "method": "elicitation/input",
@@ -175,12 +173,5 @@ def the_sdk_never_sees_a_secret(stage: Stage) -> None:
     refused, response = play(
         stage, [secret, {"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
     )
-    expect(refused["error"]["code"], "NOT_SUPPORTED")
-    expect(gist(response), (True, {"confirmed": True}, "person"))
-
-
-CHECKS = (
-    the_sdk_lists_and_answers_what_an_app_asks,
-    the_sdk_rejects_a_question,
-    the_sdk_never_sees_a_secret,
-)
+    assert refused["error"]["code"] == "NOT_SUPPORTED"
+    assert gist(response) == (True, {"confirmed": True}, "person")

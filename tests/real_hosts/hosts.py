@@ -1,0 +1,513 @@
+"""The real hosts: which there are at which versions, how each is configured and started, and how a
+turn of its model is played.
+
+They differ in how a turn begins and ends; the rest is `Host`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from support import npm
+from support.npm import Package
+from support.peer import RpcPeer
+
+from .stage import BRIDGE_ENV, PATIENCE, Stage
+
+Json = Any
+
+PACKAGES = {
+    "codex": Package("@openai/codex", "0.169.0", ".bin/codex"),
+    "goose": Package(
+        "@aaif/goose-binary-linux-x64", "1.52.0", "@aaif/goose-binary-linux-x64/bin/goose"
+    ),
+    "claude": Package("@agentclientprotocol/claude-agent-acp", "0.100.0", ".bin/claude-agent-acp"),
+    "codexacp": Package("@agentclientprotocol/codex-acp", "2.6.0", ".bin/codex-acp"),
+    "acpx": Package("acpx", "0.19.1", ".bin/acpx"),
+    "opencode": Package("@opencode-ai/sdk", "1.19.3", "@opencode-ai/sdk/dist/v2/client.js"),
+}
+
+END = 10.0  # seconds until a host is asked to end less gently
+A_MOMENT = 0.2  # seconds that a person takes: what is quicker is a host's policy, says the bridge
+COMPLETED = ("completed", "end_turn")
+DENIED = 5  # acpx's exit code when something was
+
+
+def installed(host: str) -> Path:
+    """The program of `host`, installed if it is not there. Raises NotInstalled."""
+    return npm.program(PACKAGES[host], npm.CACHE / "hosts" / host)
+
+
+# --- what a model is told, and what a person answers ----------------------------------------------
+
+
+def calling(tool: str, **arguments: Json) -> str:
+    """A line of a script: the model calls a tool."""
+    return f"CALL {tool} {json.dumps(arguments)}"
+
+
+def asking(method: str, **params: Json) -> str:
+    """A line of a script: the model has the demo app ask one thing."""
+    return calling(
+        "abp_call", capability="demo.ask", params={"request": {"method": method, "params": params}}
+    )
+
+
+def accept(**content: Json) -> Json:
+    return {"action": "accept", "content": content}
+
+
+DECLINE = {"action": "decline"}
+CANCEL = {"action": "cancel"}
+LEGACY = {"ABP_MCP_MODERN": "false"}
+COLOUR = {  # what Claude asks by itself, with `AskUserQuestion`
+    "question": "Which colour?",
+    "header": "Colour",
+    "options": [
+        {"label": label, "description": f"It is {label.lower()}"}
+        for label in ("Red", "Green", "Blue")
+    ],
+    "multiSelect": False,
+}
+
+
+def gist(response: Json) -> tuple[Json, Json, Json]:
+    """Of an ABP response: whether it is a success, its data, and who answered."""
+    return response["success"], response.get("data"), response["metadata"]["answeredBy"]
+
+
+# --- any host -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request of the host's that a person must answer."""
+
+    host: Host
+    id: Json
+    params: Json
+
+    def answer(self, answer: Json) -> None:
+        time.sleep(A_MOMENT)
+        self.host.reply(self.id, answer)
+
+
+class Host(RpcPeer):
+    """A host that is spoken to as an editor does: in turns of its model, in which it shows
+    questions to the person.
+
+    `asks` is the request that is a person's to answer; of others, `answers` are answered at once.
+    """
+
+    patience = PATIENCE
+    asks = "elicitation/create"
+    answers: Mapping[str, Callable[[Json], Json]] = {}
+
+    def __init__(self, stage: Stage, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
+        log = stage.folder / "host.log"
+        super().__init__(command, env=env, cwd=stage.work, log=log, start_new_session=True)
+        self.stage = stage
+        self._turn = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self.open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """Leave as an editor does, by closing its stdin, then less gently; what is still left of
+        its process group after that is killed.
+        """
+        for less_gently in (self.process.terminate, self.process.kill):
+            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
+                self.process.communicate(timeout=END)
+                break
+            less_gently()
+        self.process.wait(END)
+        with suppress(ProcessLookupError):
+            until = time.monotonic() + END
+            while time.monotonic() < until:
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.02)
+            os.killpg(self.process.pid, signal.SIGKILL)
+        super().__exit__()
+
+    def open(self) -> None:
+        """Shake hands."""
+
+    def begin_turn(self, script: str) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> str:
+        """Wait for the end of the turn: why it stopped, in the host's own word."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Give the turn up."""
+        raise NotImplementedError
+
+    def read(self, limit: float | None = None) -> Json:
+        """The next message that is somebody's; what is no person's is answered on the way."""
+        while True:
+            message = super().read(limit)
+            if "id" not in message or message.get("method") in (None, self.asks):
+                return message
+            if (answer := self.answers.get(message["method"])) is not None:
+                self.reply(message["id"], answer(message["params"]))
+            else:
+                error = {"code": -32601, "message": "Method not found"}
+                self._send({"id": message["id"], "error": error})
+
+    def question(self) -> Question:
+        """The next question that the host shows."""
+        return self._question(self.until(self._is_question))
+
+    def play(self, script: str, *answers: Json) -> list[Json]:
+        """A whole turn, the person giving `answers` one after another: what was shown."""
+        left = list(answers)
+        shown = self.talk(script, lambda question: question.answer(left.pop(0)))
+        assert not left, f"the host did not ask for {left}"
+        return shown
+
+    def talk(self, script: str, person: Callable[[Question], None]) -> list[Json]:
+        """A whole turn, `person` taking each question as it comes: what was shown."""
+        self.begin_turn(script)
+        shown = []
+        while self._is_question(message := self.until(self._is_news)):
+            question = self._question(message)
+            shown.append(question.params)
+            person(question)
+        self._passed.append(message)
+        stopped = self.finish()
+        assert stopped in COMPLETED, f"the turn stopped with {stopped}"
+        return shown
+
+    def ask(self, method: str, *answers: Json, **params: Json) -> tuple[list[Json], Json]:
+        """Have the app ask one thing: (what was shown, the ABP response that the app got)."""
+        shown = self.play(asking(method, **params), *answers)
+        text = self.stage.results()[-1]["content"][0]["text"]
+        assert any(text in said for _, said in self.stage.model.requests[-1].said), (
+            "the model was not told what the app got"
+        )
+        return shown, json.loads(text)
+
+    def _is_question(self, message: Json) -> bool:
+        return "id" in message and message.get("method") == self.asks
+
+    def _is_news(self, message: Json) -> bool:
+        """Whether it is a question, or the end of the turn."""
+        return self._is_question(message) or (
+            "method" not in message and message["id"] == self._turn
+        )
+
+    def _question(self, message: Json) -> Question:
+        return Question(self, message["id"], message["params"])
+
+
+# --- Codex ----------------------------------------------------------------------------------------
+
+CODEX = """\
+model = "mock"
+model_provider = "mock"
+approval_policy = "on-request"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[model_providers.mock]
+name = "mock"
+base_url = "{url}/v1"
+env_key = "MOCK_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+
+[projects.{work}]
+trust_level = "trusted"
+"""
+CODEX_SERVER = """
+[mcp_servers.abp]
+command = {command}
+args = {args}
+env = {{ {env} }}
+required = {required}
+default_tools_approval_mode = "approve"
+"""
+
+
+def codex_home(stage: Stage, server: str = "") -> dict[str, str]:
+    """Codex's home is written; its environment is returned."""
+    config = CODEX.format(url=stage.model.url, work=json.dumps(str(stage.work)))
+    (stage.home / "config.toml").write_text(config + server)
+    return stage.environment(CODEX_HOME=str(stage.home), MOCK_KEY="none")
+
+
+def codex_with_bridge(
+    stage: Stage, bridge_env: Mapping[str, str], app: str = "demo", *, required: bool = True
+) -> dict[str, str]:
+    """The same, with the bridge as its server."""
+    command, *args = stage.bridge(app)
+    env = {**BRIDGE_ENV, **bridge_env}.items()
+    server = CODEX_SERVER.format(
+        command=json.dumps(command),
+        args=json.dumps(args),
+        env=", ".join(f"{name} = {json.dumps(value)}" for name, value in env),
+        required=json.dumps(required),
+    )
+    return codex_home(stage, server)
+
+
+def codex_exec(stage: Stage, script: str, *, required: bool = True) -> None:
+    """`codex exec`, headless, to its end."""
+    run(
+        stage,
+        [stage.program, "exec", "--json", "--skip-git-repo-check", script],
+        codex_with_bridge(stage, {}, required=required),
+    )
+
+
+class AppServer(Host):
+    """One thread of `codex app-server`."""
+
+    stamp: ClassVar[Mapping[str, Json]] = {}
+    asks = "mcpServer/elicitation/request"
+
+    def __init__(self, stage: Stage, app: str = "demo", **bridge_env: str) -> None:
+        env = codex_with_bridge(stage, bridge_env, app)
+        super().__init__(stage, [stage.program, "app-server"], env)
+
+    def open(self) -> None:
+        client = {"name": "abp-bridge-tests", "version": "0"}
+        self.result("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
+        self.send("initialized")
+        self._thread = self.result("thread/start", {"cwd": str(self.stage.work)})["thread"]["id"]
+
+    def begin_turn(self, script: str) -> None:
+        said = {"threadId": self._thread, "input": [{"type": "text", "text": script}]}
+        self._id = self.result("turn/start", said)["turn"]["id"]
+
+    def _is_news(self, message: Json) -> bool:
+        return self._is_question(message) or message.get("method") == "turn/completed"
+
+    def finish(self) -> str:
+        return str(self.notified("turn/completed")["turn"]["status"])
+
+    def cancel(self) -> None:
+        self.result("turn/interrupt", {"threadId": self._thread, "turnId": self._id})
+
+
+# --- agents in an editor: Goose, Claude -----------------------------------------------------------
+
+CAPABILITIES = {
+    "fs": {"readTextFile": False, "writeTextFile": False},
+    "terminal": False,
+    "elicitation": {"form": {}, "url": {}},
+}
+
+
+def allow(params: Json) -> Json:
+    """Answer `session/request_permission` with the plain allow."""
+    allowed, *_ = (
+        option["optionId"] for option in params["options"] if option["kind"] == "allow_once"
+    )
+    return {"outcome": {"outcome": "selected", "optionId": allowed}}
+
+
+class Editor(Host):
+    """One session of an ACP agent, in a client that allows tools once, and shows the forms that the
+    agent relays from its MCP `server`, which is a command.
+    """
+
+    answers: Mapping[str, Callable[[Json], Json]] = {"session/request_permission": allow}
+
+    def __init__(
+        self,
+        stage: Stage,
+        command: Sequence[str | Path],
+        env: Mapping[str, str],
+        server: Sequence[str],
+        name: str = "abp",
+        **bridge_env: str,
+    ) -> None:
+        super().__init__(stage, command, env)
+        names = {**BRIDGE_ENV, **bridge_env}.items()
+        variables = [{"name": name, "value": value} for name, value in names]
+        program, *args = server
+        self._server = {"name": name, "command": program, "args": args, "env": variables}
+
+    def open(self) -> None:
+        client = {"name": "abp-bridge-tests", "version": "0"}
+        self.result(
+            "initialize",
+            {"protocolVersion": 1, "clientCapabilities": CAPABILITIES, "clientInfo": client},
+        )
+        place = {"cwd": str(self.stage.work), "mcpServers": [self._server]}
+        self.session: str = self.result("session/new", place)["sessionId"]
+
+    def begin_turn(self, script: str) -> None:
+        prompt = [{"type": "text", "text": script}]
+        self._turn = self.begin("session/prompt", {"sessionId": self.session, "prompt": prompt})
+
+    def finish(self) -> str:
+        return str(self.response(self._turn)["result"]["stopReason"])
+
+    def cancel(self) -> None:
+        self.send("session/cancel", {"sessionId": self.session})
+
+
+GOOSE = """\
+GOOSE_PROVIDER: openai
+GOOSE_MODEL: mock
+GOOSE_MODE: {mode}
+GOOSE_TELEMETRY_ENABLED: false
+GOOSE_DISABLE_KEYRING: true
+OPENAI_HOST: {url}
+OPENAI_BASE_PATH: v1/chat/completions
+extensions: {{}}
+"""
+
+
+def goose_home(stage: Stage, mode: str = "auto") -> dict[str, str]:
+    """Goose's home is written; its environment is returned."""
+    config = stage.home / ".config" / "goose" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(GOOSE.format(url=stage.model.url, mode=mode))
+    return stage.environment(OPENAI_API_KEY="none")
+
+
+def claude_home(stage: Stage) -> dict[str, str]:
+    """Claude as quiet as it can be, with our model."""
+    quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER")
+    return stage.environment(
+        ANTHROPIC_BASE_URL=stage.model.url,
+        ANTHROPIC_API_KEY="none",
+        ENABLE_TOOL_SEARCH="false",
+        **dict.fromkeys((*quiet, "IS_SANDBOX"), "1"),
+    )
+
+
+def goose(stage: Stage, **bridge_env: str) -> Editor:
+    """`goose acp` in an editor."""
+    return Editor(stage, [stage.program, "acp"], goose_home(stage), stage.bridge(), **bridge_env)
+
+
+def claude(stage: Stage, **bridge_env: str) -> Editor:
+    """`claude-agent-acp` in an editor."""
+    return Editor(stage, [stage.program], claude_home(stage), stage.bridge(), **bridge_env)
+
+
+# --- acpx -----------------------------------------------------------------------------------------
+
+RUNTIME = Path(__file__).with_name("acpx_runtime.mjs")
+YES, NO, DISMISS = ({"outcome": kind} for kind in ("allow_once", "reject_once", "cancel"))
+
+
+class Runtime(Host):
+    """One session of `acpx/runtime` with an agent.
+
+    With forms, every permission is given at once; without, a person is asked.
+    """
+
+    said = ""  # in the last turn
+
+    def __init__(
+        self, stage: Stage, agent: Sequence[str], env: Mapping[str, str], *, forms: bool
+    ) -> None:
+        if forms:
+            self.answers = {"session/request_permission": lambda params: YES}
+        else:
+            self.asks = "session/request_permission"
+        package, state = stage.program.resolve().parents[1], stage.folder / "state"
+        how = "forms" if forms else "buttons"
+        super().__init__(stage, ["node", RUNTIME, package, state, how, *agent], env)
+
+    def begin_turn(self, script: str) -> None:
+        self._turn = self.begin("prompt", {"text": script})
+
+    def finish(self) -> str:
+        result = self.response(self._turn)["result"]
+        self.said = result["text"]
+        return str(result["status"])
+
+    def cancel(self) -> None:
+        self.send("cancel", {})
+
+
+def acpx_page(stage: Stage, *, forms: bool) -> AbstractContextManager[Runtime]:
+    """A session with the bridge, whose app is a page in Chromium."""
+    agent = stage.bridge("demo:page", "acp")
+    return Runtime(stage, agent, stage.environment(**BRIDGE_ENV), forms=forms)
+
+
+def acpx_exec(
+    stage: Stage,
+    policy: str,
+    script: str,
+    agent: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    code: int = 0,
+) -> str:
+    """`acpx exec`, headless, to its end: what the agent said, which is the bridge if no other is
+    given.
+    """
+    options = acpx_options(stage, agent)
+    command: list[str | Path] = [stage.program, *options, policy, "exec", script]
+    return run(stage, command, env or stage.environment(**BRIDGE_ENV), code)
+
+
+def acpx_options(stage: Stage, agent: Sequence[str] = ()) -> list[str]:
+    started = shlex.join(agent or stage.bridge(kind="acp"))
+    return ["--agent", started, "--cwd", str(stage.work), "--format", "quiet"]
+
+
+def before_goose(
+    stage: Stage, app: str = "demo", mode: str = "auto"
+) -> tuple[list[str], dict[str, str]]:
+    """The bridge before Goose: its command and environment."""
+    env = {**goose_home(stage, mode), **BRIDGE_ENV}
+    return stage.before(installed("goose"), "acp", app=app), env
+
+
+def before_claude(stage: Stage) -> tuple[list[str], dict[str, str]]:
+    """The bridge before Claude: its command and environment."""
+    return stage.before(installed("claude")), {**claude_home(stage), **BRIDGE_ENV}
+
+
+# --- programs that run to their end ---------------------------------------------------------------
+
+
+def run(stage: Stage, command: Sequence[str | Path], env: Mapping[str, str], code: int = 0) -> str:
+    """A headless host, to its end: what it said."""
+    with (stage.folder / "host.stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=stage.work,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        said, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert process.returncode == code, f"it ended with {process.returncode}, see {stage.folder}"
+    return said

@@ -1,0 +1,144 @@
+"""JSON-RPC on the pipes of a program, one message a line, for tests that do one thing after
+another.
+
+It knows no protocol: what the messages mean is its users'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+Json = Any
+
+PATIENCE = 30.0  # seconds until what is waited for will not come
+
+
+class RpcPeer:
+    """The other end of a program's pipes.
+
+    Nothing is read until somebody waits for it, and nobody waits longer than `patience`, in
+    seconds. What passed is written to the file `log`, and the program's stderr beside it.
+    """
+
+    stamp: ClassVar[Mapping[str, Json]] = {"jsonrpc": "2.0"}
+    patience = PATIENCE
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | None = None,
+        log: Path | None = None,
+        start_new_session: bool = False,
+    ) -> None:
+        self._log = open(log or os.devnull, "wb", buffering=0)  # noqa: SIM115
+        stderr = None if log is None else open(log.with_suffix(".stderr"), "wb")  # noqa: SIM115
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=env,
+                cwd=cwd,
+                start_new_session=start_new_session,
+            )
+        finally:
+            if stderr is not None:
+                stderr.close()
+        self._buffer = b""
+        self._passed: list[Json] = []  # what came while something else was waited for
+        self._ids = count(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(self.patience)
+        for stream in (self.process.stdin, self.process.stdout, self._log):
+            assert stream is not None
+            stream.close()
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self._log.write(b"> " + data)
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, method: str, params: Json = None, **more: Json) -> None:
+        """Send a notification or, with an `id`, a request."""
+        body = {} if params is None else {"params": params}
+        self._send({"method": method, **more, **body})
+
+    def reply(self, id: Json, result: Json) -> None:
+        """Answer a request of the program's."""
+        self._send({"id": id, "result": result})
+
+    def begin(self, method: str, params: Json = None) -> int:
+        """Ask, and do not wait: the id of the request."""
+        id = next(self._ids)
+        self.send(method, params, id=id)
+        return id
+
+    def response(self, id: Json) -> Json:
+        """The whole response to the request `id`."""
+        return self.until(lambda message: message.get("id") == id and "method" not in message)
+
+    def request(self, method: str, params: Json = None) -> Json:
+        """Ask, and return the whole response."""
+        return self.response(self.begin(method, params))
+
+    def result(self, method: str, params: Json = None) -> Json:
+        """Ask, and return the result."""
+        response = self.request(method, params)
+        assert "result" in response, response
+        return response["result"]
+
+    def read(self, limit: float | None = None) -> Json:
+        """The next message that comes, within `limit` seconds."""
+        assert self.process.stdout is not None
+        until = time.monotonic() + (self.patience if limit is None else limit)
+        while b"\n" not in self._buffer:
+            left = max(0.0, until - time.monotonic())
+            ready, _, _ = select.select([self.process.stdout], [], [], left)
+            assert ready, "the program said nothing"
+            data = os.read(self.process.stdout.fileno(), 2**16)
+            assert data, "the program closed its stdout"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        self._log.write(b"< " + line + b"\n")
+        return json.loads(line)
+
+    def until(self, wanted: Callable[[Json], bool]) -> Json:
+        """The first message that is `wanted`; others stay for who waits for them."""
+        for place, message in enumerate(self._passed):
+            if wanted(message):
+                return self._passed.pop(place)
+        until = time.monotonic() + self.patience
+        while not wanted(message := self.read(until - time.monotonic())):
+            self._passed.append(message)
+        return message
+
+    def notified(self, method: str) -> Json:
+        """The params of the next notification with this method."""
+        return self.until(lambda message: message.get("method") == method)["params"]
+
+    def end(self) -> int:
+        """Close its stdin and wait: the exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(self.patience)
+
+    def _send(self, message: Mapping[str, Json]) -> None:
+        self.write(json.dumps({**self.stamp, **message}).encode() + b"\n")
