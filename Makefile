@@ -80,7 +80,7 @@ hosts: setup $(if $(findstring --record,$(ARGS)),tmux)
 	$(BIN)/python -m tests.real_hosts $(ARGS)
 
 conformance: setup
-	$(BIN)/python -m tests.conformance $(ARGS)
+	$(BIN)/pytest tests/conformance $(ARGS)
 
 docs: setup chromium
 	$(BIN)/python tests/screenshots.py docs/page

@@ -12,14 +12,16 @@ import base64
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import uvicorn
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.applications import Starlette
@@ -27,9 +29,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .app import PREPARE
 from .names import Names
-from .pipe import Exchange, Message, Pipe, cancelled, meta
+from .pipe import Exchange, Message, Pipe, meta
 
 Json = Any
 
@@ -42,29 +43,12 @@ _VERSION, _CAPABILITIES = (
 )
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
-    -32700,
-    -32600,
-    -32601,
-    -32602,
-    -32603,
-)
-HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
-
-# 2026-07-28 basic/transports/streamable-http. A legacy error is a 200, like any other answer.
+PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR, HEADER_MISMATCH = -32700, -32600, -32603, -32020
+# 2026-07-28 basic/transports/streamable-http: the HTTP status of an error, by its JSON-RPC code. A
+# legacy error is a 200, like any other answer.
 _STATUS = {
-    METHOD_NOT_FOUND: 404,
-    **dict.fromkeys(
-        (
-            PARSE_ERROR,
-            INVALID_REQUEST,
-            INVALID_PARAMS,
-            HEADER_MISMATCH,
-            MISSING_CAPABILITY,
-            UNSUPPORTED_VERSION,
-        ),
-        400,
-    ),
+    -32601: 404,
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, -32602, HEADER_MISMATCH, -32021, -32022), 400),
 }
 
 # Which member of the params the header `Mcp-Name` repeats.
@@ -92,7 +76,7 @@ class Bridge:
 
         `about` is the `_meta` of the calls. Raises Refusal.
         """
-        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": PREPARE})):
+        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
             answer = await self.answer(
                 "tools/call", {"name": name, "arguments": arguments, "_meta": about}
             )
@@ -113,10 +97,19 @@ class Bridge:
         return message
 
 
-class Adapter:
-    """Serves `command`, which is a stdio MCP server, as `app`, inside `running`.
+class Server(uvicorn.Server):
+    """Leaves signals to the whole, which ends the suite and the bridges, too."""
 
-    Records of what went over the pipes are in `folder`.
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Adapter:
+    """Serves `command`, which is a stdio MCP server, over HTTP.
+
+    Records of what went over the pipes are in `folder`. `complaints` are what bridges did that a
+    bridge must not do, known when they have ended.
     """
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
@@ -129,29 +122,38 @@ class Adapter:
         self._sharing = anyio.Lock()
         self._tasks: TaskGroup
         self._pipes: list[Pipe] = []
-        self.complaints: list[str] = []
-        self.app = Starlette(
-            routes=[Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])]
-        )
+
+    @property
+    def complaints(self) -> list[str]:
+        return [f"the bridge {each}" for pipe in self._pipes for each in pipe.complaints]
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """On the way out every bridge ends; `complaints` are then what they did that a bridge must
-        not do.
+    async def served(self) -> AsyncIterator[str]:
+        """Its address, on a port of its own; on the way out every bridge ends, and with them what
+        is still being streamed.
         """
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            try:
-                yield
-            finally:
-                for pipe in self._pipes:
-                    pipe.close()
-        for pipe in self._pipes:
-            self.complaints.extend(f"{pipe.name} {each}" for each in pipe.complaints)
+        route = Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])
+        config = uvicorn.Config(
+            Starlette(routes=[route]),
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = Server(config)
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(server.serve, [listener])
+                async with anyio.create_task_group() as self._tasks:
+                    try:
+                        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+                    finally:
+                        for pipe in self._pipes:
+                            pipe.close()
+                server.should_exit = True
 
     async def _start(self, kind: str) -> Bridge:
-        name = f"{kind}-{next(self._serial)}"
-        pipe = Pipe(name, self._command, self._env, self._folder / f"{name}.pipe")
+        record = self._folder / f"{kind}-{next(self._serial)}.pipe"
+        pipe = Pipe(self._command, self._env, record)
         self._pipes.append(pipe)
         await self._tasks.start(pipe.run)
         return Bridge(pipe)
@@ -202,9 +204,9 @@ class Adapter:
         if "method" in message and "id" in message:
             return await _reply(request, bridge, message)
         if message.get("method") == "notifications/cancelled":
-            bridge.pipe.cancel_request(cancelled(message))
+            bridge.pipe.cancel_request((message.get("params") or {}).get("requestId"))
         else:
-            bridge.pipe.tell(message)
+            bridge.pipe.send(message)
         if message.get("method") == "notifications/initialized":
             await bridge.prepare()
         return Response(status_code=202)
@@ -359,7 +361,7 @@ async def _first(request: Request, exchange: Exchange, left: Callable[[], None])
     """The first thing that the bridge says about a request, while its client waits. Raises
     Refusal.
     """
-    came: Message | Refusal = Refusal(499, INTERNAL_ERROR, "the client left")
+    refusal = Refusal(499, INTERNAL_ERROR, "the client left")
     async with anyio.create_task_group() as tasks:
 
         async def watch() -> None:
@@ -370,13 +372,12 @@ async def _first(request: Request, exchange: Exchange, left: Callable[[], None])
 
         tasks.start_soon(watch)
         try:
-            came = await _next(exchange.messages)
+            return await _next(exchange.messages)
         except Refusal as problem:
-            came = problem
-        tasks.cancel_scope.cancel()
-    if isinstance(came, Refusal):
-        raise came
-    return came
+            refusal = problem
+        finally:
+            tasks.cancel_scope.cancel()
+    raise refusal
 
 
 async def _next(messages: MemoryObjectReceiveStream[Message]) -> Message:

@@ -7,11 +7,12 @@ ABP's shapes. How a tool is to behave stands in the suite's own scenario of the 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 Json = Any
@@ -56,7 +57,7 @@ class Call:
         self.app.send(method=f"notifications/{event}", params={"operationId": self.id, **data})
 
 
-Handler = Callable[[Call], Awaitable[Json]]
+Handler = Callable[[Call], Coroutine[Any, Any, Json]]
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,21 @@ class Capability:
     name: str
     description: str
     run: Handler
-    schema: Json = field(default_factory=lambda: {"type": "object", "properties": {}})
+    schema: Json = None
 
     def shown(self) -> Json:
-        return {"name": self.name, "description": self.description, "inputSchema": self.schema}
+        schema = self.schema or {"type": "object", "properties": {}}
+        return {"name": self.name, "description": self.description, "inputSchema": schema}
 
 
 CAPABILITIES: dict[str, Capability] = {}
 
 
-def capability(name: str, description: str, schema: Json = None) -> Callable[[Handler], Handler]:
+def capability(schema: Json = None) -> Callable[[Handler], Handler]:
+    """Offer a function under its own name, described by its first line."""
+
     def offer(run: Handler) -> Handler:
-        CAPABILITIES[name] = Capability(
-            name, description, run, *([] if schema is None else [schema])
-        )
+        CAPABILITIES[run.__name__] = Capability(run.__name__, run.__doc__ or "", run, schema)
         return run
 
     return offer
@@ -89,8 +91,6 @@ def file(content: str, mime_type: str, name: str) -> Json:
 
 
 def textual(text: str, mime_type: str, name: str) -> Json:
-    import base64
-
     return file(base64.b64encode(text.encode()).decode(), mime_type, name)
 
 
@@ -102,11 +102,11 @@ STATE = {
     "123": {"id": "123", "templateTest": True, "data": "Data for ID: 123"},
 }
 SAVED = "static-binary.png"
-PREPARE = "prepare"
 
 
-@capability(PREPARE, "Tells the state and returns the file that the suite reads as resources")
+@capability()
 async def prepare(call: Call) -> Json:
+    """Tells the state and returns the file that the suite reads as resources."""
     for name, value in STATE.items():
         call.tell("state/changed", field=name, oldValue=None, newValue=value)
     return file(PIXEL, "image/png", SAVED)
@@ -115,31 +115,33 @@ async def prepare(call: Call) -> Json:
 # --- what tools return ----------------------------------------------------------------------------
 
 
-@capability("test_simple_text", "Tests simple text content response")
-async def simple_text(call: Call) -> Json:
+@capability()
+async def test_simple_text(call: Call) -> Json:
+    """Tests simple text content response."""
     return "This is a simple text response for testing."
 
 
-@capability("test_image_content", "Tests image content response")
-async def image(call: Call) -> Json:
+@capability()
+async def test_image_content(call: Call) -> Json:
+    """Tests image content response."""
     return file(PIXEL, "image/png", "image.png")
 
 
-@capability("test_audio_content", "Tests audio content response")
-async def audio(call: Call) -> Json:
+@capability()
+async def test_audio_content(call: Call) -> Json:
+    """Tests audio content response."""
     return file(SILENCE, "audio/wav", "audio.wav")
 
 
-@capability("test_embedded_resource", "Tests embedded resource content response")
-async def embedded(call: Call) -> Json:
+@capability()
+async def test_embedded_resource(call: Call) -> Json:
+    """Tests embedded resource content response."""
     return textual("This is an embedded resource content.", "text/plain", "embedded.txt")
 
 
-@capability(
-    "test_multiple_content_types",
-    "Tests response with multiple content types (text, image, resource)",
-)
-async def mixed(call: Call) -> Json:
+@capability()
+async def test_multiple_content_types(call: Call) -> Json:
+    """Tests response with multiple content types (text, image, resource)."""
     resource = textual(json.dumps({"test": "data", "value": 123}), "application/json", "mixed.json")
     return {
         "text": "Multiple content types test:",
@@ -148,14 +150,13 @@ async def mixed(call: Call) -> Json:
     }
 
 
-@capability("test_error_handling", "Tests error response handling")
-async def error(call: Call) -> Json:
+@capability()
+async def test_error_handling(call: Call) -> Json:
+    """Tests error response handling."""
     raise Failed("OPERATION_FAILED", "This tool intentionally returns an error for testing")
 
 
 @capability(
-    "json_schema_2020_12_tool",
-    "Tool with JSON Schema 2020-12 features",
     {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -178,39 +179,44 @@ async def error(call: Call) -> Json:
         "then": {"required": ["phone"]},
         "else": {"required": ["email"]},
         "additionalProperties": False,
-    },
+    }
 )
-async def schema_tool(call: Call) -> Json:
+async def json_schema_2020_12_tool(call: Call) -> Json:
+    """Tool with JSON Schema 2020-12 features."""
     return {"called with": call.params}
 
 
 # --- what tools tell ------------------------------------------------------------------------------
 
 
-@capability("test_tool_with_logging", "Tests tool that emits log messages during execution")
-async def logging(call: Call) -> Json:
+@capability()
+async def test_tool_with_logging(call: Call) -> Json:
+    """Tests tool that emits log messages during execution."""
     for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         call.tell("log", message=words)
         await asyncio.sleep(STEP)
     return "Tool with logging executed successfully"
 
 
-@capability("test_logging_tool", "Diagnostic logging validator tool")
-async def diagnostic_logging(call: Call) -> Json:
+@capability()
+async def test_logging_tool(call: Call) -> Json:
+    """Diagnostic logging validator tool."""
     call.tell("log", message="Nobody asked for this")
     return "Logging evaluated"
 
 
-@capability("test_tool_with_progress", "Tests tool that reports progress notifications")
-async def progress(call: Call) -> Json:
+@capability()
+async def test_tool_with_progress(call: Call) -> Json:
+    """Tests tool that reports progress notifications."""
     for done in (0, 50, 100):
         call.tell("progress", progress=done, total=100, status=f"Completed step {done} of 100")
         await asyncio.sleep(STEP)
     return "Tool with progress executed successfully"
 
 
-@capability("test_trigger_tool_change", "Adds a capability, or takes it away again")
-async def tool_change(call: Call) -> Json:
+@capability()
+async def test_trigger_tool_change(call: Call) -> Json:
+    """Adds a capability, or takes it away again."""
     if EXTRA.name in call.app.offered:
         del call.app.offered[EXTRA.name]
     else:
@@ -219,18 +225,17 @@ async def tool_change(call: Call) -> Json:
     return "Mutation triggered"
 
 
-EXTRA = Capability("test_extra", "Comes and goes", simple_text)
+EXTRA = Capability("test_extra", "Comes and goes", test_simple_text)
 
 
 # --- what tools ask -------------------------------------------------------------------------------
 
 
 @capability(
-    "test_sampling",
-    "Tests server-initiated sampling (LLM completion request)",
-    {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]},
+    {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]}
 )
-async def sampling(call: Call) -> Json:
+async def test_sampling(call: Call) -> Json:
+    """Tests server-initiated sampling (LLM completion request)."""
     return (
         "LLM response:"
         f" {(await call.learn('sampling/create', task=call.params['prompt']))['result']}"
@@ -238,11 +243,10 @@ async def sampling(call: Call) -> Json:
 
 
 @capability(
-    "test_elicitation",
-    "Tests server-initiated elicitation (user input request)",
-    {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+    {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
 )
-async def elicitation(call: Call) -> Json:
+async def test_elicitation(call: Call) -> Json:
+    """Tests server-initiated elicitation (user input request)."""
     filled = await call.fill(
         call.params["message"],
         username={"type": "string", "description": "User's response"},
@@ -251,10 +255,9 @@ async def elicitation(call: Call) -> Json:
     return f"User response: {json.dumps(filled)}"
 
 
-@capability(
-    "test_elicitation_sep1034_defaults", "Tests elicitation with default values per SEP-1034"
-)
-async def defaults(call: Call) -> Json:
+@capability()
+async def test_elicitation_sep1034_defaults(call: Call) -> Json:
+    """Tests elicitation with default values per SEP-1034."""
     filled = await call.fill(
         "Please review and update the form fields with defaults",
         name={"type": "string", "description": "User name", "default": "John Doe"},
@@ -271,10 +274,9 @@ async def defaults(call: Call) -> Json:
     return f"Elicitation completed: {json.dumps(filled)}"
 
 
-@capability(
-    "test_elicitation_sep1330_enums", "Tests elicitation with enum schema improvements per SEP-1330"
-)
-async def enums(call: Call) -> Json:
+@capability()
+async def test_elicitation_sep1330_enums(call: Call) -> Json:
+    """Tests elicitation with enum schema improvements per SEP-1330."""
     options = ["option1", "option2", "option3"]
     filled = await call.fill(
         "Please select options from the enum fields",
@@ -314,48 +316,54 @@ TEXT = {"type": "string"}
 YES_OR_NO = {"type": "boolean"}
 
 
-@capability("test_missing_capability", "Cannot do its work without sampling")
-async def missing(call: Call) -> Json:
+@capability()
+async def test_missing_capability(call: Call) -> Json:
+    """Cannot do its work without sampling."""
     return (await call.learn("sampling/create", task="Anything at all"))["result"]
 
 
-@capability("test_streaming_elicitation", "Tells progress, then asks")
-async def streaming(call: Call) -> Json:
+@capability()
+async def test_streaming_elicitation(call: Call) -> Json:
+    """Tells progress, then asks."""
     call.tell("progress", progress=50, total=100)
     return f"Streaming complete: {await call.fill('What now?', answer=TEXT)}"
 
 
-@capability("test_input_required_result_elicitation", "Asks one thing")
-async def ask_name(call: Call) -> Json:
+@capability()
+async def test_input_required_result_elicitation(call: Call) -> Json:
+    """Asks one thing."""
     return f"Hello, {(await call.fill('What is your name?', name=TEXT))['name']}!"
 
 
-@capability("test_input_required_result_sampling", "Asks a model one thing")
-async def ask_model(call: Call) -> Json:
+@capability()
+async def test_input_required_result_sampling(call: Call) -> Json:
+    """Asks a model one thing."""
     return (await call.learn("sampling/create", task="What is the capital of France?"))["result"]
 
 
-@capability("test_input_required_result_request_state", "Asks for a confirmation")
-async def ask_confirmation(call: Call) -> Json:
+@capability()
+async def test_input_required_result_request_state(call: Call) -> Json:
+    """Asks for a confirmation."""
     return f"state-ok: {(await call.fill('Please confirm', ok=YES_OR_NO))['ok']}"
 
 
-@capability("test_input_required_result_tampered_state", "Asks for a confirmation")
-async def ask_confirmation_again(call: Call) -> Json:
+@capability()
+async def test_input_required_result_tampered_state(call: Call) -> Json:
+    """Asks for a confirmation."""
     return f"integrity-ok: {(await call.fill('Please confirm', ok=YES_OR_NO))['ok']}"
 
 
-@capability("test_input_required_result_multi_round", "Asks one thing after another")
-async def ask_twice(call: Call) -> Json:
+@capability()
+async def test_input_required_result_multi_round(call: Call) -> Json:
+    """Asks one thing after another."""
     name = (await call.fill("Step 1: What is your name?", name=TEXT))["name"]
     color = (await call.fill("Step 2: What is your favorite color?", color=TEXT))["color"]
     return f"Multi-round complete for {name} who likes {color}"
 
 
-@capability(
-    "test_input_required_result_multiple_inputs", "Asks a person and a model at the same time"
-)
-async def ask_both(call: Call) -> Json:
+@capability()
+async def test_input_required_result_multiple_inputs(call: Call) -> Json:
+    """Asks a person and a model at the same time."""
     person, model = await asyncio.gather(
         call.fill("What is your name?", name=TEXT),
         call.learn("sampling/create", task="Generate a greeting"),
@@ -363,11 +371,9 @@ async def ask_both(call: Call) -> Json:
     return f"{model['result']} {person['name']}"
 
 
-@capability(
-    "test_input_required_result_capabilities",
-    "Asks a person and a model at the same time, and makes do with what it gets",
-)
-async def ask_whoever(call: Call) -> Json:
+@capability()
+async def test_input_required_result_capabilities(call: Call) -> Json:
+    """Asks a person and a model at the same time, and makes do with what it gets."""
     schema = {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}
     return await asyncio.gather(
         call.ask("elicitation/input", prompt="Elicitation input", schema=schema),

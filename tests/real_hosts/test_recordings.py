@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import ASKED, PREFERENCE
+from fixture_maker.cases import ASKED, PREFERENCE
 from support.harness import run as run_bridge
 from support.paths import FIXTURES, ROOT
 from support.tmux import Pane

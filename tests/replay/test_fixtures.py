@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import CITIES, FIXTURES, cases
+from fixture_maker.cases import CITIES, cases
 from real_hosts.test_recordings import RECORDINGS, Recorded
 from support.evidence import HOW, questions
 from support.evidence import version as agreed
 from support.harness import PATIENCE, run
+from support.paths import FIXTURES
 
 from abp_bridge.cli.matrix import WITHOUT
 from abp_bridge.core.matrix import (

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import CITIES, FIXTURES, Asked, Bridge, Case, _legacy, _person
+from fixture_maker.cases import CITIES, Case
+from fixture_maker.host import Bridge
+from fixture_maker.person import Asked, person
 from hypothesis import given
 from hypothesis import strategies as st
 from support.harness import PATIENCE, run
-from support.paths import APPS
+from support.paths import APPS, FIXTURES
 
 from abp_bridge import settings
 from abp_bridge.replay import policy, shutdown
@@ -967,24 +969,10 @@ def test_what_looks_like_a_word_in_brackets_is_itself_in_a_fixture_of_a_trace(
     odd = "[any] [id 1] [[number]] [either a|b] [tmp]/x [cut 5 characters] [call 7]"
     asked = Asked({"method": "elicitation/input", "params": {"prompt": odd}}, {"value": f"{odd}!"})
     capabilities: Json = {"elicitation": {"form": {}}}
-    conversation = Case(
-        "x",
-        "x",
-        {},
-        "mcp",
-        "2025-11-25",
-        capabilities,
-        [{"ask": asked.request, "aloud": True}],
-        _person(asked),
-    )
-    bridge = Bridge(conversation, str(tmp_path), str(tmp_path / "trace"))
-    try:
-        _legacy(bridge, conversation)
-        bridge.end()
-    finally:
-        bridge.close()
+    steps = [{"ask": asked.request, "aloud": True}]
+    Bridge(Case(steps, capabilities=capabilities, person=person(asked)), tmp_path).play()
     saved = tmp_path / "fixture.jsonl"
-    assert run("replay", "--save", str(tmp_path / "trace"), str(saved)).returncode == 0
+    assert run("replay", "--save", str(tmp_path / "trace.jsonl"), str(saved)).returncode == 0
     assert (
         "[[any] [[id 1] [[[[number]] [[either a|b] [tmp]/x [cut 5 characters] [[call 7]"
         in saved.read_text()

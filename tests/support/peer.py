@@ -11,10 +11,12 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Self
+
+from anyio.abc import ByteReceiveStream
 
 Json = Any
 
@@ -79,7 +81,7 @@ class RpcPeer:
     def send(self, method: str, params: Json = None, **more: Json) -> None:
         """Send a notification or, with an `id`, a request."""
         body = {} if params is None else {"params": params}
-        self._send({"method": method, **more, **body})
+        self._send({**more, "method": method, **body})
 
     def reply(self, id: Json, result: Json) -> None:
         """Answer a request of the program's."""
@@ -142,3 +144,12 @@ class RpcPeer:
 
     def _send(self, message: Mapping[str, Json]) -> None:
         self.write(json.dumps({**self.stamp, **message}).encode() + b"\n")
+
+
+async def read_lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
+    """The lines of what a program says, for tests that do several things at once."""
+    rest = b""
+    async for data in stream:
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line

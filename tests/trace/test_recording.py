@@ -15,7 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from conversations import _HOSTS, ASKED, SPOKEN, Bridge, Case, Filled, _person, cases
+from fixture_maker.cases import ASKED, Case, cases, on_surface
+from fixture_maker.host import Bridge
+from fixture_maker.person import Filled, Person, person
 from support.harness import PATIENCE, RawHost, environment, run
 from support.paths import APPS
 from support.traces import written
@@ -33,21 +35,14 @@ STATE = "notifications/state/changed"
 LINK: Json = {"elicitation": {"form": {}, "url": {}}}
 
 
-def case(steps: Json, person: Any = None, **more: Any) -> Case:
-    person = person or _person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
-    return Case("x", "x", {}, "mcp", "2025-11-25", LINK, steps, person, **more)
+def case(steps: Json, answers: Person | None = None, **more: Any) -> Case:
+    answers = answers or person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
+    return Case(steps, capabilities=LINK, person=answers, **more)
 
 
 def recorded(tmp_path: Path, conversation: Case) -> str:
     """The trace of a conversation."""
-    trace = tmp_path / "trace.jsonl"
-    bridge = Bridge(conversation, str(tmp_path), str(trace))
-    try:
-        _HOSTS[conversation.protocol](bridge, conversation)
-        bridge.end()
-    finally:
-        bridge.close()
-    return trace.read_text()
+    return Bridge(conversation, tmp_path).play()
 
 
 def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
@@ -55,7 +50,7 @@ def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
         tmp_path,
         case(
             [{"ask": ASKED[QuestionShape.SELECT_MANY].request}],
-            _person(ASKED[QuestionShape.SELECT_MANY]),
+            person(ASKED[QuestionShape.SELECT_MANY]),
         ),
     )
     saved = run(
@@ -81,9 +76,7 @@ def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
 def test_a_trace_holds_what_happened_to_each_question(tmp_path: Path) -> None:
     text = recorded(
         tmp_path,
-        case(
-            [{"ask": ASKED[QuestionShape.CONFIRM].request}], _person(ASKED[QuestionShape.CONFIRM])
-        ),
+        case([{"ask": ASKED[QuestionShape.CONFIRM].request}], person(ASKED[QuestionShape.CONFIRM])),
     )
     events = [json.loads(line) for line in text.splitlines() if '"event"' in line]
     assert [event["event"] for event in events] == [
@@ -124,15 +117,15 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
         },
     ]
     links: list[str] = []
-    ask = _person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
+    ask = person(replace(ASKED[QuestionShape.SECRET], page=(SECRET,)))
 
-    def person(method: str, params: Json) -> Any:
+    def answers(method: str, params: Json) -> Any:
         given = ask(method, params)
         if isinstance(given, Filled):
             links.append(given.url)
         return given
 
-    text = recorded(tmp_path, case(steps, person, env=environment))
+    text = recorded(tmp_path, case(steps, answers, env=environment))
     (tmp_path / "fixture.jsonl").unlink(missing_ok=True)
     run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
     drawn = run("trace", str(tmp_path / "trace.jsonl"), "--width", "400")
@@ -179,35 +172,25 @@ def test_a_secret_stands_nowhere_whatever_asks(
     by the questions API is one too.
     """
     password = "planted-password-51c2"
-    spoken, asked = (
-        SPOKEN[surface],
-        replace(ASKED[QuestionShape.SECRET], page=(SECRET,), keys=(SECRET,)),
-    )
+    alone = on_surface(surface, version)
+    asked = replace(ASKED[QuestionShape.SECRET], page=(SECRET,), keys=(SECRET,))
     refused = not route(QuestionShape.SECRET, SurfaceVariant(surface, version)).asks
-    protocol = "modern" if version == "2026-07-28" else spoken.protocol
+    arguments = [word.replace("{port}", str(free_port())) for word in alone.arguments]
     conversation = replace(
-        case(
-            [
-                {"ask": asked.request, "aloud": True},
-                *(
-                    {"tell": STATE, "params": {"field": "note", "newValue": said}}
-                    for said in SAID_AGAIN
-                ),
-            ],
-            _person(asked),
-            files={"answers.json": json.dumps([{"value": SECRET}])},
-            arguments=(
-                *(word.replace("{port}", str(free_port())) for word in spoken.arguments),
-                *(["--page"] if refused else []),
+        alone,
+        steps=[
+            {"ask": asked.request, "aloud": True},
+            *(
+                {"tell": STATE, "params": {"field": "note", "newValue": each}}
+                for each in SAID_AGAIN
             ),
-            env=dict(spoken.env)
-            | {name: password for name in spoken.env if name == "ABP_QUESTIONS_PASSWORD"},
-            asked=(asked,),
-            beside="" if refused else spoken.beside,
-        ),
-        capabilities={"elicitation": {}} if version == "2025-06-18" else spoken.capabilities,
-        protocol=protocol,
-        version=version or ("1" if protocol == "acp" else "2025-11-25"),
+        ],
+        person=person(asked),
+        files={"answers.json": json.dumps([{"value": SECRET}])},
+        arguments=(*arguments, *(["--page"] if refused else [])),
+        env={name: password if "PASSWORD" in name else word for name, word in alone.env.items()},
+        asked=(asked,),
+        beside="" if refused else alone.beside,
     )
     text = recorded(tmp_path, conversation)
     saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
@@ -634,7 +617,7 @@ ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
 @pytest.mark.parametrize("name", ORDINARY)
 def test_what_only_looks_like_a_secret_spoils_no_fixture(name: str, tmp_path: Path) -> None:
     steps, env = ORDINARY[name]
-    recorded(tmp_path, case(steps, _person(ASKED[QuestionShape.CONFIRM]), env=env))
+    recorded(tmp_path, case(steps, person(ASKED[QuestionShape.CONFIRM]), env=env))
     saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
     played = run("replay", str(tmp_path / "fixture.jsonl"))
     assert "1 passed, 0 failed" in played.stdout, saved.stderr + played.stdout + played.stderr

@@ -1,0 +1,243 @@
+"""The hosts of fixtures: what each protocol has them say, with a bridge that records."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.paths import APPS, ROOT
+from support.peer import RpcPeer
+
+from .beside import BESIDE
+from .cases import Case
+from .person import LINK, Filled
+
+Json = Any
+
+META = "io.modelcontextprotocol/"
+GLANCE = 0.02  # seconds between two looks at what is recorded
+PLAN = {"name": "abp_call", "arguments": {"capability": "plan"}}
+
+
+class Bridge(RpcPeer):
+    """A recording bridge on its pipes, as the host of `case` sees it; what it works on is in
+    `folder`.
+    """
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self.case = case
+        self.trace = folder / "trace.jsonl"
+        self.session = ""  # of ACP
+        (folder / "steps.json").write_text(json.dumps(case.steps).replace("{folder}", str(folder)))
+        for name, text in case.files.items():
+            (folder / name).write_text(text)
+        self.beside = BESIDE[case.beside](case, str(folder))
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        app = shlex.join([sys.executable, str(APPS / "scripted.py"), str(folder / "steps.json")])
+        options = ["--app", f"stdio:{app}", "--record", str(self.trace)]
+        role, agent = ["serve"], []
+        if case.protocol == "proxy":
+            role, agent = ["acp"], ["--", sys.executable, str(APPS / "acp_agent.py"), "--plain"]
+        super().__init__(
+            [
+                *(sys.executable, "-m", "abp_bridge", *role, *options),
+                *map(self.beside.placed, case.arguments),
+                *agent,
+            ],
+            env={**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env},
+            cwd=folder,
+            log=folder / "host.log",
+        )
+
+    def __exit__(self, *problem: object) -> None:
+        super().__exit__(*problem)
+        self.beside.close()
+
+    def play(self) -> str:
+        """The whole conversation: what was recorded."""
+        with self:
+            PROTOCOLS[self.case.protocol](self, self.case)
+            assert self.end() == 0
+        return self.trace.read_text()
+
+    def ask(self, method: str, params: Json) -> Json:
+        """What came of a request; what is asked meanwhile is answered as the case has it.
+
+        None for a request that was given up.
+        """
+        id = self.begin(method, params)
+        while (message := self.read()).get("id") != id or "method" in message:
+            if "id" not in message or "method" not in message:
+                continue
+            given = self.case.person(message["method"], message["params"])
+            if given is None and self.case.cancels and not self._give_up(id):
+                return None
+            self._answer(message["id"], given)
+        return message
+
+    def until_app_is_through(self) -> None:
+        """Wait until the app has ended its call, which says that everybody has heard."""
+        until = time.monotonic() + self.patience
+        while not any(map(_is_end_of_call, self.trace.read_text().split("\n")[:-1])):
+            assert time.monotonic() < until, "the app's call does not end"
+            time.sleep(GLANCE)
+
+    def look(self, params: Json) -> None:
+        """A host that looks what there is, and reads the first resource, if there is one."""
+        for method in ("tools/list", "resources/list") if self.case.lists else ():
+            for resource in self.ask(method, params)["result"].get("resources", [])[:1]:
+                self.ask("resources/read", {**params, "uri": resource["uri"]})
+
+    def _answer(self, id: Json, given: Any) -> None:
+        result = given.result if isinstance(given, Filled) else given
+        if result is not None:
+            self.reply(id, result)
+        if isinstance(given, Filled):
+            given.fill_in()
+
+    def _give_up(self, id: int) -> bool:
+        """Whether the request is answered all the same."""
+        if self.session:
+            self.send("session/cancel", {"sessionId": self.session})
+        else:
+            self.cancel_request(id)
+        return bool(self.session)
+
+    def cancel_request(self, id: int) -> None:
+        params = {"requestId": id, "reason": "the person pressed stop"}
+        self.send("notifications/cancelled", params)
+
+
+def _is_end_of_call(line: str) -> bool:
+    entry = json.loads(line)
+    if entry.get("way") != "app->bridge":
+        return False
+    result = entry.get("message", {}).get("result")
+    return "closed" in entry or (isinstance(result, dict) and "success" in result)
+
+
+# --- protocols ------------------------------------------------------------------------------------
+
+
+def _legacy(bridge: Bridge, case: Case) -> None:
+    opened = {"protocolVersion": case.version, "capabilities": case.capabilities}
+    bridge.ask("initialize", {**opened, "clientInfo": dict(case.client)})
+    bridge.send("notifications/initialized")
+    bridge.look({})
+    if case.beside == "program":  # it listens before anything is asked
+        bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}})
+    bridge.beside.begin()
+    message = bridge.ask("tools/call", {**PLAN, "_meta": {"progressToken": "p1"}})
+    if message is None:
+        bridge.until_app_is_through()
+    bridge.look({})
+    while message is not None and (more := _passed_on(case, message)) is not None:
+        message = bridge.ask("tools/call", more)
+
+
+def _passed_on(case: Case, message: Json) -> Json:
+    """What a model does with what the result of a call has it do: asks its user, or sends them to
+    the page. None for a result that is one.
+    """
+    content = message.get("result", {}).get("content", "")
+    words = json.dumps(content, ensure_ascii=False).replace('\\"', '"')
+    if (question := re.search(r'abp_answer with {"question": "([^"]+)"', words)) is not None:
+        given = case.person("told", {"words": words})
+        return {"name": "abp_answer", "arguments": {"question": question[1], "content": given}}
+    if LINK.search(words) is None:
+        return None
+    case.person("told", {"words": words}).fill_in()
+    call = re.search(r'{"call": "([^"]+)"}', words)
+    assert call is not None, words
+    return {"name": "abp_wait", "arguments": {"call": call[1]}}
+
+
+def _modern(bridge: Bridge, case: Case) -> None:
+    about: Json = {
+        f"{META}protocolVersion": case.version,
+        f"{META}clientCapabilities": case.capabilities,
+        f"{META}logLevel": "info",
+        "progressToken": "p1",
+    }
+    if case.client["name"] != "fixture":
+        about[f"{META}clientInfo"] = dict(case.client)
+    meta: Json = {"_meta": about}
+    more: Json = {}
+    if case.listens:
+        wanted = {"toolsListChanged": True, "resourcesListChanged": True}
+        listening = {**meta, "notifications": wanted}
+        bridge.send("subscriptions/listen", listening, id="changes")
+        bridge.read()
+    bridge.look(meta)
+    while True:
+        result = bridge.ask("tools/call", {**meta, **PLAN, **more}).get("result", {})
+        if result.get("resultType") != "input_required":
+            break
+        more = {"requestState": result["requestState"]}
+        if case.cancels:
+            bridge.cancel_request(bridge.begin("tools/call", {**meta, **PLAN, **more}))
+            bridge.until_app_is_through()
+            return
+        answers = _answers(case, result["inputRequests"])
+        if answers is not None:
+            more["inputResponses"] = answers
+        else:  # nobody answers: the host comes back when it is too late
+            while case.listens and bridge.read().get("method") != CHANGED:
+                pass
+            bridge.until_app_is_through()
+    bridge.look(meta)
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def _answers(case: Case, asked: Json) -> Json:
+    """The responses to a result that asks, {} from who only was on the page; None from nobody."""
+    answers: Json = {}
+    given = [(key, case.person(each["method"], each["params"])) for key, each in asked.items()]
+    for key, each in given:
+        result = each.result if isinstance(each, Filled) else each
+        if result is not None:
+            answers[key] = result
+    for _, each in given:
+        if isinstance(each, Filled):
+            each.fill_in()
+    return answers or None
+
+
+def _acp(bridge: Bridge, case: Case) -> None:
+    _open(bridge, case)
+    for words in ("/connect", "/plan"):
+        _prompt(bridge, words)
+
+
+def _proxied(bridge: Bridge, case: Case) -> None:
+    _open(bridge, case)
+    _prompt(bridge, json.dumps(case.agent))
+
+
+def _open(bridge: Bridge, case: Case) -> None:
+    client = {"clientInfo": dict(case.client), "clientCapabilities": case.capabilities}
+    bridge.ask("initialize", {"protocolVersion": 1, **client})
+    opened = bridge.ask("session/new", {"cwd": "/", "mcpServers": []})
+    bridge.session = opened["result"]["sessionId"]
+
+
+def _prompt(bridge: Bridge, words: str) -> None:
+    prompt = [{"type": "text", "text": words}]
+    bridge.ask("session/prompt", {"sessionId": bridge.session, "prompt": prompt})
+
+
+PROTOCOLS: dict[str, Callable[[Bridge, Case], None]] = {
+    "mcp": _legacy,
+    "modern": _modern,
+    "acp": _acp,
+    "proxy": _proxied,
+}
