@@ -87,7 +87,7 @@ docs: setup chromium
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 
 fixtures: setup
-	$(BIN)/python -m tests.conversations $(ARGS)
+	$(BIN)/python -m tests.fixture_maker $(ARGS)
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

@@ -8,6 +8,7 @@ streams, headers and status codes. What a message says is the bridge's; only nam
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -23,14 +24,13 @@ from urllib.parse import urlsplit
 import anyio
 import uvicorn
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from .names import Names
-from .pipe import Exchange, Message, Pipe, meta
+from .pipe import Exchange, Message, Messages, Pipe, meta
 
 Json = Any
 
@@ -226,11 +226,11 @@ class Adapter:
         bridge = self._session(request)
         if bridge.pipe.rest is not None:
             raise Refusal(409, INVALID_REQUEST, "the session has its stream already")
-        bridge.pipe.rest, messages = anyio.create_memory_object_stream[Message](1_000)
+        messages = bridge.pipe.rest = asyncio.Queue()
 
         async def events() -> AsyncIterator[str]:
             try:
-                async for message in messages:
+                while (message := await messages.get()) is not None:
                     yield _event(bridge.names.outward(message))
             finally:
                 bridge.pipe.rest = None
@@ -349,7 +349,7 @@ async def _reply(
     async def events() -> AsyncIterator[str]:
         try:
             yield _event(shown(first))
-            async for heard in exchange.messages:
+            while (heard := await exchange.messages.get()) is not None:
                 yield _event(shown(heard))
         finally:
             left()
@@ -380,18 +380,16 @@ async def _first(request: Request, exchange: Exchange, left: Callable[[], None])
     raise refusal
 
 
-async def _next(messages: MemoryObjectReceiveStream[Message]) -> Message:
+async def _next(messages: Messages) -> Message:
     try:
         with anyio.fail_after(PATIENCE):
-            return await messages.receive()
+            message = await messages.get()
     except TimeoutError:
         raise Refusal(504, INTERNAL_ERROR, f"the bridge said nothing for {PATIENCE:g} s") from None
-    except anyio.EndOfStream:
-        raise Refusal(
-            502,
-            INTERNAL_ERROR,
-            "nothing comes of it: the bridge has ended, or the request was cancelled",
-        ) from None
+    if message is None:
+        why = "nothing comes of it: the bridge has ended, or the request was cancelled"
+        raise Refusal(502, INTERNAL_ERROR, why)
+    return message
 
 
 def _stream(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Response:

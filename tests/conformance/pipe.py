@@ -7,8 +7,8 @@ request goes to the youngest call in flight, as HTTP wants it, or to whoever lis
 
 from __future__ import annotations
 
+import asyncio
 import json
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -17,11 +17,11 @@ from typing import Any
 
 import anyio
 from anyio.abc import Process, TaskStatus
-from anyio.streams.memory import MemoryObjectSendStream
 from support.peer import read_lines
 
 Json = Any
 Message = dict[str, Json]
+Messages = asyncio.Queue[Message | None]
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 END = 3.0  # seconds for the bridge to end after its stdin; then SIGTERM, then SIGKILL
@@ -37,14 +37,14 @@ _UNASKED = (
 class Exchange:
     """A request in flight.
 
-    `messages` are what the bridge says on its account, the response last; it ends early when the
-    bridge does.
+    `messages` are what the bridge says on its account, the response and None last; None comes
+    early when the bridge ends.
     """
 
     def __init__(self, request: Message) -> None:
         self.request = request
         self.token = meta(request).get("progressToken")
-        self.sink, self.messages = anyio.create_memory_object_stream[Message](math.inf)
+        self.messages: Messages = asyncio.Queue()
 
 
 class Pipe:
@@ -62,10 +62,10 @@ class Pipe:
         self._exchanges: dict[Json, Exchange] = {}  # by the pipe's ids, the oldest first
         # What the bridge says of these may have crossed with our word.
         self._cancelled: set[Json] = set()
-        self._outgoing, self._queue = anyio.create_memory_object_stream[Message](math.inf)
+        self._outgoing: asyncio.Queue[Message] = asyncio.Queue()
         self._end = anyio.Event()
         self.over = False
-        self.rest: MemoryObjectSendStream[Message] | None = None  # for what belongs to no exchange
+        self.rest: Messages | None = None  # for what belongs to no exchange
         self.complaints: list[str] = []
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
@@ -104,17 +104,16 @@ class Pipe:
             sent["params"] = {**request["params"], "_meta": {**meta(request), "progressToken": id}}
         self.send(sent)
         if self.over:
-            exchange.sink.close()
+            exchange.messages.put_nowait(None)
         return exchange
 
     def send(self, message: Message) -> None:
         """Send a notification, or the answer to a request of the bridge's."""
-        with suppress(*GONE):
-            self._outgoing.send_nowait(message)
+        self._outgoing.put_nowait(message)
 
     def cancel(self, exchange: Exchange) -> None:
         """Nobody waits for it any more: the bridge hears so, and what it still says is dropped."""
-        exchange.sink.close()
+        exchange.messages.put_nowait(None)
         for id in [id for id, each in self._exchanges.items() if each is exchange]:
             del self._exchanges[id]
             self._cancelled.add(id)
@@ -134,34 +133,31 @@ class Pipe:
             self._deliver(*self._addressed(message))
         elif (exchange := self._exchanges.pop(id, None)) is not None:
             response = {**_restored(message, exchange), "id": exchange.request["id"]}
-            self._deliver(exchange.sink, response)
-            exchange.sink.close()
+            self._deliver(exchange.messages, response)
+            exchange.messages.put_nowait(None)
         elif id not in self._cancelled:
             self._complain("answered what nobody asks, or twice", message)
 
-    def _addressed(
-        self, message: Message
-    ) -> tuple[MemoryObjectSendStream[Message] | None, Message]:
+    def _addressed(self, message: Message) -> tuple[Messages | None, Message]:
         """Who is to hear it, with the names it is known by there."""
         params = message["params"] if isinstance(message.get("params"), Mapping) else {}
         marks = (meta(message).get(SUBSCRIPTION), params.get("progressToken"))
         for id in (*marks, params.get("requestId")):
             if isinstance(id, int) and id >= FIRST_ID:
                 if (exchange := self._exchanges.get(id)) is not None:
-                    return exchange.sink, _restored(message, exchange)
+                    return exchange.messages, _restored(message, exchange)
                 if id not in self._cancelled:
                     self._complain("spoke of a request after its answer", message)
                 return None, message
         wanted = "subscriptions/listen" if message["method"] in _UNASKED else "tools/call"
         for exchange in reversed(self._exchanges.values()):
             if exchange.request["method"] == wanted:
-                return exchange.sink, message
+                return exchange.messages, message
         return self.rest, message
 
-    def _deliver(self, sink: MemoryObjectSendStream[Message] | None, message: Message) -> None:
-        if sink is not None:
-            with suppress(*GONE, anyio.WouldBlock):
-                sink.send_nowait(message)
+    def _deliver(self, messages: Messages | None, message: Message) -> None:
+        if messages is not None:
+            messages.put_nowait(message)
 
     def _complain(self, problem: str, message: Json) -> None:
         self.complaints.append(f"{problem}: {str(message)[:200]}")
@@ -182,7 +178,7 @@ class Pipe:
 
     async def _write(self, process: Process) -> None:
         assert process.stdin is not None
-        async for message in self._queue:
+        while message := await self._outgoing.get():
             line = json.dumps(message, ensure_ascii=False)
             self._log.write(f"> {line}\n")
             try:
@@ -193,9 +189,9 @@ class Pipe:
     async def _await_end(self, process: Process) -> None:
         """Close its stdin and wait, then less gently."""
         self.over = True
-        for sink in (self.rest, *(exchange.sink for exchange in self._exchanges.values())):
-            if sink is not None:
-                sink.close()
+        for each in (self.rest, *(exchange.messages for exchange in self._exchanges.values())):
+            if each is not None:
+                each.put_nowait(None)
         assert process.stdin is not None
         with suppress(*GONE):
             await process.stdin.aclose()

@@ -25,9 +25,6 @@ from .adapter import Adapter
 
 Json = Any
 
-# The suite drops connections; what was to go over them is left in the adapter's queues.
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
-
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected.yml"
 REASONS: dict[str, str] = dict(

@@ -8,7 +8,7 @@ import sys
 
 import anyio
 import pytest
-from conversations import FIXTURES
+from support.paths import FIXTURES
 
 from abp_bridge.replay import runner
 from abp_bridge.replay.runner import play

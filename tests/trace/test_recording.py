@@ -204,7 +204,7 @@ def test_a_secret_stands_nowhere_whatever_asks(
         drawn.stdout,
         saved.stdout,
         saved.stderr,
-        (tmp_path / "stderr").read_text(),
+        (tmp_path / "host.stderr").read_text(),
     ):
         for planted in (SECRET, "tr0ub4dor", base64.b64encode(b"tr0ub4dor").decode()[:8], password):
             assert planted not in where
