@@ -19,7 +19,7 @@ from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
-from abp_bridge.trace.redact import placed
+from abp_bridge.trace.redact.paths import replace_paths
 
 from .cases import ASKED, Case
 from .person import Asked
@@ -145,7 +145,7 @@ class AtProgram(Nobody):
 
     def _event(self, event: tuple[Json, int]) -> Entry:
         self._said = event[0]["properties"]
-        properties = placed(self._named(self._said), {self._folder: "[folder]"})
+        properties = replace_paths(self._named(self._said), {self._folder: "[folder]"})
         shown = {**event[0], "id": "[any]", "properties": properties}
         return Entry("message", shown, BRIDGE, PERSON)
 
