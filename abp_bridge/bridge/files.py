@@ -59,7 +59,7 @@ class FileRequest:
     named: _Named | None = None
     note: str = ""
 
-    async def settle(self, answer: Answer) -> Answer:
+    async def complete(self, answer: Answer) -> Answer:
         """The answer as the app gets it: with the file that the person allowed to read."""
         if self.note and answer.outcome is Outcome.UNSUPPORTED:
             return replace(answer, reason=f"{self.note} {answer.reason}")

@@ -8,52 +8,95 @@ the session ends.
 
 from __future__ import annotations
 
-import json
+import base64
 import mimetypes
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 
-from abp_bridge.core.capability import SavedFile
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.capability import CallResult, SavedFile
+from abp_bridge.core.json_value import JsonValue, to_text
+from abp_bridge.protocols import abp
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result
-READ_LIMIT = 8 * 2**20
-MAX_FILES = 1_000
+READ_LIMIT = 8 * 2**20  # bytes of a file that a resource may carry in one message
+MAX_FILES = 1_000  # files that are listed as resources
 
 
 class ResultStore:
     """The saved files of one session, by resource URI."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, on_change: Callable[[], None]) -> None:
+        """Save in `folder`, or in a temporary one; `on_change` hears of each file that is saved."""
         self._wanted = folder
+        self._on_change = on_change
         self._folder: str | None = None
         self._files: dict[str, SavedFile] = {}
 
-    def list(self) -> list[SavedFile]:
+    def saved(self) -> list[SavedFile]:
+        """The saved files, oldest first, at most `MAX_FILES`; without their content."""
         return list(self._files.values())
+
+    def keep(self, app: str, result: CallResult) -> tuple[CallResult, list[SavedFile]]:
+        """Put into files what a message cannot carry: binary data, and what has more than
+        `INLINE_LIMIT` characters. What cannot be saved stays where it is, and says so.
+
+        Returns:
+            The result with `{"savedTo", "mimeType", "size"}` where the data was, and the files,
+            with their content as long as it is at most `SHOWN_LIMIT` bytes together.
+        """
+        files: list[SavedFile] = []
+        data, found = abp.extract(result.data)
+        data = abp.fill(data, [self._put(app, files, item) for item in found])
+        text = to_text(data)
+        if len(text) > INLINE_LIMIT:
+            is_text = isinstance(data, str)
+            kind, name = (
+                ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
+            )
+            whole: list[SavedFile] = []
+            item = self._put(app, whole, abp.Blob(text.encode(errors="replace"), kind, name))
+            # It is too large to be shown: that is why it is a file.
+            files += [replace(file, content=None) for file in whole]
+            data = item if "savedTo" in item else data
+        return replace(result, data=data), files
+
+    def _put(
+        self, app: str, files: list[SavedFile], item: abp.Blob | abp.Reference
+    ) -> dict[str, JsonValue]:
+        """Save `item`, add it to `files`, and describe it."""
+        if isinstance(item, abp.Reference):
+            return {"downloadUrl": item.url, "note": "not downloaded"}
+        content, mime_type = item.content, item.mime_type
+        try:
+            saved = self.save(app, content, mime_type, item.name)
+        except OSError as problem:
+            return {
+                "notSaved": str(problem),
+                "mimeType": mime_type,
+                "encoding": "base64",
+                "content": base64.b64encode(content).decode(),
+            }
+        shown = sum(len(file.content or b"") for file in files) + len(content) <= SHOWN_LIMIT
+        files.append(replace(saved, content=content) if shown else saved)
+        return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
 
     def save(self, app: str, content: bytes, mime_type: str, name: str = "") -> SavedFile:
         """Write `content` under a name of our own making: nothing of the app's words decides where.
 
-        Raises OSError.
+        Raises:
+            OSError: It cannot be written.
         """
         folder = os.path.join(self._opened(), _safe(app))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         stem, extension = os.path.splitext(_safe(name) or "result")
         extension = extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"
-        path, number = os.path.join(folder, stem + extension), 2
-        while True:
-            try:
-                file = os.open(
-                    path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600
-                )
-                break
-            except FileExistsError:
-                path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
-        with os.fdopen(file, "wb") as opened:
+        path, descriptor = _create(folder, stem, extension)
+        with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
         saved = SavedFile(
             f"abp://{app}/results/{os.path.basename(path)}",
@@ -65,10 +108,15 @@ class ResultStore:
         self._files[saved.uri] = saved
         while len(self._files) > MAX_FILES:
             self._files.pop(next(iter(self._files)))  # the file stays; only the listing forgets it
+        self._on_change()
         return saved
 
     def read(self, uri: str) -> tuple[str, bytes] | None:
-        """The MIME type and content of a saved file; None when there is none. Raises OSError."""
+        """The MIME type and content of a saved file; None when there is none.
+
+        Raises:
+            OSError: It cannot be read, or has more than `READ_LIMIT` bytes.
+        """
         file = self._files.get(uri)
         if file is None:
             return None
@@ -96,9 +144,15 @@ class ResultStore:
         return self._folder
 
 
-def spelled(data: Json) -> str:
-    """What an inline result looks like, for its length."""
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+def _create(folder: str, stem: str, extension: str) -> tuple[str, int]:
+    """A new file of that name, or with a number after it: its path and descriptor."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    path, number = os.path.join(folder, stem + extension), 2
+    while True:
+        try:
+            return path, os.open(path, flags, 0o600)
+        except FileExistsError:
+            path, number = os.path.join(folder, f"{stem}-{number}{extension}"), number + 1
 
 
 def _safe(name: str) -> str:

@@ -5,11 +5,10 @@ Joins the host, the apps and the asking.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,9 +19,10 @@ from abp_bridge.bridge.connection import AppConnection
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.providers import Providers
-from abp_bridge.bridge.result_store import INLINE_LIMIT, SHOWN_LIMIT, ResultStore, spelled
-from abp_bridge.core import matrix, schema
-from abp_bridge.core.capability import CallResult, Capability, SavedFile
+from abp_bridge.bridge.result_store import ResultStore
+from abp_bridge.bridge.status import describe_questions, describe_surfaces
+from abp_bridge.core import schema
+from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
@@ -36,7 +36,6 @@ from abp_bridge.interfaces.host import (
     SessionError,
     state_uri,
 )
-from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -74,15 +73,14 @@ class Bridge:
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
         self._serial = 0
-        limit, floor = settings.question_timeout, settings.min_human_latency
-        self._asking = Elicitor(
+        self._elicitor = Elicitor(
             self._providers,
-            limit=limit,
-            person_floor=floor,
+            limit=settings.question_timeout,
+            min_human_latency=settings.min_human_latency,
             observe=observe,
             files=FileAccess(self._roots),
         )
-        self._results = ResultStore(settings.output_dir)
+        self._results = ResultStore(settings.output_dir, host.on_resources_changed)
 
     # --- SessionApi ---
 
@@ -153,7 +151,7 @@ class Bridge:
             on_progress=on_progress,
             on_end=on_end,
             withdraw=self.withdraw,
-            keep=lambda result: self._keep(connection, result),
+            keep=partial(self._results.keep, connection.id),
         )
         connection.run(call)
         self._tasks.start_soon(self._run, connection, call)
@@ -173,7 +171,8 @@ class Bridge:
             )
         try:
             content = await able[0].app.render_pdf()
-            return self._save(able[0], content, "application/pdf", f"{able[0].id}.pdf")
+            id = able[0].id
+            return self._results.save(id, content, "application/pdf", f"{id}.pdf")
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None
         except OSError as problem:
@@ -199,7 +198,7 @@ class Bridge:
         ]
         files = [
             Resource(file.uri, file.name, f"Saved to {file.path}", file.mime_type, file.size)
-            for file in self._results.list()
+            for file in self._results.saved()
         ]
         return states + files
 
@@ -226,46 +225,15 @@ class Bridge:
 
     def status(self) -> dict[str, Json]:
         """See `SessionApi.status`. Holds nothing that a person answered."""
-        ledger = self._asking.ledger
         return {
             "host": self.host.name,
-            "surfaces": [
-                {"surface": column.surface.value, "version": column.version, "provider": owner}
-                | ({"at": self._providers.places[owner]} if owner in self._providers.places else {})
-                for owner, column in self._providers.variants_by_owner()
-                if matrix.usable(column)
-            ],
+            "surfaces": describe_surfaces(self._providers),
             "apps": {app.id: app.status() for app in self._apps.values()},
             "notConnected": [
                 {"app": redact_target(target), "problem": self._failures.get(target, "")}
                 for target in self._not_connected()
             ],
-            "questions": {
-                "open": [
-                    {
-                        "id": each.question.id,
-                        "app": each.question.origin,
-                        "message": each.question.message,
-                        "route": each.route,
-                    }
-                    for each in ledger.open
-                ],
-                "ended": [
-                    {
-                        "id": each.id,
-                        "method": each.kind,
-                        "app": each.origin,
-                        "message": each.message,
-                        "outcome": each.outcome.value,
-                        "answeredBy": each.answered_by.value,
-                        "route": each.route,
-                        "seconds": round(each.latency, 3),
-                        "reason": each.reason,
-                    }
-                    for each in ledger.ended
-                ],
-                "endedCount": ledger.ended_count,
-            },
+            "questions": describe_questions(self._elicitor.ledger),
         }
 
     async def close(self, reason: str) -> None:
@@ -314,13 +282,13 @@ class Bridge:
             self.host.on_capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:
-        return await self._asking.ask(question)
+        return await self._elicitor.ask(question)
 
     async def _roots(self, question: Question) -> Sequence[str]:
         return [*self._settings.roots, *await self.host.roots(question.calls)]
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
-        self._asking.withdraw(questions, reason)
+        self._elicitor.withdraw(questions, reason)
 
     # --- apps and calls ---
 
@@ -381,61 +349,3 @@ class Bridge:
             await call.run()
         finally:
             connection.over(call)
-
-    def _keep(
-        self, connection: AppConnection, result: CallResult
-    ) -> tuple[CallResult, list[SavedFile]]:
-        """Binary and oversized data goes to files; what could not be saved is said, and stays."""
-        files: list[SavedFile] = []
-        data, found = abp.extract(result.data)
-        items: list[dict[str, Json]] = []
-        for item in found:
-            if isinstance(item, abp.Reference):
-                items.append({"downloadUrl": item.url, "note": "not downloaded"})
-            else:
-                items.append(
-                    self._filed(connection, files, item.content, item.mime_type, item.name)
-                )
-        data = abp.fill(data, items)
-        text = spelled(data)
-        if len(text) > INLINE_LIMIT:
-            kind, name = (
-                ("text/plain", "result.txt")
-                if isinstance(data, str)
-                else ("application/json", "result.json")
-            )
-            whole: list[SavedFile] = []
-            filed = self._filed(connection, whole, text.encode(errors="replace"), kind, name)
-            files += [
-                replace(file, content=None) for file in whole
-            ]  # it is too large to be shown: that is why it is a file
-            data = filed if "savedTo" in filed else data
-        return replace(result, data=data), files
-
-    def _filed(
-        self,
-        connection: AppConnection,
-        files: list[SavedFile],
-        content: bytes,
-        mime_type: str,
-        name: str,
-    ) -> dict[str, Json]:
-        try:
-            saved = self._save(connection, content, mime_type, name)
-        except OSError as problem:
-            return {
-                "notSaved": str(problem),
-                "mimeType": mime_type,
-                "encoding": "base64",
-                "content": base64.b64encode(content).decode(),
-            }
-        shown = sum(len(file.content or b"") for file in files) + len(content) <= SHOWN_LIMIT
-        files.append(replace(saved, content=content) if shown else saved)
-        return {"savedTo": saved.path, "mimeType": mime_type, "size": len(content)}
-
-    def _save(
-        self, connection: AppConnection, content: bytes, mime_type: str, name: str
-    ) -> SavedFile:
-        saved = self._results.save(connection.id, content, mime_type, name)
-        self.host.on_resources_changed()
-        return saved

@@ -198,7 +198,7 @@ class _Person:
         self._asking = Elicitor(
             providers,
             limit=settings.question_timeout,
-            person_floor=settings.min_human_latency,
+            min_human_latency=settings.min_human_latency,
             files=files,
         )
 

@@ -142,7 +142,7 @@ def _asking(
     return Elicitor(
         make_providers(settings, host, page),
         limit=settings.question_timeout,
-        person_floor=settings.min_human_latency,
+        min_human_latency=settings.min_human_latency,
         observe=observe,
     )
 

@@ -1,9 +1,8 @@
 """Open questions, and the rule that each ends exactly once, whatever order answers, cancels,
 deadlines and deaths arrive in.
 
-Rule 1: everything that decides whether an answer counts stands in `TRANSITIONS`. Rule 2: this file
-does not wait, and does not know who asks whom: callers tell it what happened, and do what the
-effect says.
+Everything that decides whether an answer counts stands in `TRANSITIONS`. Nothing here waits, or
+knows who asks whom: callers tell it what happened, and read whether it counted.
 """
 
 from __future__ import annotations
@@ -16,53 +15,52 @@ from dataclasses import dataclass
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.errors import LocalProtocolError
 
-REMEMBERED = 64
+REMEMBERED = 64  # ended questions that `abp_status` can still show
 
 
 class State(enum.Enum):
+    """Where a question is on its way."""
+
     WAITING = "waiting"  # for a surface that can ask it
     ASKED = "asked"  # in front of the person
     ENDED = "ended"
 
 
 class Event(enum.Enum):
+    """What can happen to a question."""
+
     ASK = "ask"  # a surface shows it (again)
-    ANSWER = "answer"  # reviewed content, a decline or a dismissal came back
+    ANSWER = "answer"  # validated content, a decline or a dismissal came back
     REFUSE = "refuse"  # no surface is left
     DEADLINE = "deadline"  # the person's time is over
     WITHDRAW = "withdraw"  # its call was cancelled, its app or its host is gone
 
 
-class Effect(enum.Enum):
-    NONE = "none"
-    DELIVER = "deliver"  # give the answer to the app
-    TAKE_DOWN = (  # give the answer to the app, and take the question away from the person
-        "take down"
-    )
-    RECORD = "record"  # too late: remember that it came, and drop it
-
-
-TRANSITIONS: dict[tuple[State, Event], tuple[State, Effect]] = {
-    (State.WAITING, Event.ASK): (State.ASKED, Effect.NONE),
-    (State.WAITING, Event.REFUSE): (State.ENDED, Effect.DELIVER),
-    (State.WAITING, Event.DEADLINE): (State.ENDED, Effect.DELIVER),
-    (State.WAITING, Event.WITHDRAW): (State.ENDED, Effect.DELIVER),
-    (State.ASKED, Event.ASK): (State.ASKED, Effect.NONE),
-    (State.ASKED, Event.ANSWER): (State.ENDED, Effect.DELIVER),
-    (State.ASKED, Event.REFUSE): (State.ENDED, Effect.DELIVER),
-    (State.ASKED, Event.DEADLINE): (State.ENDED, Effect.TAKE_DOWN),
-    (State.ASKED, Event.WITHDRAW): (State.ENDED, Effect.TAKE_DOWN),
-    (State.ENDED, Event.ASK): (State.ENDED, Effect.RECORD),
-    (State.ENDED, Event.ANSWER): (State.ENDED, Effect.RECORD),
-    (State.ENDED, Event.REFUSE): (State.ENDED, Effect.RECORD),
-    (State.ENDED, Event.DEADLINE): (State.ENDED, Effect.RECORD),
-    (State.ENDED, Event.WITHDRAW): (State.ENDED, Effect.RECORD),
-}
+# A pair that is missing cannot happen. What comes after the end changes nothing.
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.WAITING, Event.ASK): State.ASKED,
+    (State.WAITING, Event.REFUSE): State.ENDED,
+    (State.WAITING, Event.DEADLINE): State.ENDED,
+    (State.WAITING, Event.WITHDRAW): State.ENDED,
+    (State.ASKED, Event.ASK): State.ASKED,
+    (State.ASKED, Event.ANSWER): State.ENDED,
+    (State.ASKED, Event.REFUSE): State.ENDED,
+    (State.ASKED, Event.DEADLINE): State.ENDED,
+    (State.ASKED, Event.WITHDRAW): State.ENDED,
+} | {(State.ENDED, event): State.ENDED for event in Event}
 
 
 @dataclass(slots=True)
 class Entry:
-    """One question's row. `since` is when it was opened, `route` the last surface that asked it."""
+    """One question's row.
+
+    Attributes:
+        question: What is asked.
+        since: When it was opened, in seconds of the caller's clock.
+        state: Where it is on its way.
+        route: The last surface that asked it, by name; empty while none did.
+        answer: What it ended with.
+    """
 
     question: Question
     since: float
@@ -73,7 +71,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ClosedQuestion:
-    """What is remembered of a question that ended: nothing a person said."""
+    """What is remembered of a question that ended: nothing a person said.
+
+    `kind` is the method by which it was asked, `latency` in seconds; the rest as in `Question` and
+    `Answer`.
+    """
 
     id: str
     kind: str
@@ -87,9 +89,9 @@ class ClosedQuestion:
 
 
 class Ledger:
-    """The open questions of a session, oldest first.
+    """The open questions of a session, oldest first; the last `REMEMBERED` that ended; and counts.
 
-    Ended ones leave a short trace of bounded length.
+    `ended_count` is how many ended, `late_count` how many answers came after that.
     """
 
     def __init__(self) -> None:
@@ -100,14 +102,19 @@ class Ledger:
 
     @property
     def open(self) -> Collection[Entry]:
+        """The rows of the questions that have not ended, oldest first."""
         return self._open.values()
 
     def entry(self, id: str) -> Entry | None:
-        """The row of an open question."""
+        """The row of the open question `id`; None when it has ended, or never was."""
         return self._open.get(id)
 
     def add(self, question: Question, now: float) -> Entry:
-        """Open `question`. Its id must not be open already."""
+        """Open `question` at `now`, in seconds.
+
+        Raises:
+            LocalProtocolError: A question with its id is open already.
+        """
         if question.id in self._open:
             raise LocalProtocolError(f"question {question.id} is open already")
         entry = self._open[question.id] = Entry(question, now)
@@ -115,12 +122,21 @@ class Ledger:
 
     def apply(
         self, id: str, event: Event, *, answer: Answer | None = None, route: str = ""
-    ) -> Effect:
-        """Tell what happened to question `id`; do what comes back.
+    ) -> bool:
+        """Write down what happened to question `id`.
 
-        An event that ends a question needs the `answer` it ends with. Events for a question that is
-        no longer open are counted and change nothing. An answer to a question nobody asked is our
-        own bug: LocalProtocolError.
+        Args:
+            id: The question.
+            event: What happened.
+            answer: What the question ends with, for an event that ends it.
+            route: The surface that shows it, for `Event.ASK`.
+
+        Returns:
+            Whether it counted: False when the question is no longer open, which nothing changes.
+
+        Raises:
+            LocalProtocolError: An answer to a question that nobody was asked, or an end without an
+                answer.
         """
         entry = self._open.get(id)
         state = State.ENDED if entry is None else entry.state
@@ -128,24 +144,24 @@ class Ledger:
             raise LocalProtocolError(
                 f"question {id} is {state.value}: it cannot take '{event.value}'"
             )
-        after, effect = TRANSITIONS[state, event]
         if entry is None:
             self.late_count += event is Event.ANSWER
-            return effect
+            return False
+        after = TRANSITIONS[state, event]
         if after is State.ENDED:
-            if answer is None:
-                raise LocalProtocolError(
-                    f"'{event.value}' ends question {id}: it needs the answer it ends with"
-                )
-            self._end(entry, answer)
+            self._end(entry, event, answer)
         else:
             entry.route = route
         entry.state = after
-        return effect
+        return True
 
-    def _end(self, entry: Entry, answer: Answer) -> None:
-        entry.answer = answer
+    def _end(self, entry: Entry, event: Event, answer: Answer | None) -> None:
         question = entry.question
+        if answer is None:
+            raise LocalProtocolError(
+                f"'{event.value}' ends question {question.id}: it needs the answer it ends with"
+            )
+        entry.answer = answer
         del self._open[question.id]
         self.ended_count += 1
         self.ended.append(

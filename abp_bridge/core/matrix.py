@@ -374,26 +374,10 @@ def candidate_routes(question: Question, columns: Sequence[SurfaceVariant]) -> l
     return [Attempt(column, cell) for column in columns if (cell := _cell(question, column)).asks]
 
 
-def refusals(
-    question: Question, columns: Iterable[SurfaceVariant], tried: Sequence[str] = ()
-) -> str:
-    """Why no rung is left, for the app's developer: each surface with its reason, and the one that
-    the person could set up.
-
-    `tried` are the reasons of those that were asked in vain.
-    """
-    listed = list(columns)
-    reasons = [
-        *tried,
-        *(
-            f"{column.surface.value}: {cell.how}"
-            for column in listed
-            if not (cell := _cell(question, column)).asks
-        ),
+def refusals(question: Question, columns: Iterable[SurfaceVariant]) -> list[str]:
+    """Each of the surfaces that cannot ask `question`, with its reason."""
+    return [
+        f"{column.surface.value}: {cell.how}"
+        for column in columns
+        if not (cell := _cell(question, column)).asks
     ]
-    reasons = reasons or [NOBODY]
-    if _cell(question, SurfaceVariant(Surface.PAGE)).asks and Surface.PAGE not in [
-        column.surface for column in listed
-    ]:
-        reasons.append("page: not set up (--page)")
-    return "; ".join(reasons)

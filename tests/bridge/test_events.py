@@ -82,7 +82,10 @@ async def watched(
         with anyio.fail_after(PATIENCE):
             yield (
                 Elicitor(
-                    ProxiedHost(editor), limit=PATIENCE, person_floor=floor, observe=events.append
+                    ProxiedHost(editor),
+                    limit=PATIENCE,
+                    min_human_latency=floor,
+                    observe=events.append,
                 ),
                 events,
             )

@@ -621,7 +621,12 @@ def test_a_call_cancelled_in_the_same_breath_never_begins() -> None:
             host.request("tools/call", {"name": "abp_status"})["result"]["content"][0]["text"]
         )
         assert status["apps"]["demo"]["running"] == []
-        assert status["questions"] == {"open": [], "ended": [], "endedCount": 0}
+        assert status["questions"] == {
+            "open": [],
+            "ended": [],
+            "endedCount": 0,
+            "lateCount": 0,
+        }
 
 
 def test_an_odd_name_of_a_state_field_ends_nothing() -> None:

@@ -1,0 +1,67 @@
+"""Which surface a question goes to next.
+
+Pure: `Routing` is told how each attempt ended, and asks nobody itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from abp_bridge.core.matrix import (
+    NOBODY,
+    Attempt,
+    Surface,
+    SurfaceVariant,
+    candidate_routes,
+    refusals,
+)
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.settings import SET_UP_BY
+
+_SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
+
+
+class Routing:
+    """One question's way through the surfaces that can ask it, best first.
+
+    `host_answer` is what the host answered by itself, without a person: the question's answer if no
+    other surface finds one.
+    """
+
+    def __init__(self, question: Question, variants: Sequence[SurfaceVariant]) -> None:
+        self.host_answer: Answer | None = None
+        self._question = question
+        self._variants = variants
+        self._problems: list[str] = []
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Where to ask, one after the other, as long as none of them ends it."""
+        for attempt in candidate_routes(self._question, self._variants):
+            # A host without a person has nobody to send anywhere.
+            if self.host_answer is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
+                yield attempt
+
+    def refuse(self, attempt: Attempt, problem: Exception) -> None:
+        """The surface cannot ask it after all."""
+        self._problems.append(f"{attempt.variant.surface.value}: {problem}")
+
+    def accept(self, answer: Answer) -> bool:
+        """Whether `answer` ends the question: a person's does, and whatever has content.
+
+        That a host said no by itself does not, while somebody else may be asked.
+        """
+        if answer.answered_by is AnsweredBy.HOST_POLICY and answer.outcome is not Outcome.ACCEPTED:
+            self.host_answer = self.host_answer or answer
+            return False
+        return True
+
+    def reason(self) -> str:
+        """Why nobody could be asked, for the app's developer: each surface with its reason, and the
+        one that the person could set up.
+        """
+        reasons = [*self._problems, *refusals(self._question, self._variants)] or [NOBODY]
+        there = {variant.surface for variant in self._variants}
+        page = SurfaceVariant(Surface.PAGE)
+        if Surface.PAGE not in there and candidate_routes(self._question, [page]):
+            reasons.append(f"page: not set up ({SET_UP_BY[Surface.PAGE.value]})")
+        return f"Nobody could be asked: {'; '.join(reasons)}"

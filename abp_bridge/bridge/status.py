@@ -1,0 +1,53 @@
+"""What `abp_status` shows of the surfaces and the questions of a session: nothing that a person
+answered.
+"""
+
+from __future__ import annotations
+
+from abp_bridge.bridge.providers import Providers
+from abp_bridge.core import matrix
+from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.ledger import Ledger
+
+
+def describe_surfaces(providers: Providers) -> list[JsonValue]:
+    """The surfaces that can ask anything, best first: `{surface, version, provider, at?}`."""
+    return [
+        {"surface": variant.surface.value, "version": variant.version, "provider": owner}
+        | ({"at": providers.places[owner]} if owner in providers.places else {})
+        for owner, variant in providers.variants_by_owner()
+        if matrix.usable(variant)
+    ]
+
+
+def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
+    """`{open, ended, endedCount, lateCount}`: the open questions, the last that ended, how many
+    ended, and how many answers came after their question had.
+    """
+    return {
+        "open": [
+            {
+                "id": each.question.id,
+                "app": each.question.origin,
+                "message": each.question.message,
+                "route": each.route,
+            }
+            for each in ledger.open
+        ],
+        "ended": [
+            {
+                "id": each.id,
+                "method": each.kind,
+                "app": each.origin,
+                "message": each.message,
+                "outcome": each.outcome.value,
+                "answeredBy": each.answered_by.value,
+                "route": each.route,
+                "seconds": round(each.latency, 3),
+                "reason": each.reason,
+            }
+            for each in ledger.ended
+        ],
+        "endedCount": ledger.ended_count,
+        "lateCount": ledger.late_count,
+    }

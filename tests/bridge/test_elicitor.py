@@ -1,0 +1,160 @@
+"""One question's life: exactly one answer, and what shows it is taken down when nobody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from support.harness import PATIENCE
+
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.core.event import Event, InputResolvedEvent, Observer, no_observer
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.question import AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.interfaces.surface import (
+    HostDisconnectedError,
+    HostTimeoutError,
+    RouteChangedError,
+    SurfaceResponse,
+)
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = Question(
+    "q1",
+    Kind.INPUT,
+    "Which?",
+    (Field("value", FieldType.INTEGER, {"type": "integer"}),),
+    "app",
+    timeout=PATIENCE,
+)
+YES = SurfaceResponse(Outcome.ACCEPTED, {"value": 5})
+
+
+class Person:
+    """Implements `InputProvider`: gives one reply after the other, then waits for ever."""
+
+    def __init__(self, *replies: SurfaceResponse | Exception) -> None:
+        self.replies = list(replies)
+        self.shown = anyio.Event()
+        self.down = False
+        self.problems: list[str] = []
+
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return [SurfaceVariant(Surface.TERMINAL)]
+
+    async def ask(
+        self,
+        question: Question,
+        variant: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        self.problems.append(problem)
+        if self.replies:
+            reply = self.replies.pop(0)
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+        self.shown.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.down = True
+        raise AssertionError
+
+
+def elicitor(person: Person, events: list[Event] | None = None) -> Elicitor:
+    observe = no_observer if events is None else events.append
+    return Elicitor(person, limit=PATIENCE, min_human_latency=0.0, observe=observe)
+
+
+async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
+    person = Person()
+    asking = elicitor(person)
+    outcomes = []
+
+    async def ask() -> None:
+        outcomes.append(await asking.ask(QUESTION))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await person.shown.wait()
+            asking.withdraw([QUESTION], "its call ended")
+            asking.withdraw([QUESTION], "again")
+    assert [(each.outcome, each.reason) for each in outcomes] == [
+        (Outcome.WITHDRAWN, "its call ended")
+    ]
+    assert person.down
+    assert list(asking.ledger.open) == []
+
+
+async def test_a_session_that_ends_answers_what_is_open() -> None:
+    person, events = Person(), list[Event]()
+    asking = elicitor(person, events)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asking.ask, QUESTION)
+            await person.shown.wait()
+            tasks.cancel_scope.cancel()
+    assert person.down
+    answers = [event.answer for event in events if isinstance(event, InputResolvedEvent)]
+    assert [(each.outcome, each.reason) for each in answers] == [
+        (Outcome.WITHDRAWN, "the session ended")
+    ]
+
+
+async def test_an_answer_that_comes_after_the_end_is_counted_and_changes_nothing() -> None:
+    class Late(Person):
+        async def ask(
+            self,
+            question: Question,
+            variant: SurfaceVariant,
+            problem: str = "",
+            observe: Observer = no_observer,
+        ) -> SurfaceResponse:
+            asking.withdraw([question], "its call ended")
+            return YES
+
+    asking = elicitor(Late())
+    answer = await asking.ask(QUESTION)
+    assert (answer.outcome, answer.content) == (Outcome.WITHDRAWN, {})
+    assert (asking.ledger.ended_count, asking.ledger.late_count) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "outcome"),
+    [
+        (HostDisconnectedError(), Outcome.WITHDRAWN),
+        (HostDisconnectedError("its turn ended", Outcome.CANCELLED), Outcome.CANCELLED),
+        (HostTimeoutError("it did not come back"), Outcome.TIMED_OUT),
+    ],
+)
+async def test_a_host_that_goes_leaves_an_answer(problem: Exception, outcome: Outcome) -> None:
+    answer = await elicitor(Person(problem)).ask(QUESTION)
+    assert (answer.outcome, answer.answered_by, answer.reason) == (
+        outcome,
+        AnsweredBy.NOBODY,
+        str(problem),
+    )
+
+
+async def test_a_question_whose_route_changed_is_asked_again() -> None:
+    answer = await elicitor(Person(RouteChangedError(), YES)).ask(QUESTION)
+    assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {"value": 5})
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_and_then_given_up() -> None:
+    wrong = SurfaceResponse(Outcome.ACCEPTED, {"value": "many"})
+    person = Person(wrong, wrong, YES)
+    answer = await elicitor(person).ask(QUESTION)
+    assert (answer.outcome, answer.content, answer.route) == (
+        Outcome.ACCEPTED,
+        {"value": 5},
+        "terminal (asked again)",
+    )
+    assert person.problems == ["", *['value must be a whole number, not "many"'] * 2]
+    answer = await elicitor(Person(wrong, wrong, wrong)).ask(QUESTION)
+    assert (answer.outcome, answer.content) == (Outcome.INVALID, {})

@@ -1,0 +1,87 @@
+"""Which surface a question goes to next, and what is said when none is left."""
+
+from __future__ import annotations
+
+from abp_bridge.bridge.routing import Routing
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
+
+FORM = SurfaceVariant(Surface.MCP_FORM, "2025-11-25")
+LINK = SurfaceVariant(Surface.MCP_URL)
+TERMINAL = SurfaceVariant(Surface.TERMINAL)
+PAGE = SurfaceVariant(Surface.PAGE)
+BUTTONS = SurfaceVariant(Surface.ACP_PERMISSION)
+SAMPLING = SurfaceVariant(Surface.MCP_SAMPLING)
+
+
+def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
+    field = Field("it", FieldType.TEXT, {"type": "string"}, secret=secret)
+    return Question("q1", kind, "Which?", () if kind is Kind.SAMPLING else (field,), "app")
+
+
+def said(outcome: Outcome, answered_by: AnsweredBy) -> Answer:
+    return Answer(outcome, answered_by)
+
+
+def names(routing: Routing) -> list[str]:
+    return [attempt.variant.surface.value for attempt in routing.attempts()]
+
+
+def test_a_question_goes_to_each_surface_that_can_ask_it() -> None:
+    assert names(Routing(asked(), [FORM, BUTTONS, LINK, TERMINAL])) == [
+        "mcp-form",
+        "mcp-url",
+        "terminal",
+    ]
+
+
+def test_what_a_person_said_ends_it_and_so_does_content() -> None:
+    routing = Routing(asked(), [FORM])
+    assert routing.accept(said(Outcome.DECLINED, AnsweredBy.PERSON))
+    assert routing.accept(said(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY))
+    assert routing.host_answer is None
+
+
+def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
+    routing = Routing(asked(), [FORM, LINK, TERMINAL])
+    no, later = (said(outcome, AnsweredBy.HOST_POLICY) for outcome in (Outcome.DECLINED,) * 2)
+    tried = []
+    for attempt in routing.attempts():
+        tried.append(attempt.variant.surface)
+        assert not routing.accept(no if len(tried) == 1 else later)
+    assert tried == [Surface.MCP_FORM, Surface.TERMINAL]
+    assert routing.host_answer is no
+
+
+def test_when_no_surface_is_left_each_says_why() -> None:
+    page = "; page: not set up (--page)"
+    form = "mcp-form: a form passes through the host and the model: secrets never do"
+    model = "mcp-sampling: this surface asks a model, not the person"
+    nobody = "the host offers no way to ask its user"
+
+    def reason(question: Question, *variants: SurfaceVariant) -> str:
+        return Routing(question, variants).reason().removeprefix("Nobody could be asked: ")
+
+    assert reason(asked(secret=True), FORM, SAMPLING) == f"{form}; {model}{page}"
+    assert reason(asked()) == nobody + page
+    assert reason(asked(), FORM) == nobody + page
+    assert reason(asked(kind=Kind.SAMPLING), FORM) == (
+        "mcp-form: a form asks the person, not a model"
+    )
+
+
+def test_a_surface_that_was_tried_in_vain_says_why_first() -> None:
+    for variants, rest in (
+        ([PAGE], ""),
+        (
+            [LINK, FORM],
+            "; mcp-form: a form passes through the host and the model: secrets never do",
+        ),
+    ):
+        routing = Routing(asked(secret=True), variants)
+        (attempt,) = routing.attempts()
+        routing.refuse(attempt, SurfaceUnsupportedError("gone", lasting=True))
+        page = "" if PAGE in variants else "; page: not set up (--page)"
+        name = attempt.variant.surface.value
+        assert routing.reason() == f"Nobody could be asked: {name}: gone{rest}{page}"
