@@ -20,7 +20,7 @@ def parse(source: str | bytes) -> Json:
     """
     text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -51,3 +51,6 @@ def _finite(word: str) -> float:
     if math.isinf(value):
         raise ValueError(f"the number {word[:40]} is out of range")
     return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)

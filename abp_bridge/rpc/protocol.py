@@ -293,18 +293,19 @@ class JsonRpcProtocol:
         return dump(message if self.outward is None else self.outward(message))
 
 
+_AS_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
 def dump(message: Json) -> bytes:
     """One message as one line.
 
     Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came.
     """
     try:
-        return (
-            json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-            + b"\n"
-        )
+        return _AS_TEXT.encode(message).encode() + b"\n"
     except UnicodeEncodeError:
-        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        return _AS_ASCII.encode(message).encode() + b"\n"
 
 
 def is_id(value: Json) -> TypeGuard[Id]:

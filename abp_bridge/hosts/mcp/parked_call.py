@@ -7,6 +7,7 @@ kept.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,7 +77,7 @@ class ParkedCall:
         self.abandoned = False  # nobody wants it any more
         self._newest = request
         self._gone: Exception | None = None  # why nobody can be asked any more
-        self._changed = anyio.Event()
+        self._watching: list[asyncio.Future[None]] = []  # who waits for a change
 
     # --- the host ---
 
@@ -89,8 +90,8 @@ class ParkedCall:
         """A request waits for this call. What it cannot show has to find another way."""
         self._newest = leg
         self.waiters.append(leg)
-        shows = decode_capabilities(leg.client.capabilities, leg.client.version)
         for key, pending in list(self.pending.items()):
+            shows = decode_capabilities(leg.client.capabilities, leg.client.version)
             if not leg.client.modern or not getattr(shows, pending.need):
                 del self.pending[key]
                 pending.fail(RouteChangedError())
@@ -188,18 +189,27 @@ class ParkedCall:
 
     def change(self) -> None:
         """Something about this call is not as it was: whoever waits looks again."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        watching, self._watching = self._watching, []
+        for each in watching:
+            if not each.done():
+                each.set_result(None)
 
-    async def changed(self) -> None:
-        await self._changed.wait()
+    async def changed(self, limit: float = float("inf")) -> None:
+        """Wait until something about this call changes, for `limit` seconds at most."""
+        loop = asyncio.get_running_loop()
+        self._watching.append(changed := loop.create_future())
+        timer = loop.call_later(limit, self.change)  # far cheaper than a scope, in each call
+        try:
+            await changed
+        finally:
+            timer.cancel()
 
 
 class ToolRequest:
     """A host's request while it waits for a call.
 
-    `held` is the call, once there is one; `made` the digest of what the request asked for, `round`
-    how many results asked for input before it.
+    `held` is the call, once there is one; `made` the tool and the arguments that the request asked
+    for, `round` how many results asked for input before it.
     """
 
     def __init__(self, id: Id, client: McpClientInfo) -> None:
@@ -208,7 +218,7 @@ class ToolRequest:
         self.scope = anyio.CancelScope()
         self.began = anyio.current_time()
         self.token: Json = None
-        self.made = ""
+        self.made: tuple[str, Mapping[str, Json]] = "", {}
         self.round = 0
         self.parked: ParkedCall | None = None
 

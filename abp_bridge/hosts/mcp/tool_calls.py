@@ -131,7 +131,7 @@ class ToolCalls:
                 f"{MAX_HELD} calls are running or kept already; come back to them with abp_wait, or"
                 " wait a while.",
             )
-        leg.made = digest(tool, arguments)
+        leg.made = tool, arguments
 
         def on_progress(progress: Progress) -> None:
             if held.waiters:
@@ -167,8 +167,8 @@ class ToolCalls:
             raise RpcError(
                 INVALID_PARAMS, "this requestState was not made here, or was changed on its way"
             ) from None
-        leg.made = digest(tool, arguments)
-        if found.digest != leg.made:
+        leg.made = tool, arguments
+        if found.digest != digest(*leg.made):
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState belongs to a call of another tool, or with other arguments",
@@ -188,7 +188,7 @@ class ToolCalls:
         self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, call: str
     ) -> Json:
         """Attach to a call that goes on, or get the result it is kept with. Raises SessionError."""
-        leg.made = digest(tool, arguments)
+        leg.made = tool, arguments
         held = self._held.get(call)
         if held is None:
             known = [
@@ -210,7 +210,7 @@ class ToolCalls:
 
         Raises SessionError.
         """
-        leg.made = digest(tool, arguments)
+        leg.made = tool, arguments
         for held in list(self._held.values()):
             if held.deliver_model_answer(question, arguments):
                 held.promised = True
@@ -256,7 +256,7 @@ class ToolCalls:
         asked = dict(list(held.pending.items())[:MAX_ASKED])
         for pending in asked.values():
             pending.shown = pending.shown or anyio.current_time()
-        state = RequestState(held.call.id, leg.made, leg.round + 1)
+        state = RequestState(held.call.id, digest(*leg.made), leg.round + 1)
         return encode_round(
             {key: pending.request for key, pending in asked.items()}, self._seal.encode(state)
         )
@@ -325,8 +325,7 @@ async def _watch(held: ParkedCall, patience: ToolTimeout) -> None:
         await held.changed()
         return
     started = anyio.current_time()
-    with anyio.move_on_after(patience.left):
-        await held.changed()
+    await held.changed(patience.left)
     patience.left -= anyio.current_time() - started
 
 
