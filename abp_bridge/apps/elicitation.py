@@ -10,8 +10,15 @@ from abp_bridge.interfaces.app import AppListener
 
 
 async def handle_elicitation(raw: Json, listener: AppListener, origin: str) -> dict[str, Json]:
-    """An app's ABP elicitation request -> the ABP response to give it, whatever happens in
-    between.
+    """Have a person asked what an app asks.
+
+    Args:
+        raw: The app's ABP request, `{method, params}`; anything is taken, and refused if need be.
+        listener: Who gets it asked.
+        origin: What the person is told asks them.
+
+    Returns:
+        The ABP response, `{success, data}` or `{success, error}`.
     """
     from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 

@@ -37,16 +37,20 @@ from abp_bridge.rpc.protocol import (
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 
-START_LIMIT = 30.0
-LIST_LIMIT = 10.0
-GOODBYE_LIMIT = 0.4
-MAX_LINE = 64 * 2**20
+START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
+LIST_LIMIT = 10.0  # seconds for `capabilities/list`
+GOODBYE_LIMIT = 0.4  # seconds for an app's last words: a host waits two for all of us
+MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
 class StdioApp:
-    """An app behind `command`.
+    """An app behind `command`, which starts when it is opened and ends when the block does.
 
-    It starts when it is opened and ends when the block does. `tap` overhears what is said.
+    Args:
+        command: The program and its arguments.
+        origin: What people are told asks them; made of the command if not given.
+        env: Its environment; ours without what is private if not given.
+        tap: Overhears what is said on its pipes.
     """
 
     renders = False
@@ -71,7 +75,11 @@ class StdioApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """See `App.open`."""
+        """Start the program and greet it (`App.open`). On the way out it is told, and ended.
+
+        Raises:
+            AppError: It cannot be started, does not answer, or refuses.
+        """
         self._listener = listener
         try:
             async with (
@@ -105,7 +113,7 @@ class StdioApp:
             ) from None
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """See `App.call`."""
+        """Send `capabilities/call` (`App.call`); an error of the app's is a failed result too."""
         try:
             return abp.decode_result(
                 await self._request("capabilities/call", abp.call_params(capability, params, call))
@@ -114,13 +122,11 @@ class StdioApp:
             return failed("OPERATION_FAILED", str(problem))
         except ConnectionClosedError:
             with anyio.move_on_after(2 * GOODBYE_LIMIT):
-                await (
-                    self._gone.wait()
-                )  # whoever hears of the end first must find the listener told
+                await self._gone.wait()  # who hears of the end first finds the listener told
             return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
 
     async def cancel(self, call: str, reason: str) -> None:
-        """See `App.cancel`."""
+        """Send `capabilities/cancel` (`App.cancel`), and wait `GOODBYE_LIMIT` for its answer."""
         with anyio.move_on_after(GOODBYE_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
@@ -132,14 +138,14 @@ class StdioApp:
         await anyio.lowlevel.checkpoint()
 
     async def capabilities(self) -> tuple[Capability, ...]:
-        """See `App.capabilities`."""
+        """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most."""
         with anyio.move_on_after(LIST_LIMIT):
             with suppress(RemoteError, ConnectionClosedError, RemoteProtocolError):
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
         return ()
 
     async def render_pdf(self) -> bytes:
-        """See `App.render_pdf`."""
+        """A program has no page (`App.render_pdf`): always raises AppError."""
         raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     async def _request(self, method: str, params: Mapping[str, Json]) -> Json:
@@ -225,20 +231,23 @@ class StdioApp:
 
 
 class Binding:
-    """Which of the two bindings an app speaks.
+    """Which of the two bindings an app speaks: JSON-RPC or ABP's envelope.
 
-    Our first line can be read as either; the app's first line decides.
+    Our first line can be read as either; the app's first line decides. Until then `envelope` is
+    None.
     """
 
     def __init__(self) -> None:
         self.envelope: bool | None = None
 
     def inward(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message of the app's as JSON-RPC."""
         if self.envelope is None:
             self.envelope = is_envelope(message)
         return from_envelope(message) if self.envelope and is_envelope(message) else message
 
     def outward(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A JSON-RPC message of ours as the app reads it."""
         if self.envelope is None and "method" in message:
             return {**message, **to_envelope(message, time.time())}
         return to_envelope(message, time.time()) if self.envelope else message

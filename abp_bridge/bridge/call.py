@@ -22,13 +22,23 @@ logger = logging.getLogger(__name__)
 
 Json = Any
 
-MAX_TOLD = 50
+MAX_TOLD = 50  # different lines of a summary: more would bury the result
 FOREVER = float("inf")
 
 
 class Call:
-    """See `Call`. `timeout` in seconds is the app's: it stands still while a person is
-    being asked.
+    """One call, from its start to its one outcome (implements `interfaces.host.Call`).
+
+    Args:
+        id: Names it to the app and to hosts.
+        app: Has the capability.
+        capability: What is called.
+        params: What it is called with.
+        timeout: Seconds of the app's; they stand still while a person is being asked.
+        on_progress: Gets the app's reports, each higher than the last.
+        on_end: Gets the outcome, as soon as there is one.
+        withdraw: Takes questions down, for a reason.
+        keep: Puts what is too large for a host into files.
     """
 
     def __init__(
@@ -44,7 +54,6 @@ class Call:
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
     ) -> None:
-        """`withdraw` takes questions down; `keep` puts what is too large for a host into files."""
         self.id = id
         self.capability = capability
         self._app = app
@@ -68,6 +77,7 @@ class Call:
         self._ended = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
     async def wait(self) -> CallOutcome:
+        """The outcome, once there is one."""
         await self._done.wait()
         return self._ended
 
@@ -146,11 +156,13 @@ class Call:
             self._scope.deadline = anyio.current_time() + self._left
 
     def on_progress(self, report: Progress) -> None:
+        """Pass a report on, unless it is no higher than the last or the call is over."""
         rising = self._rising.next(report)
         if rising is not None and self._on_progress is not None and not self._done.is_set():
             self._on_progress(rising)
 
     def add_summary_line(self, line: str) -> None:
+        """Keep what the app told for the result: `MAX_TOLD` different lines, the rest counted."""
         if line in self._summary_lines or len(self._summary_lines) < MAX_TOLD:
             self._summary_lines[line] += 1
         else:

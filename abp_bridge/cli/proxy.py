@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -88,9 +88,8 @@ async def _behind(
         async with spawn(command, overhear=aloud.say) as agent:
             from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
 
-            from_editor, to_editor = editor if recorder is None else recorder.tap("host")(*editor)
             ended = await run_proxy(
-                (cast(StreamReader, from_editor), to_editor),
+                editor if recorder is None else recorder.tap("host")(*editor),
                 (unobserved_stream if recorder is None else recorder.tap("agent"))(
                     agent.stdout, agent.stdin
                 ),

@@ -144,6 +144,11 @@ class JsonRpcConnection:
         self.coalesced = 0
         self.dropped = 0
 
+    def lost_notifications(self) -> dict[str, int]:
+        """The notifications of ours that never left, for a status; empty when there are none."""
+        lost = {"replacedByNewer": self.coalesced, "dropped": self.dropped}
+        return lost if any(lost.values()) else {}
+
     async def run(self) -> None:
         """Carry messages until the other side closes either stream.
 

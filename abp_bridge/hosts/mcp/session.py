@@ -94,7 +94,12 @@ class McpSession:
             connection.tasks, limit=park, patience=self._patience, tell=self._progressed
         )
         self._desk = begin(self)
-        self._toolbox = McpTools(self._desk, self._calls, asks_model=ask_model)
+        self._toolbox = McpTools(
+            self._desk,
+            self._calls,
+            asks_model=ask_model,
+            lost=connection.rpc.lost_notifications,
+        )
 
     # --- Host: what the bridge asks of the host ---
 

@@ -34,8 +34,17 @@ class McpTools:
     Names of capability tools are made once per (app, capability) and stay while both do.
     """
 
-    def __init__(self, desk: SessionApi, calls: ToolCalls, *, asks_model: bool) -> None:
+    def __init__(
+        self,
+        desk: SessionApi,
+        calls: ToolCalls,
+        *,
+        asks_model: bool,
+        lost: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """`lost` counts the notifications that the host never got; empty when there are none."""
         self._desk = desk
+        self._lost = lost
         self._calls = calls
         self._asks_model = asks_model
         self._names: dict[tuple[str, str], str] = {}
@@ -100,7 +109,10 @@ class McpTools:
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
     async def _status(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
-        return encode_text(json.dumps(self._desk.status(), ensure_ascii=False, indent=1))
+        status = self._desk.status()
+        if lost := self._lost():
+            status["lostNotifications"] = lost
+        return encode_text(json.dumps(status, ensure_ascii=False, indent=1))
 
     async def _call(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
         capability = _text(arguments, "capability")

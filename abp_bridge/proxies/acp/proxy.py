@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.host import Host
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
-    from abp_bridge.rpc.streams import StreamReader
 
 # seconds an agent may go on speaking when its stdin is closed, or go without reading when its
 # client has gone
@@ -38,7 +37,7 @@ Side = Literal["client", "agent"]
 
 
 async def run_proxy(
-    client: tuple[StreamReader, ByteWriter],
+    client: tuple[ByteReader, ByteWriter],
     agent: tuple[ByteReader, ByteWriter],
     *,
     prefix: str,
@@ -97,7 +96,7 @@ class _Carrier:
 
     def __init__(
         self,
-        client: tuple[StreamReader, SharedWriter],
+        client: tuple[ByteReader, SharedWriter],
         agent: tuple[ByteReader, SharedWriter],
         injected: InjectedConnection,
         sessions: SessionTable,
