@@ -1,26 +1,34 @@
 """A trace made into a fixture: without what says nothing of the conversation, and with names for
-what a bridge chooses. Pure.
+what a bridge chooses.
 
-A trace is literal, but for the words that the recording put there itself. Everything else in it
-that looks like a word in brackets is escaped.
+A trace is literal, but for the words that the recording put there itself; everything else in it
+that looks like a word in brackets is escaped. What stays can still be played: where the bridge
+passes something on, both are left out, or neither. It plays nothing. Pure.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.matrix import MATRIX, Surface
-from abp_bridge.replay.noise import started_as_it_likes, without_noise
 from abp_bridge.replay.placeholders import ANY, NUMBER, reworded
 from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name
-from abp_bridge.trace.format import HOST, Entry, Head, Recording, is_request
-
-Json = Any
+from abp_bridge.trace.format import (
+    AGENT,
+    HOST,
+    TOOLS,
+    Entry,
+    Head,
+    Recording,
+    is_request,
+    is_response,
+)
 
 # Where in a message a bridge says what it is called and how long it took: there, and nowhere else,
 # a fixture leaves it free.
@@ -35,9 +43,8 @@ _TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 _ONE_WORD = re.compile(r"[\w-]+")
 _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
-_NAMED_IN_TEXT = re.compile(
-    r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"'
-)  # what a model is to bring back
+# what a model is to bring back
+_NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
 
 # Words of the recording's own: it does not say whether they stood there already.
@@ -59,88 +66,51 @@ _CHOSEN = {
 _ANYWHERE = {"call", "session", "elicitation", "question"}  # names that also stand in text
 
 
+# What a host only looks at: it can be left out of a conversation without changing it.
+_LOOKING = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping")
+
+# What MCP itself puts into `_meta`. The rest of it are a host's own notes: its sessions, its turns,
+# its folders.
+_META = ("progressToken", "traceparent", "tracestate", "baggage")
+_META_PREFIX = "io.modelcontextprotocol/"
+
+# What an agent tells of itself: as updates, and as members of its results.
+_ASIDES = {
+    "available_commands_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+}
+_OF_ITSELF = {"configOptions", "models", "usage", "quota"}
+
+
+HEADING = 200  # characters of what was asked, as far as it makes a heading
+
+# Whatever is answered there, a person answered it, however fast.
+_PERSONS_OWN = ("mcp-url", "acp-url", "page", "terminal")
+
+
 def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> Recording:
     """The fixture of a recording; one that is a fixture already stays what it is.
 
-    With `looking` it has what the host only lists, too.
+    Args:
+        recording: what was written down.
+        shows: what it shows, in words; the questions in it where this is empty.
+        looking: whether it has what the host only lists, too.
     """
     if recording.head.fixture:
         return recording
-    named = _Named(recording.head.apps)
-    kept = tuple(
-        started_as_it_likes(named.entry(entry))
-        for entry in without_noise(recording.entries, looking=looking)
-    )
-    return Recording(_head(recording, shows), kept)
-
-
-def _head(recording: Recording, shows: str) -> Head:
-    head, events = (
-        recording.head,
-        [each.value for each in recording.entries if each.kind == "event" and _is_told(each.value)],
-    )
-    floor = "60000" if _answerers(events) == {"host-policy"} else "0"
-    asked = [
-        str(each.get("message", "")) for each in events if each["event"] == "InputRequestEvent"
-    ]
-    return replace(
-        head,
-        fixture=True,
-        shows=shows or head.shows or _listed(asked) or "a conversation",
-        proves=_proven(recording, events),
-        env={
-            **{
-                name: _HERE.get(name, value.replace("[cwd]", "{folder}"))
-                for name, value in head.env.items()
-            },
-            "ABP_PERSON_FLOOR": floor,
-        },
-        apps={},
-        bridge="",
-        when="",
-    )
-
-
-def _listed(asked: Sequence[str]) -> str:
-    """What was asked, as far as it makes a heading, and how much more there was."""
-    kept: list[str] = []
-    while len(kept) < len(asked) and sum(map(len, kept)) + len(asked[len(kept)]) <= HEADING:
-        kept.append(asked[len(kept)])
-    more = len(asked) - len(kept)
-    return "; ".join(kept) + (
-        f" and {more} more" if more and kept else f"{more} questions" if more else ""
-    )
-
-
-HEADING = 200  # characters
-
-
-# Whatever is answered there, a person answered it, however fast.
-_NO_HOSTS = ("mcp-url", "acp-url", "page", "terminal")
-
-
-def _answerers(events: Sequence[Mapping[str, Json]]) -> set[str]:
-    """Who answered on the host's surfaces: a person, or a policy of the host's.
-
-    A replay answers faster than any person.
-    """
-    resolved = [
-        each
-        for each in events
-        if each["event"] == "InputResolvedEvent"
-        and str(each.get("route")).partition(" ")[0] not in _NO_HOSTS
-    ]
-    return {str(each.get("answeredBy")) for each in resolved} & {"person", "host-policy"}
+    names = _Names(recording.head.apps)
+    kept = _without_noise(recording.entries, looking=looking)
+    entries = tuple(_with_any_server(names.entry(entry)) for entry in kept)
+    return Recording(_head(recording, shows), entries)
 
 
 def doubtful(recording: Recording) -> str:
     """Why the fixture of a recording will not pass as it is; empty where nothing is known
     of that.
     """
-    events = [
-        each.value for each in recording.entries if each.kind == "event" and _is_told(each.value)
-    ]
-    if len(_answerers(events)) < 2:
+    if len(_answerers(_events(recording))) < 2:
         return ""
     return (
         "some answers there were a person's and some a policy's, told apart by how fast they came:"
@@ -148,54 +118,99 @@ def doubtful(recording: Recording) -> str:
     )
 
 
-def _is_told(event: Mapping[str, Json]) -> bool:
-    """Whether an event is as a bridge writes it: any text may stand in a file."""
-    return all(
-        isinstance(event.get(name, ""), str) for name in ("question", "answeredBy", "shape")
-    ) and ("question" in event or not event["event"].startswith("Input"))
+# --- the head ---
 
 
-def _proven(
-    recording: Recording, events: Sequence[Mapping[str, Json]]
-) -> tuple[Mapping[str, str], ...]:
-    """The cells that the questions went through, by the events."""
+def _head(recording: Recording, shows: str) -> Head:
+    head, events = recording.head, _events(recording)
+    is_policy = _answerers(events) == {"host-policy"}
+    requests = [each for each in events if each["event"] == "InputRequestEvent"]
+    asked = [as_text(each.get("message")) for each in requests]
+    env = {
+        name: _HERE.get(name, value.replace("[cwd]", "{folder}"))
+        for name, value in head.env.items()
+    }
+    return replace(
+        head,
+        fixture=True,
+        shows=shows or head.shows or _heading(asked) or "a conversation",
+        proves=_cells(recording, events),
+        env={**env, "ABP_PERSON_FLOOR": "60000" if is_policy else "0"},
+        apps={},
+        bridge="",
+        when="",
+    )
+
+
+def _heading(asked: Sequence[str]) -> str:
+    """What was asked, as far as it makes a heading, and how much more there was."""
+    kept: list[str] = []
+    while len(kept) < len(asked) and sum(map(len, kept)) + len(asked[len(kept)]) <= HEADING:
+        kept.append(asked[len(kept)])
+    more = len(asked) - len(kept)
+    if more:
+        return f"{'; '.join(kept)} and {more} more" if kept else f"{more} questions"
+    return "; ".join(kept)
+
+
+def _events(recording: Recording) -> list[JsonObject]:
+    """The events that are as a bridge writes them: any text may stand in a file."""
+    return [
+        each.value
+        for each in recording.entries
+        if each.kind == "event"
+        and all(isinstance(each.value.get(name, ""), str) for name in _EVENT_TEXTS)
+        and ("question" in each.value or not each.value["event"].startswith("Input"))
+    ]
+
+
+_EVENT_TEXTS = ("question", "answeredBy", "shape")
+
+
+def _surface(event: JsonObject) -> str:
+    return str(event.get("route")).partition(" ")[0]
+
+
+def _answerers(events: Sequence[JsonObject]) -> set[str]:
+    """Who answered on the host's surfaces: a person, or a policy of the host's.
+
+    A replay answers faster than any person.
+    """
+    return {
+        str(each.get("answeredBy"))
+        for each in events
+        if each["event"] == "InputResolvedEvent" and _surface(each) not in _PERSONS_OWN
+    } & {"person", "host-policy"}
+
+
+def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str, str], ...]:
+    """The cells of the matrix that the questions went through, by the events."""
     shapes = {
-        each["question"]: each.get("shape", "")
+        each["question"]: as_text(each.get("shape"))
         for each in events
         if each["event"] == "InputRequestEvent"
     }
     version = recording.head.host.partition(" ")[2]
     for entry in recording.entries:
-        result = (
-            entry.value.get("result")
-            if entry.kind == "message" and entry.ours and isinstance(entry.value, Mapping)
-            else None
-        )
-        if (
-            isinstance(result, Mapping)
-            and isinstance(result.get("protocolVersion"), str)
-            and entry.party == HOST
-        ):
-            version = result["protocolVersion"]
+        if entry.kind == "message" and entry.to == HOST:
+            result = as_object(as_object(entry.value).get("result"))
+            version = as_text(result.get("protocolVersion"), version)
     found: dict[tuple[str, str, str], None] = {}
     for each in events:
-        if (
-            each["event"] == "InputResolvedEvent"
-            and each.get("outcome") != "unsupported"
-            and each.get("route")
-        ):
-            surface = str(each["route"]).partition(" ")[0]
-            known = (
-                surface in [one.value for one in Surface] and (Surface(surface), version) in MATRIX
-            )
-            found[(surface, version if known else "", str(shapes.get(each["question"], "")))] = None
-    return tuple(
-        {"surface": surface, "version": version, "shape": shape}
-        for surface, version, shape in found
-    )
+        is_answered = each["event"] == "InputResolvedEvent" and each.get("route")
+        if is_answered and each.get("outcome") != "unsupported":
+            known = _surface(each) in _SURFACES and (Surface(_surface(each)), version) in MATRIX
+            shape = shapes.get(each["question"], "")
+            found[(_surface(each), version if known else "", shape)] = None
+    return tuple(dict(zip(("surface", "version", "shape"), each, strict=True)) for each in found)
 
 
-class _Named:
+_SURFACES = [each.value for each in Surface]
+
+# --- what a bridge chose ---
+
+
+class _Names:
     """Gives names to what a bridge chose, as it says it, and writes them wherever it stands
     afterwards.
     """
@@ -203,15 +218,15 @@ class _Named:
     def __init__(self, apps: Mapping[str, str]) -> None:
         self._counts: Counter[str] = Counter()
         self._ids: dict[Key, str] = {}  # of a request of the bridge's
-        self._values: dict[tuple[str, Json], str] = {}
+        self._values: dict[tuple[str, JsonValue], str] = {}
         self._words: dict[str, str] = {}  # names that also stand in text
         self._phrases: list[tuple[re.Pattern[str], str]] = []  # those that are no single word
-        self._heard: set[tuple[str, Json]] = (
-            set()
-        )  # what somebody else chose, and a proxy only passes on
+        # what somebody else chose, and a proxy only passes on
+        self._foreign: set[tuple[str, JsonValue]] = set()
         self._origins = [_origin(party, target) for party, target in apps.items() if target]
 
     def entry(self, entry: Entry) -> Entry:
+        """The line of the fixture."""
         value = entry.value
         if entry.kind == "message" and isinstance(value, Mapping):
             value = self._message(value, entry)
@@ -221,57 +236,53 @@ class _Named:
             value = self._plain(value)
         return replace(entry, value=value, ms=None, line=0)
 
-    def _message(self, message: Mapping[str, Json], entry: Entry) -> Json:
+    def _message(self, message: JsonObject, entry: Entry) -> JsonObject:
         if entry.ours:
-            if is_request(message) and isinstance(message["id"], (str, int)):
-                self._ids[key(entry.party, message["id"])] = self._new("id")
-            self._choose(message, fresh=message.get("method") == "session/request_permission")
+            self._choose(message, entry.party)
         else:
-            self._heard |= {
+            self._foreign |= {
                 (member, each)
                 for member, each, _ in _chosen(message)
                 if (member, each) not in self._values
             }
-        made = self._value(message, (), entry)
-        given = self._ids.get(key(entry.party, message.get("id")))
-        if given is not None and (entry.ours == is_request(message)):
-            made["id"] = given
-        asked = message.get("params")
-        taken_back = asked.get("requestId") if isinstance(asked, Mapping) else None
-        if (
-            entry.ours
-            and "id" not in message
-            and (name := self._ids.get(key(entry.party, taken_back))) is not None
-        ):
-            made["params"]["requestId"] = name
+        made = {
+            self._text(name, entry): self._value(each, (name,), entry)
+            for name, each in message.items()
+        }
+        id = self._ids.get(key(entry.party, message.get("id")))
+        if id is not None and entry.ours == is_request(message):
+            made["id"] = id
+        cancelled = as_object(message.get("params")).get("requestId")
+        id = self._ids.get(key(entry.party, cancelled))
+        if id is not None and entry.ours and "id" not in message:
+            made["params"] = {**as_object(made["params"]), "requestId": id}
         return made
+
+    def _choose(self, message: JsonObject, party: str) -> None:
+        if is_request(message) and isinstance(message["id"], (str, int)):
+            self._ids[key(party, message["id"])] = self._new("id")
+        is_permission = message.get("method") == "session/request_permission"
+        for member, each, word in _chosen(message):
+            is_known = (member, each) in self._values and not (is_permission and word == "option")
+            if (member, each) not in self._foreign and not is_known:
+                self._name(member, each, word)
 
     def _new(self, word: str) -> str:
         self._counts[word] += 1
         return f"[{word} {self._counts[word]}]"
 
-    def _choose(self, message: Json, *, fresh: bool) -> None:
-        for member, each, word in _chosen(message):
-            if (member, each) not in self._heard:
-                self._name(member, each, word, fresh=fresh and word == "option")
-
-    def _name(self, member: str, value: str, word: str, *, fresh: bool) -> None:
-        if (member, value) in self._values and not fresh:
-            return
+    def _name(self, member: str, value: str, word: str) -> None:
         name = self._values[(member, value)] = self._new(word)
-        if word in _ANYWHERE and len(value) > 3:
-            if _ONE_WORD.fullmatch(value):
-                self._words[value] = name
-            else:
-                self._phrases.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
+        if word not in _ANYWHERE or len(value) <= 3:
+            return
+        if _ONE_WORD.fullmatch(value):
+            self._words[value] = name
+        else:
+            self._phrases.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
 
-    def _value(self, value: Json, path: tuple[str, ...], entry: Entry) -> Json:
-        if (
-            entry.ours
-            and path in _TIMES
-            and isinstance(value, (int, float))
-            and not isinstance(value, bool)
-        ):
+    def _value(self, value: JsonValue, path: tuple[str, ...], entry: Entry) -> JsonValue:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if entry.ours and path in _TIMES and is_number:
             return NUMBER
         if entry.ours and path in _OWN_WORDS and isinstance(value, (str, Mapping)):
             return ANY
@@ -287,51 +298,45 @@ class _Named:
         return value
 
     def _text(self, words: str, entry: Entry) -> str:
-        return self._reworded(words, self._chosen_by_the_bridge if entry.ours else self._named)
+        return _reworded(words, self._with_any if entry.ours else self._with_names)
 
-    def _plain(self, value: Json) -> Json:
+    def _plain(self, value: JsonValue) -> JsonValue:
         """Text with names for links and calls in it."""
         if isinstance(value, Mapping):
             return {name: self._plain(each) for name, each in value.items()}
         if isinstance(value, list):
             return [self._plain(each) for each in value]
-        return self._reworded(value, self._named) if isinstance(value, str) else value
+        return _reworded(value, self._with_names) if isinstance(value, str) else value
 
-    def _reworded(self, words: str, change: Callable[[str], str]) -> str:
-        return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
-
-    def _named(self, words: str) -> str:
+    def _with_names(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
-        words = (
-            _ONE_WORD.sub(lambda found: self._words.get(found[0], found[0]), words)
-            if self._words
-            else words
-        )
+        if self._words:
+            words = _ONE_WORD.sub(lambda found: self._words.get(found[0], found[0]), words)
         for pattern, name in self._phrases:
             words = pattern.sub(name, words)
         return words
 
-    def _chosen_by_the_bridge(self, words: str) -> str:
-        words = self._named(words)
-        words = _POLICY.sub(rf"\1{NUMBER} ms", _TIME_IN_TEXT.sub(rf"\1{NUMBER}", words))
-        words = _TEMPORARY.sub(ANY, words)
+    def _with_any(self, words: str) -> str:
+        """What a bridge says, with names, and without times and places of its own."""
+        words = _TIME_IN_TEXT.sub(rf"\1{NUMBER}", self._with_names(words))
+        words = _TEMPORARY.sub(ANY, _POLICY.sub(rf"\1{NUMBER} ms", words))
         for origin, instead in self._origins:
             words = origin.sub(instead.replace("\\", r"\\"), words)
         return words
 
 
-def _chosen(value: Json) -> Iterator[tuple[str, str, str]]:
+def _reworded(words: str, change: Callable[[str], str]) -> str:
+    return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
+
+
+def _chosen(value: JsonValue) -> Iterator[tuple[str, str, str]]:
     """Each name that somebody gave: the member that it stands under, the name, and what such names
     are called here.
     """
     if isinstance(value, Mapping):
         for name, each in value.items():
-            if (
-                (word := _CHOSEN.get(name)) is not None
-                and isinstance(each, str)
-                and not each.startswith("[")
-            ):
-                yield name, each, word
+            if name in _CHOSEN and isinstance(each, str) and not each.startswith("["):
+                yield name, each, _CHOSEN[name]
             else:
                 yield from _chosen(each)
     elif isinstance(value, list):
@@ -348,12 +353,171 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
     A short name may mean the app's id too, which stays what it is.
     """
     called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
-    instead = stand_in(party)
+    instead = f"stdio:{program_name(party)}"
     return re.compile(rf"(?<![\w./:-]){re.escape(called)}(?![\w/-]|\.\w)"), (
         instead if ":" in called else f"[either {called}|{instead}]"
     )
 
 
-def stand_in(party: str) -> str:
-    """What a bridge calls the stand-in of a party."""
-    return f"stdio:{program_name(party)}"
+# --- what says nothing of the conversation ---
+
+
+def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
+    """What matters, in the same order; with `looking`, also what a host only lists."""
+    kept = _without_shutdown(_without_echoes([each for each in entries if each.kind != "event"]))
+    kept = _without_asides(kept if looking else _without_looking(kept))
+    others = {
+        _server_name(server)
+        for each in kept
+        if each.sender == HOST
+        for server in _servers(each.value)
+    }
+    has_agent = any(each.party == AGENT for each in kept)
+    return [
+        replace(each, value=_shortened(each, each.value, others, has_agent=has_agent))
+        if each.kind == "message" and isinstance(each.value, Mapping)
+        else each
+        for each in kept
+    ]
+
+
+def _without_echoes(entries: list[Entry]) -> list[Entry]:
+    """Not that the bridge ends what it says to somebody who has ended already."""
+    gone: set[str] = set()
+    kept: list[Entry] = []
+    for each in entries:
+        if each.kind == "closed" and not each.ours:
+            gone.add(each.party)
+        elif each.ours and each.kind == "message":
+            gone.discard(each.party)  # it has started again
+        if not (each.kind == "closed" and each.ours and each.party in gone):
+            kept.append(each)
+    return kept
+
+
+def _without_shutdown(entries: list[Entry]) -> list[Entry]:
+    """Not the end of it all: whoever replays ends it himself."""
+    last, ended = -1, len(entries)  # the host's last line, and where it ends what it says
+    for place, each in enumerate(entries):
+        if each.kind != "closed" and each.party == HOST:
+            last = place
+        elif each.kind == "closed" and each.sender == HOST:
+            ended = min(ended, place)
+    if ended < last:
+        return [each for each in entries if each.kind != "closed" or not each.ours]
+    said = [each for each in entries[: last + 1] if each.kind != "closed" or each.party != HOST]
+    asked = {
+        key(each.party, each.value["id"])
+        for each in entries[last + 1 :]
+        if is_request(each.value) and each.value["method"] == "shutdown"
+    }
+    return said + [
+        each
+        for each in entries[last + 1 : ended]
+        if each.kind != "closed" and not _is_shutdown(each, asked)
+    ]
+
+
+def _is_shutdown(entry: Entry, asked: Collection[Key]) -> bool:
+    message = as_object(entry.value)
+    is_reply = is_response(message) and key(entry.party, message.get("id")) in asked
+    return is_reply or message.get("method") == "shutdown"
+
+
+def _without_looking(entries: list[Entry]) -> list[Entry]:
+    looking = {
+        key(each.party, each.value["id"])
+        for each in entries
+        if _uses_tools(each.sender) and is_request(each.value) and each.value["method"] in _LOOKING
+    }
+
+    def looks(entry: Entry) -> bool:
+        asks = _uses_tools(entry.sender) and is_request(entry.value)
+        answers = _uses_tools(entry.to) and is_response(entry.value)
+        return (asks or answers) and key(entry.party, entry.value.get("id")) in looking
+
+    return [each for each in entries if not looks(each)]
+
+
+def _uses_tools(party: str) -> bool:
+    """Whether it uses the bridge's tools: as the host, or as an agent to which the bridge gives
+    them.
+    """
+    return party == HOST or party.startswith(TOOLS)
+
+
+def _without_asides(entries: list[Entry]) -> list[Entry]:
+    """Not what an agent tells of itself, where a proxy passes it on as it is."""
+    passed_on: set[int] = set()
+    waiting: dict[str, deque[int]] = {}  # what has not been passed on yet, by what it says
+    for place, each in enumerate(entries):
+        if not _is_aside(each.value):
+            continue
+        said = json.dumps(each.value, sort_keys=True)
+        if each.sender == AGENT:
+            waiting.setdefault(said, deque()).append(place)
+        elif each.to == HOST and waiting.get(said):
+            passed_on |= {waiting[said].popleft(), place}
+    return [each for place, each in enumerate(entries) if place not in passed_on]
+
+
+def _is_aside(value: JsonValue) -> bool:
+    message = as_object(value)
+    update = as_object(as_object(message.get("params")).get("update"))
+    is_own = str(message.get("method")).startswith("_")
+    return "id" not in message and (is_own or update.get("sessionUpdate") in _ASIDES)
+
+
+def _shortened(
+    entry: Entry, message: JsonObject, others: Collection[str], *, has_agent: bool
+) -> JsonObject:
+    """A message without what a host and an agent tell of themselves, as a proxy passes it on.
+
+    `others` are the host's own MCP servers, which are programs of its machine.
+    """
+    params = as_object(message.get("params"))
+    meta = params.get("_meta")
+    is_call = _uses_tools(entry.sender) and message.get("method") == "tools/call"
+    if is_call and isinstance(meta, Mapping):
+        kept = {
+            name: value
+            for name, value in meta.items()
+            if name in _META or name.startswith(_META_PREFIX)
+        }
+        message = {**message, "params": {**params, "_meta": kept}}
+    if servers := _servers(message):
+        left = [each for each in servers if _server_name(each) not in others]
+        message = {**message, "params": {**as_object(message["params"]), "mcpServers": left}}
+    if has_agent and "result" in message and (entry.sender == AGENT or entry.to == HOST):
+        message = {**message, "result": _pruned(message["result"])}
+    return message
+
+
+def _pruned(value: JsonValue) -> JsonValue:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _pruned(each) for name, each in value.items() if name not in _OF_ITSELF}
+
+
+def _servers(message: JsonValue) -> Sequence[JsonValue]:
+    """The MCP servers that an agent is to use."""
+    return as_list(as_object(as_object(message).get("params")).get("mcpServers"))
+
+
+def _server_name(server: JsonValue) -> str:
+    return str(server.get("name")) if isinstance(server, Mapping) else ""
+
+
+def _with_any_server(entry: Entry) -> Entry:
+    """A line of a fixture: how the server that the bridge gives to an agent is started is the
+    bridge's own affair.
+    """
+    if not entry.ours or not _servers(entry.value):
+        return entry
+    servers = [
+        {name: each if name == "name" else ANY for name, each in server.items()}
+        for server in _servers(entry.value)
+        if isinstance(server, dict)
+    ]
+    params = {**entry.value["params"], "mcpServers": servers}
+    return replace(entry, value={**entry.value, "params": params})
