@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_number
 from abp_bridge.core.matrix import QuestionShape, Surface
-
-Json = Any
 
 FORMAT = 1
 _SURFACES = (*(surface.value for surface in Surface), "no elicitation")
@@ -28,7 +27,8 @@ BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
 # `tools 2`
 TOOLS = "tools"
 
-DEEPEST = 200  # levels of a message
+DEEPEST = 200  # levels of a message: what nests more is cut in a trace, and refused in a file
+MAX_PATIENCE = 60  # seconds that a fixture may wait: a test must end
 
 _PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
 _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
@@ -98,6 +98,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
+    """What a file says of one bridge: a head, and its entries in order."""
+
     head: Head
     entries: tuple[Entry, ...]
     unfinished: bool = False  # its last line was cut off
@@ -109,7 +111,11 @@ _DONE = ("fill", "keys", "http")  # what only a person does, or a program of the
 
 
 def read(text: str) -> list[Recording]:
-    """The recordings of a file. Raises TraceError."""
+    """The recordings of a file.
+
+    Raises:
+        TraceError: it is none, or not a whole one.
+    """
     found: list[tuple[Head, list[Entry]]] = []
     lines = text.split("\n")
     unfinished = bool(lines[-1].strip())
@@ -145,146 +151,118 @@ def read(text: str) -> list[Recording]:
     return whole
 
 
-def _head(value: Mapping[str, Json], line: int) -> Head:
+# --- reading: the head ---
+
+
+def _head(value: JsonObject, line: int) -> Head:
     fixture = FIXTURE in value
     if value[FIXTURE if fixture else TRACE] != FORMAT:
         raise TraceError(f"this is of another version of the format: {FORMAT} is known here", line)
-    if unknown := [name for name in value if name not in _HEAD]:
-        raise TraceError(
-            f"{unknown[0]!r} is nothing that a head can have; it has {', '.join(_HEAD)}", line
-        )
-    proves = value.get("proves", [])
-    wanted: dict[str, Json] = {
-        "shows": _text(value.get("shows", "")),
-        "proves": tuple(
-            _texts(each) for each in (proves if isinstance(proves, list) else [proves])
-        ),
-        "host": _text(value.get("host", "")),
-        "run": _list(value.get("run", list(Head().run))),
-        "env": _texts(value.get("env", {})),
-        "files": _texts(value.get("files", {})),
-        "apps": _texts(value.get("apps", {})),
-        "bridge": _text(value.get("bridge", "")),
-        "when": _text(value.get("when", "")),
-        "patience": _number(value.get("patience")),
-    }
-    for name, found in wanted.items():
-        if found is ... or (isinstance(found, tuple) and ... in found):
-            raise TraceError(f"{name} in the head cannot be read: {_MUST[name]}", line)
-    for cell in wanted["proves"]:
-        if odd := [member for member in cell if member not in _PROVES]:
-            raise TraceError(
-                f"proves in the head: {odd[0]!r} is nothing that a cell can have; it has"
-                f" {', '.join(_PROVES)}",
-                line,
-            )
-        if "shape" in cell and cell["shape"] not in _SHAPES:
-            raise TraceError(
-                f"proves in the head: {cell['shape']!r} is no shape; there are"
-                f" {', '.join(map(repr, _SHAPES))}",
-                line,
-            )
-        if "surface" in cell and cell["surface"] not in _SURFACES:
-            raise TraceError(
-                f"proves in the head: {cell['surface']!r} is no surface; there are"
-                f" {', '.join(_SURFACES)}",
-                line,
-            )
-    for name in ("run", "env", "files"):
-        if not all(map(_is_plain, _leaves(wanted[name]))):
-            raise TraceError(
-                f"{name} in the head: no command and no file can have a NUL, or half of a"
-                " character, in it",
-                line,
-            )
-    for name in wanted["files"]:
+    if unknown := [name for name in value if name not in (TRACE, FIXTURE, *_HEAD)]:
+        known = ", ".join((TRACE, FIXTURE, *_HEAD))
+        raise TraceError(f"{unknown[0]!r} is nothing that a head can have; it has {known}", line)
+    found: dict[str, Any] = {}
+    for name in (name for name in _HEAD if name in value):
+        try:
+            found[name] = _HEAD[name](value[name])
+        except ValueError as problem:
+            raise TraceError(f"{name} in the head{problem}", line) from None
+    return Head(fixture=fixture, **found)
+
+
+def _must(be: str) -> ValueError:
+    return ValueError(f" cannot be read: it must be {be}")
+
+
+def _text(value: JsonValue) -> str:
+    if not isinstance(value, str):
+        raise _must("text")
+    return value
+
+
+def _texts(value: JsonValue, be: str = "an object of texts") -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise _must(be)
+    texts = {name: each for name, each in value.items() if isinstance(each, str)}
+    if len(texts) < len(value):
+        raise _must(be)
+    return texts
+
+
+def _run(value: JsonValue) -> tuple[str, ...]:
+    if not is_list_of_texts(value):
+        raise _must('a list of texts, such as ["serve", "--app", "stdio:{app}"]')
+    _check_plain(value)
+    return tuple(value)
+
+
+def _env(value: JsonValue) -> Mapping[str, str]:
+    env = _texts(value)
+    _check_plain([*env, *env.values()])
+    return env
+
+
+def _files(value: JsonValue) -> Mapping[str, str]:
+    files = _env(value)
+    for name in files:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise TraceError(
-                f"files in the head: {name!r} must be a plain name, without folders", line
-            )
-    return Head(fixture=fixture, **wanted)
+            raise ValueError(f": {name!r} must be a plain name, without folders")
+    return files
 
 
-_HEAD = (
-    TRACE,
-    FIXTURE,
-    "shows",
-    "proves",
-    "host",
-    "run",
-    "env",
-    "files",
-    "patience",
-    "apps",
-    "bridge",
-    "when",
-)
-_PROVES = ("surface", "version", "shape", "hint", "protocol", "event", "host", "by")
-_MUST = {
-    "shows": "it must be text",
-    "proves": (
-        'it must be an object such as {"surface": "mcp-form", "version": "2025-11-25", "shape":'
-        ' "text"}, or a list of such'
-    ),
-    "host": "it must be text",
-    "run": 'it must be a list of texts, such as ["serve", "--app", "stdio:{app}"]',
-    "env": "it must be an object of texts",
-    "files": "it must be an object of texts",
-    "apps": "it must be an object of texts",
-    "bridge": "it must be text",
-    "when": "it must be text",
-    "patience": "it must be a number of seconds, from 0 to 60",
+def _patience(value: JsonValue) -> float | None:
+    seconds = as_number(value)
+    if value is not None and (seconds is None or not 0 < seconds <= MAX_PATIENCE):
+        raise _must(f"a number of seconds, from 0 to {MAX_PATIENCE}")
+    return seconds
+
+
+def _proves(value: JsonValue) -> tuple[Mapping[str, str], ...]:
+    return tuple(map(_cell, value if isinstance(value, list) else [value]))
+
+
+def _cell(value: JsonValue) -> Mapping[str, str]:
+    cell = _texts(
+        value,
+        'an object such as {"surface": "mcp-form", "version": "2025-11-25", "shape": "text"}, or a'
+        " list of such",
+    )
+    for member in cell:
+        if member not in _CELL:
+            known = ", ".join(_CELL)
+            raise ValueError(f": {member!r} is nothing that a cell can have; it has {known}")
+    for member, words in (("shape", _SHAPES), ("surface", _SURFACES)):
+        if cell.get(member, words[0]) not in words:
+            known = ", ".join(map(repr, words))
+            raise ValueError(f": {cell[member]!r} is no {member}; there are {known}")
+    return cell
+
+
+def _check_plain(texts: Iterable[str]) -> None:
+    """A system takes them as text, or ValueError."""
+    if not all("\0" not in text and _is_utf8(text) for text in texts):
+        raise ValueError(": no command and no file can have a NUL, or half of a character, in it")
+
+
+_HEAD: dict[str, Callable[[JsonValue], object]] = {
+    "shows": _text,
+    "proves": _proves,
+    "host": _text,
+    "run": _run,
+    "env": _env,
+    "files": _files,
+    "patience": _patience,
+    "apps": _texts,
+    "bridge": _text,
+    "when": _text,
 }
+_CELL = ("surface", "version", "shape", "hint", "protocol", "event", "host", "by")
 
 
-def _leaves(value: Json) -> Iterable[str]:
-    return [*value, *value.values()] if isinstance(value, Mapping) else value
+# --- reading: what was said ---
 
 
-def _is_plain(text: str) -> bool:
-    """Whether a system takes it as text."""
-    return "\0" not in text and _is_utf8(text)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _text(value: Json) -> Json:
-    return value if isinstance(value, str) else ...
-
-
-def _list(value: Json) -> Json:
-    return (
-        tuple(value)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value)
-        else ...
-    )
-
-
-def _texts(value: Json) -> Json:
-    return (
-        value
-        if isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
-        else ...
-    )
-
-
-def _number(value: Json) -> Json:
-    if value is None:
-        return None
-    return (
-        float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 60
-        else ...
-    )
-
-
-def _entry(value: Mapping[str, Json], line: int) -> Entry:
+def _entry(value: JsonObject, line: int) -> Entry:
     ms = value.get("ms")
     ms = ms if isinstance(ms, int) else None
     if isinstance(value.get("event"), str):
@@ -304,67 +282,78 @@ def _entry(value: Mapping[str, Json], line: int) -> Entry:
     if len(kinds) != 1:
         raise TraceError(f"this must have exactly one of {', '.join(KINDS)}", line)
     kind, sender = kinds[0], found["sender"]
-    said = value[kind]
     if (kind in _DONE) != (sender == PERSON) or (kind == "screen" and found["to"] != PERSON):
         raise TraceError(
             'a person is shown a "screen", and does one of "fill", "keys" and "http"; nobody else'
             " does",
             line,
         )
-    if kind == "fill":
-        reads = {"reads": value["reads"]} if "reads" in value else {}
-        said = {
-            "open": value.get("open"),
-            **reads,
-            "fill": said,
-            "press": value.get("press", "send"),
-        }
-    if kind == "http":
-        said = {"http": said, **({"body": value["body"]} if "body" in value else {})}
+    said = _said(kind, value)
     if (why := unreadable(kind, said)) is not None:
         raise TraceError(f"its {kind} cannot be read: {why}", line)
     return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
 
 
-_SAID = {
-    "raw": "it must be text",
-    "fill": (
-        f'"fill" must be a list, "open" the link, "press" one of {", ".join(PRESSED)}, and "reads",'
-        " if it is there, a list of texts"
-    ),
-    "screen": "it must be a list of texts, the lines of a terminal",
-    "keys": "it must be text, as it is typed",
-    "http": 'it must be a request to the questions API, such as "GET /question"',
-}
+# What a person does has more than one member; in this order they are written.
+_MEMBERS = {"fill": ("open", "reads", "fill", "press"), "http": ("http", "body")}
+_DEFAULTS: JsonObject = {"open": None, "press": "send"}
+
+
+def _said(kind: str, value: JsonObject) -> JsonValue:
+    if kind not in _MEMBERS:
+        return value[kind]
+    whole = {**_DEFAULTS, **value}
+    return {name: whole[name] for name in _MEMBERS[kind] if name in whole}
 
 
 def unreadable(kind: str, value: Json) -> str | None:
     """What the value of a line should be, where it is not: as it stands, and with what a bridge
-    chose filled in.
+    chose filled in; None if it is.
     """
-    return None if kind not in _READABLE or _READABLE[kind](value) else _SAID[kind]
+    is_readable, words = _READABLE.get(kind, (lambda _: True, ""))
+    return None if is_readable(value) else words
 
 
-def _words(value: Json) -> bool:
+def is_list_of_texts(value: JsonValue) -> TypeGuard[list[str]]:
+    """Whether `value` is a list with nothing but texts in it."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _typed(value: Json) -> bool:
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_utf8_text(value: JsonValue) -> bool:
     return isinstance(value, str) and _is_utf8(value)
 
 
 _HTTP = re.compile(r"(?:GET|POST) /[!-~ ]*\Z")
-_READABLE: dict[str, Callable[[Json], bool]] = {
-    "raw": _typed,
-    "fill": lambda value: (
-        isinstance(value["fill"], list)
-        and isinstance(value["open"], str)
-        and value["press"] in PRESSED
-        and _words(value.get("reads", []))
+# By kind: whether it can be read, and what it must be.
+_READABLE: dict[str, tuple[Callable[[Json], bool], str]] = {
+    "raw": (_is_utf8_text, "it must be text"),
+    "fill": (
+        lambda value: (
+            isinstance(value["fill"], list)
+            and isinstance(value["open"], str)
+            and value["press"] in PRESSED
+            and is_list_of_texts(value.get("reads", []))
+        ),
+        f'"fill" must be a list, "open" the link, "press" one of {", ".join(PRESSED)}, and "reads",'
+        " if it is there, a list of texts",
     ),
-    "screen": lambda value: _words(value) and bool(value),
-    "keys": _typed,
-    "http": lambda value: isinstance(value["http"], str) and _HTTP.match(value["http"]) is not None,
+    "screen": (
+        lambda value: is_list_of_texts(value) and bool(value),
+        "it must be a list of texts, the lines of a terminal",
+    ),
+    "keys": (_is_utf8_text, "it must be text, as it is typed"),
+    "http": (
+        lambda value: isinstance(value["http"], str) and _HTTP.match(value["http"]) is not None,
+        'it must be a request to the questions API, such as "GET /question"',
+    ),
 }
 
 
@@ -373,29 +362,25 @@ _READABLE: dict[str, Callable[[Json], bool]] = {
 
 def lines(recording: Recording) -> Iterator[str]:
     """A recording as lines, each with its end."""
-    yield spell_head(recording.head)
+    yield dump_head(recording.head)
     for entry in recording.entries:
-        yield spell(entry)
+        yield dump_entry(entry)
 
 
-def spell_head(head: Head) -> str:
-    members: dict[str, Json] = {
-        FIXTURE if head.fixture else TRACE: FORMAT,
-        "shows": head.shows,
-        "proves": head.proves[0] if len(head.proves) == 1 else list(head.proves),
-        "host": head.host,
-        "run": list(head.run),
-        "env": dict(head.env),
-        "files": dict(head.files),
-        "apps": dict(head.apps),
-        "bridge": head.bridge,
-        "when": head.when,
-        "patience": head.patience,
-    }
-    return dump({name: value for name, value in members.items() if value not in ("", [], {}, None)})
+def dump_head(head: Head) -> str:
+    """A head as one line, with its end; what it has not is left out."""
+    members = {name: getattr(head, name) for name in _WRITTEN}
+    if len(head.proves) == 1:
+        members["proves"] = head.proves[0]
+    kind = FIXTURE if head.fixture else TRACE
+    return dump({kind: FORMAT} | {name: each for name, each in members.items() if each})
 
 
-def spell(entry: Entry) -> str:
+_WRITTEN = (*(name for name in _HEAD if name != "patience"), "patience")
+
+
+def dump_entry(entry: Entry) -> str:
+    """An entry as one line, with its end."""
     when = {} if entry.ms is None else {"ms": entry.ms}
     if entry.kind == "event":
         return dump({**when, **entry.value})
@@ -414,16 +399,14 @@ def dump(value: Json) -> str:
 
 
 def is_request(message: Json) -> bool:
+    """Whether it is a message that wants an answer."""
     return isinstance(message, Mapping) and "method" in message and "id" in message
 
 
 def is_response(message: Json) -> bool:
+    """Whether it is a message that answers one."""
     return (
         isinstance(message, Mapping)
         and "method" not in message
         and ("result" in message or "error" in message)
     )
-
-
-def messages(entries: Iterable[Entry], *parties: str) -> Sequence[Entry]:
-    return [entry for entry in entries if entry.kind == "message" and entry.party in parties]

@@ -48,32 +48,36 @@ class RecordedApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """See `App.open`."""
+        """Open the app; its greeting stands in the trace as a pipe would have it (`App.open`)."""
         id = self._ask("initialize", abp.initialize_params(VERSION))
         try:
-            async with self._app.open(_Overheard(listener, self._recorder, self._party)) as opened:
+            async with self._app.open(
+                _RecordedListener(listener, self._recorder, self._party)
+            ) as opened:
                 app = {"id": opened.id, "name": opened.name}
                 result = {
                     "sessionId": opened.session,
                     "app": app,
                     "protocolVersion": opened.version,
-                    "capabilities": _listed(opened.capabilities),
+                    "capabilities": _encode_capabilities(opened.capabilities),
                 }
                 self._reply(id, result)
-                self._reply(self._ask("capabilities/list", {}), _listed(opened.capabilities))
+                self._reply(
+                    self._ask("capabilities/list", {}), _encode_capabilities(opened.capabilities)
+                )
                 yield opened
         finally:
             self._recorder.closed(BRIDGE, self._party)
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """See `App.call`."""
+        """Call the app, and write both ways down (`App.call`)."""
         id = self._ask("capabilities/call", abp.call_params(capability, params, call))
         result = await self._app.call(capability, params, call)
-        self._reply(id, _spelled(result))
+        self._reply(id, _encode_result(result))
         return result
 
     async def cancel(self, call: str, reason: str) -> None:
-        """See `App.cancel`."""
+        """Cancel the call, and write it down (`App.cancel`)."""
         id = self._ask("capabilities/cancel", {"callId": call, "reason": reason})
         await self._app.cancel(call, reason)
         self._reply(id, {})
@@ -83,14 +87,14 @@ class RecordedApp:
         await self._app.wait_idle()
 
     async def capabilities(self) -> tuple[Capability, ...]:
-        """See `App.capabilities`."""
+        """What the app can do now, as it is written down too (`App.capabilities`)."""
         id = self._ask("capabilities/list", {})
         listed = await self._app.capabilities()
-        self._reply(id, _listed(listed))
+        self._reply(id, _encode_capabilities(listed))
         return listed
 
     async def render_pdf(self) -> bytes:
-        """See `App.render_pdf`."""
+        """The app as a PDF; this is not written down (`App.render_pdf`)."""
         return await self._app.render_pdf()
 
     def _ask(self, method: str, params: Mapping[str, Json]) -> str:
@@ -111,7 +115,7 @@ class RecordedApp:
         self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", "id": id, "result": result})
 
 
-class _Overheard:
+class _RecordedListener:
     """Implements `AppListener` with another one."""
 
     def __init__(self, listener: AppListener, recorder: Recorder, party: str) -> None:
@@ -123,6 +127,7 @@ class _Overheard:
         self.on_disconnect = listener.on_disconnect
 
     async def ask(self, question: Question) -> Answer:
+        """Pass a question on, and write it and its answer down (`AppListener.ask`)."""
         self._serial += 1
         id = f"q{self._serial}"
         timeout = {} if question.timeout is None else {"timeout": round(question.timeout * 1000)}
@@ -133,15 +138,17 @@ class _Overheard:
         }
         self._say({"id": id, "method": question.kind.value, "params": params})
         answer = await self._listener.ask(question)
-        response = {"jsonrpc": "2.0", "id": id, "result": abp.encode_answer(question, answer)}
-        self._recorder.message(BRIDGE, self._party, response)
+        result = abp.encode_answer(question, answer)
+        self._recorder.message(BRIDGE, self._party, {"jsonrpc": "2.0", "id": id, "result": result})
         return answer
 
     def on_notice(self, notice: Notice) -> None:
+        """Pass a notice on, and write it down (`AppListener.on_notice`)."""
         self._say({"method": notice.name, "params": dict(notice.data)})
         self._listener.on_notice(notice)
 
     def on_progress(self, progress: Progress) -> None:
+        """Pass progress on, and write it down (`AppListener.on_progress`)."""
         left = None if progress.remaining is None else round(progress.remaining * 1000)
         params = {
             "operationId": progress.operation,
@@ -181,37 +188,39 @@ class RecordedPage:
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """See `Page.shown`."""
+        """Show the question on the page, overheard (`PageServer.shown`)."""
         async with self._page.shown(question) as sheet:
-            yield _RecordedSheet(sheet, question, self._recorder)
+            yield _RecordedPageQuestion(sheet, question, self._recorder)
 
     async def ask(
         self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
     ) -> SurfaceResponse:
-        """See `Page.ask`."""
+        """Ask by a link to the page, overheard (`PageServer.ask`)."""
         return await ask_by_link(self, question, send_link)
 
 
-class _RecordedSheet:
+class _RecordedPageQuestion:
     def __init__(self, sheet: PageQuestion, question: Question, recorder: Recorder) -> None:
         self.url = sheet.url
-        self._sheet = sheet
+        self._question_page = sheet
         self._question = question
         self._recorder = recorder
         self._elsewhere = False  # it was answered from another place than the page
 
     @property
     def opened(self) -> bool:
-        return self._sheet.opened
+        """Whether somebody has opened the page."""
+        return self._question_page.opened
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
-        """See `Sheet.answer`."""
-        taken = self._sheet.answer(reply, words)
+        """Answer it from elsewhere: then nobody filled the page in (`PageQuestion.answer`)."""
+        taken = self._question_page.answer(reply, words)
         self._elsewhere = self._elsewhere or taken
         return taken
 
     async def answered(self) -> SurfaceResponse:
-        reply = await self._sheet.answered()
+        """Wait for the answer, and write down what was filled in for it."""
+        reply = await self._question_page.answered()
         if self._elsewhere:
             return reply
         question = self._question
@@ -223,9 +232,7 @@ class _RecordedSheet:
         press = _PRESSED.get(reply.outcome, "cancel")
         if confirms(question):
             press, fill = ("yes" if fill[0] else "no") if press == "send" else press, []
-        shown = [
-            _labelled(field, value) for field, value in zip(question.fields, fill, strict=False)
-        ]
+        shown = [_label(field, value) for field, value in zip(question.fields, fill, strict=False)]
         said = {
             "open": self.url,
             "fill": blank(shown) if question.secret else shown,
@@ -235,7 +242,7 @@ class _RecordedSheet:
         return reply
 
 
-def _labelled(field: Field, value: Json) -> Json:
+def _label(field: Field, value: Json) -> Json:
     """What was chosen, as its control says it."""
     if field.type is FieldType.BOOLEAN and value is not None:
         return "Yes" if read_boolean(value) is True else "No"
@@ -249,7 +256,7 @@ def _labelled(field: Field, value: Json) -> Json:
     )
 
 
-def _listed(capabilities: tuple[Capability, ...]) -> list[Json]:
+def _encode_capabilities(capabilities: tuple[Capability, ...]) -> list[Json]:
     return [
         {
             "name": each.name,
@@ -261,7 +268,7 @@ def _listed(capabilities: tuple[Capability, ...]) -> list[Json]:
     ]
 
 
-def _spelled(result: CallResult) -> dict[str, Json]:
+def _encode_result(result: CallResult) -> dict[str, Json]:
     """A result as its app gave it."""
     said: dict[str, Json] = {
         "success": result.failure is None,

@@ -18,46 +18,42 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
 from abp_bridge.core.event import (
-    ChoiceEvent,
     Event,
     InputRequestEvent,
     InputResolvedEvent,
     NoticeEvent,
     ProgressEvent,
-    RungEvent,
-    StepEvent,
 )
 from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.notice import describe
 from abp_bridge.core.sanitize import redact_target
 from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment
-from abp_bridge.trace.format import BRIDGE, TOOLS, Entry, Head, dump, spell, spell_head
+from abp_bridge.trace.format import BRIDGE, DEEPEST, TOOLS, Entry, Head, dump, dump_entry, dump_head
 from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
 from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
 from abp_bridge.trace.redact.structure import SECRET
 
 logger = logging.getLogger(__name__)
 
-Json = Any
-
-MAX_FILE = 64 * 2**20
-DEEPEST = 200  # levels of a message
+MAX_FILE = 64 * 2**20  # bytes: a forgotten recording fills no disk
 MAX_RAW = 2_000  # characters of a line that is no JSON
 MAX_SESSIONS = 9  # processes that record beside each other under one name
 TOO_MANY = "there were more secrets than can be kept in mind"
 
 
 class Recorder:
-    """The recording of one process. `command` is what it was started as: `serve`, or `acp`."""
+    """The recording of one process."""
 
     def __init__(
         self,
@@ -67,23 +63,29 @@ class Recorder:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
+        """
+        Args:
+            path: of the file, which is made with the first message.
+            settings: what the bridge was started with; the head of the trace says it.
+            command: what it was started as: `serve`, or `acp`.
+            environ: whose values must not be read in the trace.
+        """
         self._path = path
         self._settings = settings
         self._command = command
-        self._environ = dict(environ)
         self._redactor = Redactor(env=_hidden(environ), places=_places(settings))
         self._answers = SecretAnswers(self._redactor.learn)
-        self._apps = dict.fromkeys(settings.apps, "")
+        self._apps = list(dict.fromkeys(settings.apps))
         self._launched = 0
         self._file: int | None = None
         self._began: float | None = None
         self._size = 0
-        self._over = False
+        self._ended = False
 
     # --- what is heard ---
 
     def tap(self, party: str) -> Tap:
-        """A tap for the connection with a party: see `wire.tap`."""
+        """A tap that writes down what passes on the connection with a party (`rpc.tap`)."""
         return partial(
             observe_stream,
             read=partial(self._heard, party, BRIDGE),
@@ -99,55 +101,54 @@ class Recorder:
 
     def app(self, target: str) -> str:
         """The party that the app at `target` is: the same each time it starts."""
-        self._apps.setdefault(target, "")
-        number = list(self._apps).index(target) + 1
+        if target not in self._apps:
+            self._apps.append(target)
+        number = self._apps.index(target) + 1
         return "app" if number == 1 else f"app {number}"
 
     def observe(self, event: Event) -> None:
-        """See `core.event.Observer`."""
+        """Write an event down, and learn the secret that it may answer with (`Observer`)."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
-        self._guarded(
+        self._ending_on_error(
             lambda: self._write(
-                Entry(
-                    "event", self._redactor.clean_members(_TOLD[type(event)](event)), ms=self._now()
-                )
+                Entry("event", self._redactor.clean_members(_members(event)), ms=self._now())
             )
         )
 
-    def message(self, sender: str, to: str, message: Json) -> None:
+    def message(self, sender: str, to: str, message: JsonValue) -> None:
         """A message that passed, wherever it was heard."""
-        self._note(Entry("message", message, sender, to, self._now()))
+        self._record(Entry("message", message, sender, to, self._now()))
 
     def closed(self, sender: str, to: str) -> None:
         """The sender has ended what it says."""
         if self._began is not None:
-            self._note(Entry("closed", True, sender, to, self._now()))
+            self._record(Entry("closed", True, sender, to, self._now()))
 
-    def secret(self, value: Json) -> None:
+    def secret(self, value: JsonValue) -> None:
         """`value` must not stand in the trace, from now on."""
-        self._guarded(lambda: self._redactor.learn(value))
+        self._ending_on_error(lambda: self._redactor.learn(value))
 
     def filled(self, entry: Entry) -> None:
         """A person sent a page."""
-        self._note(replace(entry, ms=self._now()))
+        self._record(replace(entry, ms=self._now()))
 
     def _heard(self, sender: str, to: str, line: bytes | None, size: int) -> None:
         if line is None:
             self.closed(sender, to)
-        elif not self._over and line.strip():
-            self._line(Entry("raw", "", sender, to, self._now()), line, size)
+        elif not self._ended and line.strip():
+            self._on_line(Entry("raw", "", sender, to, self._now()), line, size)
 
-    def _line(self, entry: Entry, line: bytes, size: int) -> None:
+    def _on_line(self, entry: Entry, line: bytes, size: int) -> None:
         """A line that passed: a message, or what can be said of it."""
         try:
             message = parse(line) if size == len(line) else None
         except ValueError:
             message = None
         if message is None:
-            self._note(replace(entry, value=self._raw(entry, line, size)))
+            self._record(replace(entry, value=self._raw(entry, line, size)))
         elif is_deeper(message, DEEPEST):
-            self._note(replace(entry, value=f"[cut {size} characters]"))
+            self._record(replace(entry, value=f"[cut {size} characters]"))
         else:
             self.message(entry.sender, entry.to, message)
 
@@ -163,9 +164,9 @@ class Recorder:
             f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else ""
         )
 
-    def _guarded(self, write: Callable[[], None]) -> None:
+    def _ending_on_error(self, write: Callable[[], None]) -> None:
         """Whatever it meets, a recording ends and its session does not."""
-        if self._over:
+        if self._ended:
             return
         try:
             write()
@@ -177,8 +178,8 @@ class Recorder:
             logger.exception("a recording met something that it cannot write down")
             self._end(f"it met something that it cannot write down ({type(problem).__name__})")
 
-    def _note(self, entry: Entry) -> None:
-        self._guarded(lambda: self._write_down(entry))
+    def _record(self, entry: Entry) -> None:
+        self._ending_on_error(lambda: self._write_down(entry))
 
     def _write_down(self, entry: Entry) -> None:
         if self._file is None:
@@ -223,16 +224,16 @@ class Recorder:
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        self._put(spell_head(head))
+        self._put(dump_head(head))
 
     def _now(self) -> int:
         return 0 if self._began is None else round((time.monotonic() - self._began) * 1000)
 
     def _write(self, entry: Entry) -> None:
-        if self._file is None or self._over:
+        if self._file is None or self._ended:
             return
         try:
-            self._put(spell(entry))
+            self._put(dump_entry(entry))
         except (OSError, ValueError) as problem:
             self._end(str(problem))
 
@@ -256,7 +257,7 @@ class Recorder:
             raise OSError("the disk is full")
 
     def _end(self, reason: str) -> None:
-        self._over = True
+        self._ended = True
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.close(self._file)
@@ -289,18 +290,13 @@ def _create(path: str) -> int:
     raise OSError(f"{MAX_SESSIONS} other bridges write to {path}")
 
 
-def _protocol(first: Json) -> str:
+def _protocol(first: JsonValue) -> str:
     """What the host speaks, by its first message."""
-    params = first.get("params") if isinstance(first, Mapping) else None
-    if not isinstance(params, Mapping):
-        return ""
+    params = as_object(as_object(first).get("params"))
     asked = params.get("protocolVersion")
     if isinstance(asked, int):
         return f"acp {asked}"
-    meta = params.get("_meta")
-    modern = (
-        meta.get("io.modelcontextprotocol/protocolVersion") if isinstance(meta, Mapping) else None
-    )
+    modern = as_object(params.get("_meta")).get("io.modelcontextprotocol/protocolVersion")
     return f"mcp {asked or modern or ''}".strip()
 
 
@@ -330,82 +326,52 @@ def _places(settings: Settings) -> dict[str, str]:
 # --- events as they stand in a trace --------------------------------------------------------------
 
 
-def _request(event: InputRequestEvent) -> dict[str, Json]:
-    question = event.question
-    return {
-        "event": "InputRequestEvent",
-        "question": question.id,
-        "app": question.origin,
-        "method": question.kind.value,
-        "shape": matrix.shape(question).value,
-        "message": question.message,
+def _members(event: Event) -> dict[str, JsonValue]:
+    """An event as it stands in a trace: without its time, and without a reason where none is."""
+    readers = _READERS.get(type(event)) or {
+        each.name: attrgetter(each.name) for each in fields(event) if each.name != "time"
+    }
+    members: dict[str, Any] = {name: read(event) for name, read in readers.items()}
+    written: dict[str, JsonValue] = {"event": type(event).__name__}
+    return written | {
+        name: round(each, 3) if name == "seconds" else each
+        for name, each in members.items()
+        if (name, each) != ("reason", "")
     }
 
 
-def _rung(event: RungEvent) -> dict[str, Json]:
-    return {"event": "RungEvent", "question": event.question, "route": event.route}
+def _content(event: InputResolvedEvent) -> JsonValue:
+    is_secret = event.question.secret and event.answer.content
+    return SECRET if is_secret else dict(event.answer.content)
 
 
-def _step(event: StepEvent) -> dict[str, Json]:
-    return {
-        "event": "StepEvent",
-        "question": event.question,
-        "number": event.number,
-        "title": event.title,
-        "options": list(event.options),
-    }
-
-
-def _choice(event: ChoiceEvent) -> dict[str, Json]:
-    return {
-        "event": "ChoiceEvent",
-        "question": event.question,
-        "number": event.number,
-        "label": event.label,
-        "seconds": round(event.seconds, 3),
-    }
-
-
-def _resolved(event: InputResolvedEvent) -> dict[str, Json]:
-    question, answer = event.question, event.answer
-    return {
-        "event": "InputResolvedEvent",
-        "question": question.id,
-        "outcome": answer.outcome.value,
-        "answeredBy": answer.answered_by.value,
-        "route": answer.route,
-        "seconds": round(answer.latency, 3),
-        **({"reason": answer.reason} if answer.reason else {}),
-        "content": SECRET if question.secret and answer.content else dict(answer.content),
-    }
-
-
-def _notice(event: NoticeEvent) -> dict[str, Json]:
-    return {
-        "event": "NoticeEvent",
-        "app": event.app,
-        "name": event.notice.name,
-        "says": describe(event.notice),
-    }
-
-
-def _progress(event: ProgressEvent) -> dict[str, Json]:
-    progress = event.progress
-    return {
-        "event": "ProgressEvent",
-        "app": event.app,
-        "value": progress.value,
-        "total": progress.total,
-        "says": progress.message,
-    }
-
-
-_TOLD: dict[type, Callable[[Any], dict[str, Json]]] = {
-    InputRequestEvent: _request,
-    RungEvent: _rung,
-    StepEvent: _step,
-    ChoiceEvent: _choice,
-    InputResolvedEvent: _resolved,
-    NoticeEvent: _notice,
-    ProgressEvent: _progress,
+# What is written of an event and how each is read of it, where that is not what it has.
+_READERS: dict[type, dict[str, Callable[[Any], JsonValue]]] = {
+    InputRequestEvent: {
+        "question": attrgetter("question.id"),
+        "app": attrgetter("question.origin"),
+        "method": attrgetter("question.kind.value"),
+        "shape": lambda event: matrix.shape(event.question).value,
+        "message": attrgetter("question.message"),
+    },
+    InputResolvedEvent: {
+        "question": attrgetter("question.id"),
+        "outcome": attrgetter("answer.outcome.value"),
+        "answeredBy": attrgetter("answer.answered_by.value"),
+        "route": attrgetter("answer.route"),
+        "seconds": attrgetter("answer.latency"),
+        "reason": attrgetter("answer.reason"),
+        "content": _content,
+    },
+    NoticeEvent: {
+        "app": attrgetter("app"),
+        "name": attrgetter("notice.name"),
+        "says": lambda event: describe(event.notice),
+    },
+    ProgressEvent: {
+        "app": attrgetter("app"),
+        "value": attrgetter("progress.value"),
+        "total": attrgetter("progress.total"),
+        "says": attrgetter("progress.message"),
+    },
 }

@@ -114,12 +114,12 @@ Named = tuple[str, str]  # what it is, and what it says
 _KINDS: Mapping[str, Callable[[Json], Named]] = {
     "closed": lambda value: ("(ends)", ""),
     "raw": lambda value: ("(no JSON)", label(value, 4_000)),
-    "fill": lambda value: (f"fills in the page, {value['press']}", _spelled(value["fill"])),
+    "fill": lambda value: (f"fills in the page, {value['press']}", _dump(value["fill"])),
     "screen": lambda value: ("sees", label(" ⏎ ".join(value), 1_000_000)),
-    "keys": lambda value: (f"types {_spelled(value)}", ""),
+    "keys": lambda value: (f"types {_dump(value)}", ""),
     "http": lambda value: (
         label(value["http"], 200),
-        _spelled(value["body"]) if "body" in value else "",
+        _dump(value["body"]) if "body" in value else "",
     ),
 }
 
@@ -129,12 +129,12 @@ def _name(entry: Entry, asked: Asked) -> Named:
     if entry.kind in _KINDS:
         return _KINDS[entry.kind](value)
     if not isinstance(value, Mapping):
-        return "?", _spelled(value)
+        return "?", _dump(value)
     if entry.party == PERSON:
         return (
-            (f"event {label(value['type'], 80)}", _spelled(value["properties"]))
+            (f"event {label(value['type'], 80)}", _dump(value["properties"]))
             if "type" in value
-            else ("answered", _spelled(value))
+            else ("answered", _dump(value))
         )
     if is_response(value):
         return _response(value, asked.get((entry.party, not entry.ours, str(value.get("id"))), {}))
@@ -147,7 +147,7 @@ def _response(value: Mapping[str, Json], request: Mapping[str, Json]) -> Named:
         return f"presses [{pressed}]", ""
     words = " ".join(filter(None, (label(method, 80), label(value.get("id"), 40))))
     if "error" in value:
-        return f"error of {words}", _spelled(value["error"])
+        return f"error of {words}", _dump(value["error"])
     asks = result.get("inputRequests") if isinstance(result, Mapping) else None
     if isinstance(asks, Mapping) and all(
         isinstance(each, Mapping) and isinstance(each.get("params"), Mapping)
@@ -156,7 +156,7 @@ def _response(value: Mapping[str, Json], request: Mapping[str, Json]) -> Named:
         return f"result of {words} asks", "; ".join(
             f"{label(name, 40)}: {_asks(each['params'])}" for name, each in asks.items()
         )
-    return f"result of {words}", _spelled(result)
+    return f"result of {words}", _dump(result)
 
 
 def _said(value: Mapping[str, Json]) -> Named:
@@ -170,13 +170,13 @@ def _said(value: Mapping[str, Json]) -> Named:
         )
     if method == UPDATE and isinstance(said, Mapping) and isinstance(said.get("update"), Mapping):
         update = dict(said["update"])
-        return f"{method}: {label(update.pop('sessionUpdate', '?'), 80)}", _spelled(update)
+        return f"{method}: {label(update.pop('sessionUpdate', '?'), 80)}", _dump(update)
     about = said.get(_ABOUT.get(method, "")) if isinstance(said, Mapping) else None
     named = f"{method} {label(about, 80)}" if isinstance(about, str) else method
     words = f"{named} {label(value['id'], 40)}" if is_request(value) else named
     if method == FORM and isinstance(said, Mapping) and "requestedSchema" in said:
         return words, _asks(said)
-    return words, "" if said in (None, {}) else _spelled(said)
+    return words, "" if said in (None, {}) else _dump(said)
 
 
 def _is_about_a_question(name: str) -> bool:
@@ -192,7 +192,7 @@ def _asks(params: Mapping[str, Json]) -> str:
     if not isinstance(properties, Mapping) or not all(
         isinstance(each, Mapping) for each in properties.values()
     ):
-        return _spelled(params)
+        return _dump(params)
     fields = [
         f"[{label(part.get('title', name), 200)}:"
         f" {' | '.join(_choices(part)) or label(part.get('type'), 40)}]"
@@ -237,7 +237,7 @@ def _pressed(request: Mapping[str, Json], response: Mapping[str, Json]) -> str:
         return ""
 
 
-def _spelled(value: Json) -> str:
+def _dump(value: Json) -> str:
     if isinstance(value, Mapping):
         value = {name: value[name] for name in sorted(value, key=lambda name: _WEIGHT.get(name, 0))}
     return label(json.dumps(value, ensure_ascii=False), 1_000_000)

@@ -27,7 +27,7 @@ from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.placeholders import escape, fill, parts
-from abp_bridge.trace.format import Entry, Recording, TraceError, read, spell_head
+from abp_bridge.trace.format import Entry, Recording, TraceError, dump_head, read
 
 Json = Any
 
@@ -1065,7 +1065,7 @@ def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequ
         return
     fixture = reduce(found)
     if policy.refusal(fixture) is None:
-        assert spell_head(fixture.head)
+        assert dump_head(fixture.head)
         follow(fixture)
 
 
