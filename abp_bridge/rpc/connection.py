@@ -178,8 +178,22 @@ class JsonRpcConnection:
         self._source.close()
         self._sink.close()
 
-    async def request(self, method: str, params: Json, *, reason: str = "no longer needed") -> Json:
-        """Ask, and wait for the result. Cancelling the wait takes the request back, for `reason`.
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        reason: str = "no longer needed",
+        after: tuple[str, Json] | None = None,
+    ) -> Json:
+        """Ask, and wait for the result. Cancelling the wait takes the request back.
+
+        Args:
+            method: What is asked for.
+            params: Its parameters.
+            reason: Why it is taken back, if it is.
+            after: A notification, (method, params), that leaves before the request: in one write
+                with it, where nothing else waits to be written.
 
         Raises:
             RemoteError: The other side answered with an error.
@@ -187,7 +201,12 @@ class JsonRpcConnection:
         """
         if self._closed:
             raise ConnectionClosedError(method)
+        before = b"" if after is None else self._peer.notify(*after)
         id, data = self._peer.request(method, params)
+        if before and (self._tail or self._outbox):
+            self._put(self._new_key("notification"), before)
+        else:
+            data = before + data
         waiter = self._waiting[id] = _Waiter()
         self._put(("request", id), data)
         try:

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -69,6 +70,7 @@ class Sink:
 
     def __init__(self, room: int | None = None) -> None:
         self.written = bytearray()
+        self.writes = 0
         self.broken = False
         self.closed = False
         self._room = room
@@ -94,6 +96,7 @@ class Sink:
     def write_nowait(self, data: bytes | memoryview) -> int:
         if self.broken:
             raise BrokenPipeError
+        self.writes += 1
         taken = bytes(data) if self._room is None else bytes(data[: self._room])
         self.written += taken
         if self._room is not None:
@@ -277,6 +280,24 @@ async def test_a_request_that_never_left_is_not_sent_any_more(takes_back: bool) 
         ends.sink.make_room()
         ends.link.notify("last")
     assert ends.sink.methods == ["first", "last"]
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["one write", "behind what waits"])
+async def test_what_goes_before_a_request_is_read_before_it(stuck: bool) -> None:
+    async with running(room=0 if stuck else None) as ends:
+        if stuck:
+            ends.link.notify("first")
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                ask = partial(ends.link.request, "ask", {}, after=("news", {"of": "it"}))
+                tasks.start_soon(ask)
+                await until(lambda: ends.peer.waiting)
+                ends.sink.make_room()
+                await until(lambda: "ask" in ends.sink.methods)
+                scope.cancel()
+    expected = ["news", "ask", "notifications/cancelled"]
+    assert ends.sink.methods == (["first", *expected] if stuck else expected)
+    assert stuck or ends.sink.writes == 2
 
 
 async def test_a_request_that_has_begun_to_leave_is_taken_back() -> None:

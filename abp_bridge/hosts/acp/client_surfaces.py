@@ -47,9 +47,14 @@ _ENDINGS: dict[Outcome | None, str] = {
 
 @dataclass(slots=True)
 class _Card:
-    """A tool call that shows one question: its id, and the outcome once there is one."""
+    """The tool call that shows one question.
+
+    `announcement` is what tells the client of it, until that has left with the first request;
+    `outcome` the question's, once there is one.
+    """
 
     id: str
+    announcement: JsonObject | None = None
     outcome: Outcome | None = None
 
 
@@ -135,9 +140,9 @@ class ClientSurfaces:
         """
         with self._errors_translated(variant):
             if call is not None and variant.surface is Surface.ACP_FORM:
-                return await self._ask_on(question, variant, call, problem, observe)
+                return await self._ask_on(question, variant, _Card(call), problem, observe)
             with self._tool_call_card(question) as card:
-                response = await self._ask_on(question, variant, card.id, problem, observe)
+                response = await self._ask_on(question, variant, card, problem, observe)
                 card.outcome = response.outcome
                 return response
         return SurfaceResponse(Outcome.CANCELLED)
@@ -158,7 +163,7 @@ class ClientSurfaces:
             self._errors_translated(self._permission_variant),
             self._tool_call_card(question) as card,
         ):
-            chosen = await self._request_permission(question, acp.link_step(question, url), card.id)
+            chosen = await self._request_permission(question, acp.link_step(question, url), card)
             card.outcome = acp.decode_link_outcome(chosen)
             return card.outcome
         return Outcome.CANCELLED
@@ -184,44 +189,45 @@ class ClientSurfaces:
     @contextmanager
     def _tool_call_card(self, question: Question) -> Iterator[_Card]:
         """A tool call that is the question's own: clients have one permission at a time on each
-        (Zed drops the one before). It ends with the block.
+        (Zed drops the one before). It is told of with the first request, and ends with the block.
         """
         self._serial += 1
-        card = _Card(f"{self._cards}{self._serial}")
-        self.update(acp.encode_question_card(card.id, question))
+        id = f"{self._cards}{self._serial}"
+        card = _Card(id, acp.encode_question_card(id, question))
         try:
             yield card
         finally:
             ending = _ENDINGS.get(card.outcome)
-            self.update(
-                acp.encode_ended(card.id, [ending or "Not answered."], [], failed=ending is None)
-            )
+            if card.announcement is None:
+                words = [ending or "Not answered."]
+                self.update(acp.encode_ended(id, words, [], failed=ending is None))
 
     async def _ask_on(
         self,
         question: Question,
         variant: SurfaceVariant,
-        call: str,
+        card: _Card,
         problem: str,
         observe: Observer,
     ) -> SurfaceResponse:
         if variant.surface is Surface.ACP_PERMISSION:
-            return await self._walk(question, variant, call, observe)
+            return await self._walk(question, variant, card, observe)
         if variant.surface is Surface.ACP_URL:
-            return await self._ask_on_the_page(question, call)
-        form = acp.encode_form(question, self.session, call, problem, plain=variant.plain)
+            return await self._ask_on_the_page(question, card)
+        form = acp.encode_form(question, self.session, card.id, problem, plain=variant.plain)
         action, content = mcp.decode_reply(
-            await self._request("elicitation/create", form), question
+            await self._request("elicitation/create", form, card), question
         )
         return SurfaceResponse(_OUTCOMES[action], content)
 
-    async def _ask_on_the_page(self, question: Question, call: str) -> SurfaceResponse:
+    async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
         elicitation = f"abp-{question.id}"
 
         async def point(sheet: PageQuestion) -> Outcome:
             answer = await self._request(
                 "elicitation/create",
-                acp.encode_url(question, self.session, call, sheet.url, elicitation),
+                acp.encode_url(question, self.session, card.id, sheet.url, elicitation),
+                card,
             )
             return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
@@ -231,7 +237,7 @@ class ClientSurfaces:
             self._connection.notify("elicitation/complete", {"elicitationId": elicitation})
 
     async def _walk(
-        self, question: Question, variant: SurfaceVariant, call: str, observe: Observer
+        self, question: Question, variant: SurfaceVariant, card: _Card, observe: Observer
     ) -> SurfaceResponse:
         """A menu, step by step."""
         menu = Menu(question, variant.buttons)
@@ -246,7 +252,7 @@ class ClientSurfaces:
                     tuple(option.label for option in step.options),
                 )
             )
-            chosen = await self._request_permission(question, step, call)
+            chosen = await self._request_permission(question, step, card)
             now = anyio.current_time()
             pressed = next((option.label for option in step.options if option.id == chosen), None)
             observe(ChoiceEvent(now, question.id, number, pressed, now - started))
@@ -257,13 +263,18 @@ class ClientSurfaces:
                 return SurfaceResponse(after.outcome, after.content)
         return SurfaceResponse(Outcome.CANCELLED)
 
-    async def _request_permission(self, question: Question, step: Step, call: str) -> str | None:
-        params = acp.encode_permission(question, step, self.session, call)
-        return acp.decode_outcome(await self._request("session/request_permission", params))
+    async def _request_permission(self, question: Question, step: Step, card: _Card) -> str | None:
+        params = acp.encode_permission(question, step, self.session, card.id)
+        return acp.decode_outcome(await self._request("session/request_permission", params, card))
 
-    async def _request(self, method: str, params: JsonObject) -> JsonValue:
-        reason = "the question is no longer open"
-        result: JsonValue = await self._connection.request(method, params, reason=reason)
+    async def _request(self, method: str, params: JsonObject, card: _Card) -> JsonValue:
+        announcement, card.announcement = card.announcement, None
+        result: JsonValue = await self._connection.request(
+            method,
+            params,
+            reason="the question is no longer open",
+            after=None if announcement is None else self._encode_update(announcement),
+        )
         return result
 
     def update(self, update: JsonObject, key: Hashable = None) -> None:
@@ -271,6 +282,7 @@ class ClientSurfaces:
 
         Those with the same `key` that still wait become the newest of them.
         """
-        self._connection.notify(
-            "session/update", {"sessionId": self.session, "update": update}, key=key
-        )
+        self._connection.notify(*self._encode_update(update), key=key)
+
+    def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
+        return "session/update", {"sessionId": self.session, "update": update}
