@@ -161,7 +161,7 @@ class AppConnection:
         return self._session.new_id("question")
 
     async def ask(self, question: Question) -> Answer:
-        """See `AppListener.ask`.
+        """Put the app's question to the person (`AppListener.ask`).
 
         The question is the call's that it names, or the only one's; else nobody can say whose, and
         the newest carries it.
@@ -190,7 +190,7 @@ class AppConnection:
                 each.on_answer(question, answer)
 
     def on_notice(self, notice: Notice) -> None:
-        """See `AppListener.on_notice`."""
+        """Remember the last of each kind, and tell the host (`AppListener.on_notice`)."""
         if not self.id:
             self._hear_early(notice)
             return
@@ -219,7 +219,7 @@ class AppConnection:
             )
 
     def on_progress(self, progress: Progress) -> None:
-        """See `AppListener.on_progress`.
+        """Tell the call that it is for (`AppListener.on_progress`).
 
         Attributed by token, else to the only running call, else to the session (X4).
         """
@@ -230,7 +230,7 @@ class AppConnection:
             call.on_progress(progress)
 
     def on_disconnect(self, reason: str) -> None:
-        """See `AppListener.on_disconnect`."""
+        """Leave the session, and end what is open (`AppListener.on_disconnect`)."""
         self._reason = reason
         self._session.dismiss(self)
         self._end_calls()

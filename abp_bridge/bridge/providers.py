@@ -75,7 +75,7 @@ class Providers:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `InputProvider.ask`."""
+        """Ask by whoever has the surface (`InputProvider.ask`)."""
         return await self._own.get(variant.surface, self._host).ask(
             question, variant, problem, observe
         )

@@ -40,18 +40,11 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-CLOSE_LIMIT = 1.5
+CLOSE_LIMIT = 1.5  # seconds for the apps to hear of the end: hosts kill us after two
 
 
 class Bridge:
-    """One session.
-
-    Implements `SessionApi`. Calls and connections live in `tasks`, which must outlive it.
-
-    `make_app(target, named)` makes the app for a target; `named` says that the person named it, not
-    a model. Raises AppError. `providers` are who can be asked, the host alone if nothing is said;
-    `observe` is told what happens.
-    """
+    """One session: `SessionApi` for its host, and what its connections need of it."""
 
     def __init__(
         self,
@@ -63,6 +56,17 @@ class Bridge:
         providers: Providers | None = None,
         observe: Observer = no_observer,
     ) -> None:
+        """Begin a session that nothing is connected to.
+
+        Args:
+            settings: Times, folders and the apps named at the start.
+            host: Who asked for the session, and hears what apps tell.
+            tasks: Where calls and connections live; must outlive the session.
+            make_app: Makes the app for a target, or raises AppError; its flag says that the person
+                named the target, and no model.
+            providers: Who can be asked; the host alone if nothing is said.
+            observe: Is told what happens.
+        """
         self.host = host
         self.observe = observe
         self._providers = providers or Providers(host)
@@ -85,7 +89,7 @@ class Bridge:
     # --- SessionApi ---
 
     async def connect(self, target: str | None) -> Sequence[str]:
-        """See `SessionApi.connect`."""
+        """Connect what is not connected yet, one after the other (`SessionApi.connect`)."""
         if target is None and not self._settings.apps and not self._apps:
             raise SessionError(
                 "MISSING_PARAM",
@@ -107,7 +111,7 @@ class Bridge:
         return connected
 
     async def disconnect(self, app: str | None) -> Sequence[str]:
-        """See `SessionApi.disconnect`."""
+        """Close the connections, and wait until they are (`SessionApi.disconnect`)."""
         leaving = [self._connection(app)] if app is not None else list(self._apps.values())
         for connection in leaving:
             connection.close.set()
@@ -116,7 +120,7 @@ class Bridge:
         return [connection.id for connection in leaving]
 
     def capabilities(self) -> Sequence[AppCapability]:
-        """See `SessionApi.capabilities`."""
+        """The capabilities of all connections (`SessionApi.capabilities`)."""
         return [
             AppCapability(app.id, app.app.origin, capability)
             for app in self._apps.values()
@@ -133,7 +137,7 @@ class Bridge:
         on_progress: Callable[[Progress], None] | None = None,
         on_end: Callable[[CallOutcome], None] | None = None,
     ) -> Call:
-        """See `SessionApi.start`."""
+        """Check the parameters, and run the call in the session's tasks (`SessionApi.start`)."""
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
             await self.connect(None)
         connection, known = self._find(capability, app)
@@ -158,7 +162,7 @@ class Bridge:
         return call
 
     async def render_pdf(self, app: str | None) -> SavedFile:
-        """See `SessionApi.render_pdf`."""
+        """Have the app print its page, and file that as a result (`SessionApi.render_pdf`)."""
         able = (
             [each for each in self._apps.values() if each.app.renders]
             if app is None
@@ -182,10 +186,11 @@ class Bridge:
 
     @property
     def renders(self) -> bool:
+        """Whether a connected app has a page."""
         return any(each.app.renders for each in self._apps.values())
 
     def resources(self) -> Sequence[Resource]:
-        """See `SessionApi.resources`."""
+        """State fields first, then saved files (`SessionApi.resources`)."""
         states = [
             Resource(
                 state_uri(app.id, field),
@@ -203,7 +208,7 @@ class Bridge:
         return states + files
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """See `SessionApi.read`."""
+        """Look the uri up among state fields, then among saved files (`SessionApi.read`)."""
         for app in self._apps.values():
             for field, value in app.state.items():
                 if state_uri(app.id, field) == uri:
@@ -224,7 +229,7 @@ class Bridge:
         return mime_type, content
 
     def status(self) -> dict[str, Json]:
-        """See `SessionApi.status`. Holds nothing that a person answered."""
+        """Put together what the rooms say of themselves (`SessionApi.status`)."""
         return {
             "host": self.host.name,
             "surfaces": describe_surfaces(self._providers),
@@ -252,6 +257,7 @@ class Bridge:
     # --- connection.Session ---
 
     def new_id(self, kind: str) -> str:
+        """An id that the session has not used: `call-1`, `question-2`."""
         self._serial += 1
         return f"{kind}-{self._serial}"
 
@@ -282,12 +288,14 @@ class Bridge:
             self.host.on_capabilities_changed()
 
     async def ask(self, question: Question) -> Answer:
+        """Put a question to the person; exactly one answer comes back."""
         return await self._elicitor.ask(question)
 
     async def _roots(self, question: Question) -> Sequence[str]:
         return [*self._settings.roots, *await self.host.roots(question.calls)]
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
+        """Take questions down that nobody needs any more."""
         self._elicitor.withdraw(questions, reason)
 
     # --- apps and calls ---

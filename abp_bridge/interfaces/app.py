@@ -29,15 +29,25 @@ class AppError(Exception):
 class AppListener(Protocol):
     """Where an app's connection brings what the app asks and tells. Nothing here raises."""
 
-    def new_question_id(self) -> str: ...
-
-    async def ask(self, question: Question) -> Answer:
-        """Put a question to the person. Returns once, however it ends."""
+    def new_question_id(self) -> str:
+        """An id for the next question, used once in the session."""
         ...
 
-    def on_notice(self, notice: Notice) -> None: ...
+    async def ask(self, question: Question) -> Answer:
+        """Put a question to the person.
 
-    def on_progress(self, progress: Progress) -> None: ...
+        Returns:
+            Its one answer, however it ends; a failure is an answer too.
+        """
+        ...
+
+    def on_notice(self, notice: Notice) -> None:
+        """The app told something; also before `App.open` is through."""
+        ...
+
+    def on_progress(self, progress: Progress) -> None:
+        """The app told how far one of its calls is."""
+        ...
 
     def on_disconnect(self, reason: str) -> None:
         """The app cannot be reached any more: its page left, its browser or its process died."""
@@ -47,24 +57,40 @@ class AppListener(Protocol):
 class App(Protocol):
     """One app.
 
-    `origin` is who it is, as the bridge knows it: an address or a command, never the app's own
-    words.
+    Attributes:
+        origin: Who it is, as the bridge knows it: an address or a command, never the app's own
+            words.
+        renders: Whether `render_pdf` can work.
     """
 
     origin: str
-    renders: bool  # whether `render_pdf` can work
+    renders: bool
 
     def open(self, listener: AppListener) -> AbstractAsyncContextManager[AppInfo]:
         """Connect and initialise; on the way out, shut down.
 
-        Raises AppError when it cannot be connected.
+        Args:
+            listener: Is brought what the app asks and tells, as long as it is open.
+
+        Returns:
+            A context with what the app answered to `initialize`.
+
+        Raises:
+            AppError: It cannot be connected.
         """
         ...
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """Call a capability and wait for its result.
+        """Call a capability and wait for its result, for as long as it takes.
 
-        Never raises but for cancellation; an app that is gone is a `DISCONNECTED` failure.
+        Args:
+            capability: Its name.
+            params: As its input schema has them; they were checked.
+            call: The id of the call, which the app may name in what it asks and tells.
+
+        Returns:
+            What became of it. Nothing is raised but cancellation: an app that is gone is a
+            `DISCONNECTED` failure.
         """
         ...
 
@@ -84,7 +110,11 @@ class App(Protocol):
         ...
 
     async def render_pdf(self) -> bytes:
-        """The app's page as a PDF. Raises AppError where there is no page."""
+        """The app's page as a PDF.
+
+        Raises:
+            AppError: There is no page, or it cannot be printed.
+        """
         ...
 
 

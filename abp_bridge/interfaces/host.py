@@ -27,16 +27,22 @@ class Host(InputProvider, Protocol):
     async def send_link(self, question: Question, url: str) -> Outcome:
         """Tell the person, by whatever this host shows, that `question` waits at `url`.
 
-        Returns how that was answered. Cancelling takes it down.
+        Cancelling takes it down.
 
-        Raises as `ask`: SurfaceUnsupportedError when this host has no words for it.
+        Returns:
+            How that was answered: accepting means that the person goes there, no more.
+
+        Raises:
+            SurfaceUnsupportedError: This host has no words for it.
+            HostDisconnectedError: And the other errors of `InputProvider.ask`.
         """
         ...
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """The folders that the host grants, as absolute paths.
+        """The folders whose files the host lets apps be given, as absolute paths.
 
-        Bounded in time, and never raises but for cancellation.
+        `calls` are the calls that a question may belong to (`Question.calls`). Bounded in time;
+        a host that does not say grants none.
         """
         ...
 
@@ -44,9 +50,13 @@ class Host(InputProvider, Protocol):
         """The app told something; `notice` has been recorded already."""
         ...
 
-    def on_capabilities_changed(self) -> None: ...
+    def on_capabilities_changed(self) -> None:
+        """`SessionApi.capabilities` has changed: an app came or went, or offers other things."""
+        ...
 
-    def on_resources_changed(self) -> None: ...
+    def on_resources_changed(self) -> None:
+        """`SessionApi.resources` has changed: a state field or a saved file is new."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +70,13 @@ class AppCapability:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call that is over: its result, what the app told meanwhile (a line each), and the files its
-    data was saved to.
+    """A call that is over.
 
-    `refused` are the kinds of its questions that no surface could ask.
+    Attributes:
+        result: What the app returned, or why it failed; large and binary data as places of files.
+        summary: What the app told meanwhile, a line each, safe to show.
+        files: The files that its data was saved to.
+        refused: The kinds of its questions that no surface could ask.
     """
 
     result: CallResult
@@ -98,29 +111,68 @@ class Call(Protocol):
 
     id: str
 
-    async def wait(self) -> CallOutcome: ...
+    async def wait(self) -> CallOutcome:
+        """Wait for its end, however it comes. Cancelling this leaves the call running."""
+        ...
 
     async def wait_idle(self) -> None:
         """Wait until its app's own turn is over: what it asks at the same time is on its way."""
         ...
 
-    def cancel(self, reason: str) -> None: ...
+    def cancel(self, reason: str) -> None:
+        """The host no longer wants it: its questions are taken down at once, and the app is told.
 
-
-class SessionApi(Protocol):
-    """What a host can ask of the session. Methods raise SessionError."""
-
-    async def connect(self, target: str | None) -> Sequence[str]:
-        """Connect the app at `target`, or those named at the start; returns the ids of the apps
-        that are connected now.
+        `reason` is for the app's developer. A call that is over stays as it is.
         """
         ...
 
-    async def disconnect(self, app: str | None) -> Sequence[str]: ...
 
-    def capabilities(self) -> Sequence[AppCapability]: ...
+class SessionApi(Protocol):
+    """What a host can ask of the session.
 
-    def status(self) -> dict[str, Json]: ...
+    Apps are named by the ids that `connect` returns. What cannot be met raises SessionError, with
+    an ABP error code.
+    """
+
+    async def connect(self, target: str | None) -> Sequence[str]:
+        """Connect the app at `target`; None for those named at the start.
+
+        Returns:
+            The ids of the apps that are there now: all of them, or those at `target`.
+
+        Raises:
+            SessionError: None of them can be connected, or none was named.
+        """
+        ...
+
+    async def disconnect(self, app: str | None) -> Sequence[str]:
+        """End the connection of `app`, or of all where it is None; open calls fail.
+
+        Returns:
+            The ids of those that were connected.
+
+        Raises:
+            SessionError: `DISCONNECTED` when there is no such app.
+        """
+        ...
+
+    def capabilities(self) -> Sequence[AppCapability]:
+        """What the connected apps can do, app by app."""
+        ...
+
+    def status(self) -> dict[str, Json]:
+        """What is going on, as JSON, with nothing that a person answered.
+
+        Returns:
+            `host`: its name.
+            `surfaces`: `[{surface, version, provider, at?}]`, best first.
+            `apps`: by id, `{name, origin, abpVersion, capabilities, running, told, progress, state,
+            warnings}`.
+            `notConnected`: `[{app, problem}]` of the apps named at the start.
+            `questions`: `{open, ended, endedCount, lateCount}`; `seconds` in `ended` is from asking
+            to the answer.
+        """
+        ...
 
     async def start(
         self,
@@ -134,25 +186,51 @@ class SessionApi(Protocol):
     ) -> Call:
         """Begin a call; apps named at the start are connected first.
 
-        Whoever waits may do it by `on_end` too.
+        Args:
+            capability: Its name.
+            params: Checked against its input schema.
+            app: Whose capability, where several have it.
+            timeout: The app's time in seconds, without what its person takes; None for the
+                session's own.
+            on_progress: Is told how far it is, with numbers that only rise.
+            on_end: Is told once how it ended, as `Call.wait` is.
+
+        Raises:
+            SessionError: No app has the capability, several have it, or `params` do not fit.
         """
         ...
 
-    async def render_pdf(self, app: str | None) -> SavedFile: ...
+    async def render_pdf(self, app: str | None) -> SavedFile:
+        """Save the page of `app` as a PDF, or of the first that has one where it is None.
+
+        Raises:
+            SessionError: `NOT_SUPPORTED` when there is no page, else what went wrong.
+        """
+        ...
 
     @property
     def renders(self) -> bool:
         """Whether a connected app has a page that can be rendered."""
         ...
 
-    def resources(self) -> Sequence[Resource]: ...
+    def resources(self) -> Sequence[Resource]:
+        """The state fields that apps told, and the saved files."""
+        ...
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """A resource's MIME type and content."""
+        """The MIME type and the content of a resource: text as str, anything else as bytes.
+
+        Raises:
+            SessionError: `UNKNOWN_RESOURCE` for one that is not listed, `OPERATION_FAILED` for a
+                file that cannot be read.
+        """
         ...
 
     async def close(self, reason: str) -> None:
-        """End the session: what is open ends, the apps are told. Bounded in time."""
+        """End the session: what is open ends with `reason`, the apps are told, temporary files go.
+
+        Bounded in time.
+        """
         ...
 
 

@@ -17,8 +17,9 @@ from abp_bridge.core.question import Outcome, Question
 
 @dataclass(frozen=True, slots=True)
 class SurfaceResponse:
-    """What came back from a surface: accepted, declined or cancelled; the content is not reviewed
-    yet.
+    """What came back from a surface: accepted, declined or cancelled.
+
+    `content` is by field name, as it came: the bridge validates it.
     """
 
     outcome: Outcome
@@ -97,12 +98,18 @@ class Page(QuestionPage, Protocol):
     async def ask(
         self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
     ) -> SurfaceResponse:
-        """Put `question` on the page, and have a host send its person there: `send_link(sheet)`
-        says how the host answered that.
+        """Put `question` on the page, and have a host send its person there.
 
-        Accepting means that the person goes there, no more. The answer is the page's; a host that
-        does not accept ends the question. Raises SurfaceUnsupportedError, and what `send_link`
-        raises.
+        Args:
+            question: What is asked.
+            send_link: Is given the question on the page, and says how the host answered: accepting
+                means that the person goes there, no more; anything else ends the question.
+
+        Returns:
+            What was answered on the page.
+
+        Raises:
+            SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
         """
         ...
 
@@ -111,8 +118,10 @@ class InputProvider(Protocol):
     """Asks on surfaces of its own: a host, or what the person set up beside it."""
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The surfaces it offers now, best first; to a question that one of the calls `calls` can
-        take to it.
+        """The surfaces it offers now, best first.
+
+        `calls` are the calls that a question may belong to (`Question.calls`), for a host that is
+        asked only inside of calls.
         """
         ...
 
@@ -123,13 +132,23 @@ class InputProvider(Protocol):
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """Show `question` on one surface and wait.
+        """Show `question` on one surface and wait. Cancelling takes it down.
 
-        Cancelling takes it down. Raises SurfaceUnsupportedError, RouteChangedError,
-        HostTimeoutError, HostDisconnectedError or RemoteProtocolError.
+        Args:
+            question: What is asked.
+            variant: Which of its surfaces, one of `variants`.
+            problem: What was wrong with the answer before, when this asks again.
+            observe: Is told of each step, by a surface that asks in steps.
 
-        `problem` says what was wrong with the answer before, when this asks again. A surface that
-        asks in steps tells `observe` of each.
+        Returns:
+            What came back; nothing is made up.
+
+        Raises:
+            SurfaceUnsupportedError: It cannot ask this after all: the next surface is tried.
+            RemoteProtocolError: The host answered what is no answer: the next surface is tried.
+            RouteChangedError: All surfaces are tried again.
+            HostTimeoutError: The question ends, as timed out.
+            HostDisconnectedError: The question ends, as the error says.
         """
         ...
 

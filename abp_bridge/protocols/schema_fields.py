@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_text, to_text
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
@@ -48,12 +48,8 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
         name=name,
         type=kind,
         schema=schema,
-        title=sanitize.label(schema["title"]) if _is_text(schema.get("title")) else "",
-        description=(
-            sanitize.message(schema["description"], 1_000)
-            if _is_text(schema.get("description"))
-            else ""
-        ),
+        title=sanitize.label(as_text(schema.get("title"))),
+        description=sanitize.message(as_text(schema.get("description")), 1_000),
         required=required,
         default=fitting(schema.get("default", MISSING), schema),
         choices=choices,
@@ -141,14 +137,14 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
     found: dict[str, Choice] = {}
     for value, raw_label, description in listed:
         key = value if isinstance(value, str) else _key(value, texts, found)
-        shown = sanitize.label(_words(raw_label)) or sanitize.label(key) or "(empty)"
+        shown = sanitize.label(to_text(raw_label)) or sanitize.label(key) or "(empty)"
         known = found.get(key)
         if known is None:
             found[key] = Choice(
                 value,
                 key,
                 shown,
-                sanitize.message(description, 1_000) if _is_text(description) else "",
+                sanitize.message(as_text(description), 1_000),
             )
         elif shown not in known.label.split(_BOTH):
             found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown))
@@ -182,11 +178,3 @@ def _told_apart(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
             shown, number = f"{base} [{number}]", number + 1
         made[shown] = replace(choice, label=shown)
     return tuple(made.values())
-
-
-def _words(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)

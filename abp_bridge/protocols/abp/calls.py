@@ -5,12 +5,12 @@ really send back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, Failure, failed
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_list, as_object, as_text, as_texts
 from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
@@ -50,8 +50,7 @@ def decode_app_info(raw: Json) -> AppInfo:
             f"initialize() answered {_kind(raw)}, where ABP has an object with sessionId and app",
             "SESSION_INVALID",
         )
-    app = body.get("app")
-    app = app if isinstance(app, Mapping) else {}
+    app = as_object(body.get("app"))
     version = sanitize.label(body.get("protocolVersion") or VERSION, 40)
     listed = _listed(body.get("capabilities"))
     capabilities = decode_capabilities(listed)
@@ -92,11 +91,11 @@ def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
     return tuple(found.values())
 
 
-def _listed(raw: Json) -> list[Json]:
+def _listed(raw: Json) -> Sequence[Json]:
     listed = _unwrapped(raw)
     if isinstance(listed, Mapping):
         listed = listed.get("capabilities")
-    return listed if isinstance(listed, list) else []
+    return as_list(listed)
 
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
@@ -133,8 +132,7 @@ def decode_result(raw: Json) -> CallResult:
                 "note": "the app's answer had no 'success' member; it is passed on as it came"
             },
         )
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = as_object(raw.get("metadata"))
     if raw["success"]:
         return CallResult(data=raw.get("data"), metadata=metadata)
     failure = _failure(raw.get("error"), raw.get("cancelled") is True)
@@ -173,7 +171,6 @@ def _failure(error: Json, cancelled: bool) -> Failure:
     )
     retryable = error.get("retryable")
     after = error.get("retryAfter")
-    alternatives = error.get("alternatives")
     return Failure(
         code=code,
         message=sanitize.message(error.get("message") or "The app gave no reason."),
@@ -184,10 +181,8 @@ def _failure(error: Json, cancelled: bool) -> Failure:
             else None
         ),
         details=error.get("details"),
-        alternatives=(
-            tuple(sanitize.label(name, 120) for name in alternatives if isinstance(name, str))
-            if isinstance(alternatives, list)
-            else ()
+        alternatives=tuple(
+            sanitize.label(name, 120) for name in as_texts(error.get("alternatives"))
         ),
     )
 
@@ -205,26 +200,15 @@ def _unwrapped(raw: Json) -> Json:
 
 
 def _capability(entry: Mapping[str, Json]) -> Capability:
-    schema = entry.get("inputSchema")
-    instead = entry.get("deprecationMessage")
-    deprecated = (
-        sanitize.label(instead)
-        if isinstance(instead, str) and instead
-        else "deprecated"
-        if entry.get("deprecated")
-        else ""
-    )
+    instead = as_text(entry.get("deprecationMessage"))
+    deprecated = instead or ("deprecated" if entry.get("deprecated") else "")
     return Capability(
         name=entry["name"],
-        description=(
-            sanitize.message(entry["description"])
-            if isinstance(entry.get("description"), str)
-            else ""
-        ),
-        input_schema=schema if isinstance(schema, Mapping) else {},
+        description=sanitize.message(as_text(entry.get("description"))),
+        input_schema=as_object(entry.get("inputSchema")),
         available=entry.get("available") is not False,
         experimental=entry.get("experimental") is True,
-        deprecated=deprecated,
+        deprecated=sanitize.label(deprecated),
     )
 
 

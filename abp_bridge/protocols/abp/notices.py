@@ -4,15 +4,15 @@ documents use (X2, X4, X5, X24).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_list, as_number, as_object, as_text
 from abp_bridge.core.notice import Event, Notice, Progress
 
 PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"
+MAX_NUMBER = 1e15  # up to which a float still tells two steps apart
 
 _EVENTS = {event.value: event for event in Event if event is not Event.OTHER}
 
@@ -40,7 +40,7 @@ def decode_changes(raw: Json) -> dict[str, list[str]]:
     """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names
     or whole capabilities in it.
     """
-    changes = raw if isinstance(raw, Mapping) else {}
+    changes = as_object(raw)
     return {word: _names(changes.get(word)) for word in ("added", "removed", "changed")}
 
 
@@ -50,7 +50,7 @@ def decode_progress(raw: Json) -> Progress | None:
     `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1
     is a fraction. `estimatedRemaining` is in milliseconds.
     """
-    report = raw if isinstance(raw, Mapping) else {}
+    report = as_object(raw)
     value, total, percentage = (
         _number(report.get(word)) for word in ("progress", "total", "percentage")
     )
@@ -68,32 +68,21 @@ def decode_progress(raw: Json) -> Progress | None:
         operation=None if operation is None else _name(operation),
         value=max(0.0, value if total is None else min(value, total)),
         total=total,
-        status=_words(report.get("status", report.get("message"))),
-        stage=_words(report.get("stage")),
+        status=sanitize.label(as_text(report.get("status", report.get("message")))),
+        stage=sanitize.label(as_text(report.get("stage"))),
         remaining=None if remaining is None or remaining < 0 else remaining / 1000,
     )
 
 
 def _names(value: Json) -> list[str]:
-    items = value if isinstance(value, list) else []
-    named = [item.get("name") if isinstance(item, Mapping) else item for item in items]
-    return [sanitize.label(name, 120) for name in named if isinstance(name, str)]
+    named = [item.get("name") if isinstance(item, Mapping) else item for item in as_list(value)]
+    return [_name(name) for name in named if isinstance(name, str)]
 
 
 def _name(value: Json) -> str:
     return sanitize.label(value, 120)
 
 
-def _words(value: Json) -> str:
-    return sanitize.label(value) if isinstance(value, str) else ""
-
-
 def _number(value: Json) -> float | None:
-    if (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and abs(value) < 1e15
-        and math.isfinite(value)
-    ):
-        return float(value)
-    return None
+    number = as_number(value)
+    return number if number is not None and abs(number) < MAX_NUMBER else None
