@@ -28,15 +28,9 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.mcp.elicitation import OUTCOMES
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
-
-_OUTCOMES = {
-    mcp.Action.ACCEPT: Outcome.ACCEPTED,
-    mcp.Action.DECLINE: Outcome.DECLINED,
-    mcp.Action.CANCEL: Outcome.CANCELLED,
-}
-
 
 # What a question's card says when it has ended.
 _ENDINGS: dict[Outcome | None, str] = {
@@ -218,7 +212,7 @@ class ClientSurfaces:
         action, content = mcp.decode_reply(
             await self._request("elicitation/create", form, card), question
         )
-        return SurfaceResponse(_OUTCOMES[action], content)
+        return SurfaceResponse(OUTCOMES[action], content)
 
     async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
         elicitation = f"abp-{question.id}"
@@ -229,7 +223,7 @@ class ClientSurfaces:
                 acp.encode_url(question, self.session, card.id, sheet.url, elicitation),
                 card,
             )
-            return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+            return OUTCOMES[mcp.decode_reply(answer, question)[0]]
 
         try:
             return await self._page.ask(question, point)

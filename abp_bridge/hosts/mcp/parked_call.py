@@ -158,13 +158,12 @@ class ParkedCall:
         first of them goes at once.
         """
         self.model_messages[question] = words = ModelMessage(text, asks)
-        self.asks(+1)
-        try:
-            yield words
-        finally:
-            if self.model_messages.get(question) is words:
-                del self.model_messages[question]
-            self.asks(-1)
+        with self.ask_person():
+            try:
+                yield words
+            finally:
+                if self.model_messages.get(question) is words:
+                    del self.model_messages[question]
 
     def deliver_model_answer(self, question: str, answer: Mapping[str, Json]) -> bool:
         """The model came back with its user's answer; False when it was not to ask that, or has
@@ -182,10 +181,16 @@ class ParkedCall:
     def has_unsent_messages(self) -> bool:
         return any(not words.sent for words in self.model_messages.values())
 
-    def asks(self, more: int) -> None:
-        """A question goes to the person, or has come back."""
-        self.asking += more
+    @contextmanager
+    def ask_person(self) -> Iterator[None]:
+        """For as long as this lasts, a question is in front of the person."""
+        self.asking += 1
         self.change()
+        try:
+            yield
+        finally:
+            self.asking -= 1
+            self.change()
 
     def change(self) -> None:
         """Something about this call is not as it was: whoever waits looks again."""

@@ -9,8 +9,9 @@ the call that carries it in the modern one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -26,7 +27,7 @@ from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError
-from abp_bridge.hosts.profiles import profile
+from abp_bridge.hosts.profiles import Profile, profile
 from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -38,6 +39,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols import mcp
+from abp_bridge.protocols.mcp.elicitation import OUTCOMES
 from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
@@ -46,23 +48,13 @@ from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 Json = Any
 
 # The capability that shows what goes to a surface.
-_NEEDED = {Surface.MCP_FORM: "form", Surface.MCP_URL: "url", Surface.MCP_SAMPLING: "sampling"}
-FORM, ROOTS = "form", "roots"
+FORM, URL, ROOTS = "form", "url", "roots"
+_NEEDED = {Surface.MCP_FORM: FORM, Surface.MCP_URL: URL, Surface.MCP_SAMPLING: "sampling"}
 ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
 
 COMPLETED = "2025-11-25"  # the version that has a word for it
-
-_OUTCOMES = {
-    mcp.Action.ACCEPT: Outcome.ACCEPTED,
-    mcp.Action.DECLINE: Outcome.DECLINED,
-    mcp.Action.CANCEL: Outcome.CANCELLED,
-}
-
-
-# (method, params) -> (what the host answered, in how many seconds since it was shown)
-Put = Callable[[str, Json], Awaitable[tuple[Json, float | None]]]
 
 
 class McpSession:
@@ -113,22 +105,21 @@ class McpSession:
 
         A modern one declares them with each request.
         """
-        held = self._calls.find_carrier(calls)
-        client = self._connection.client if held is None else held.client
-        capabilities = mcp.decode_capabilities(client.capabilities, client.version)
-        row = profile(str(client.info.get("name")))
+        route = self._find_route(calls)
         declared = {
             SurfaceVariant(
-                Surface.MCP_FORM, mcp.form_version(client.version), row.plain
-            ): capabilities.form,
-            SurfaceVariant(Surface.MCP_URL, loopback=row.loopback): capabilities.url,
-            SurfaceVariant(Surface.MCP_SAMPLING): capabilities.sampling,
+                Surface.MCP_FORM, mcp.form_version(route.client.version), route.profile.plain
+            ): route.capabilities.form,
+            SurfaceVariant(
+                Surface.MCP_URL, loopback=route.profile.loopback
+            ): route.capabilities.url,
+            SurfaceVariant(Surface.MCP_SAMPLING): route.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
         return [
-            column
-            for column, has in declared.items()
-            if has and _NEEDED.get(column.surface) not in self._refused
+            variant
+            for variant, has in declared.items()
+            if has and _NEEDED.get(variant.surface) not in self._refused
         ]
 
     async def ask(
@@ -138,114 +129,61 @@ class McpSession:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `Host.ask`."""
-        held = self._calls.find_carrier(question.calls)
+        """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
+        route = self._find_route(question.calls)
         if variant.surface is Surface.MODEL:
-            return await self._ask_through_the_model(held, question, problem)
-        client = self._connection.client if held is None else held.client
-        put = partial(self._put, held, client, _NEEDED[variant.surface])
-        if held is not None:
-            held.asks(+1)
-        try:
+            return await _ask_through_model(route.parked, question, problem)
+        with route.asking():
             if variant.surface is Surface.MCP_URL:
-                return await self._ask_on_the_page(client, put, question)
-            answer, seconds = await put(*_encoded(question, variant, client, problem))
+                return await self._ask_on_page(route, question)
+            answer, seconds = await self._request(
+                route, _NEEDED[variant.surface], *_encode(question, variant, route, problem)
+            )
             if seconds is not None:  # since it was shown, which is what tells a person
-                action = answer.get("action") if isinstance(answer, Mapping) else None
-                observe(
-                    ChoiceEvent(
-                        anyio.current_time(),
-                        question.id,
-                        1,
-                        action if isinstance(action, str) else None,
-                        seconds,
-                    )
-                )
+                observe(_choice(question, answer, seconds))
             if variant.surface is Surface.MCP_SAMPLING:
                 return SurfaceResponse(Outcome.ACCEPTED, mcp.decode_sampled(answer))
-            done, content = mcp.decode_reply(answer, question)
-            return SurfaceResponse(_OUTCOMES[done], content)
-        finally:
-            if held is not None:
-                held.asks(-1)
+            return _decode_response(answer, question)
 
-    async def _ask_on_the_page(
-        self, client: McpClientInfo, put: Put, question: Question
-    ) -> SurfaceResponse:
-        named = not client.modern or profile(str(client.info.get("name"))).url_ids
+    async def _ask_on_page(self, route: _HostRoute, question: Question) -> SurfaceResponse:
+        named = not route.client.modern or route.profile.url_ids
         elicitation = f"abp-{question.id}" if named else None
 
-        async def point(sheet: PageQuestion) -> Outcome:
-            answer, _ = await put(
-                "elicitation/create", mcp.encode_url(question, sheet.url, elicitation)
-            )
-            return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
+        async def send_link(page: PageQuestion) -> Outcome:
+            params = mcp.encode_url(question, page.url, elicitation)
+            answer, _ = await self._request(route, URL, "elicitation/create", params)
+            return _decode_response(answer, question).outcome
 
         try:
-            return await self._page.ask(question, point)
+            return await self._page.ask(question, send_link)
         finally:
-            if client.version == COMPLETED:
+            if route.client.version == COMPLETED:
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation}
                 )
 
-    async def _ask_through_the_model(
-        self, held: ParkedCall | None, question: Question, problem: str
-    ) -> SurfaceResponse:
-        """With the result of the call, which names `abp_answer`."""
-        if held is None:
-            raise SurfaceUnsupportedError(
-                "a model is asked with the result of a call, and none is running", lasting=False
-            )
-        with held.tell_model(question.id, mcp.encode_asked(question, problem), asks=True) as words:
-            await words.answered.wait()
-        action, content = mcp.decode_answered(words.answer)
-        return SurfaceResponse(_OUTCOMES[action], content)
-
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """See `Host.send_link`: by a form without fields, or with the result of the call, which the
-        model then tells its user of.
+        """Show the link by a form without fields, or with the result of the call, which the model
+        then tells its user of (`Host.send_link`).
         """
-        held = self._calls.find_carrier(question.calls)
-        client = self._connection.client if held is None else held.client
-        capabilities = mcp.decode_capabilities(client.capabilities, client.version)
-        if capabilities.form and FORM not in self._refused:
-            put = partial(self._put, held, client, FORM)
-            if held is not None:
-                held.asks(+1)
-            try:
-                answer, _ = await put(
-                    "elicitation/create", mcp.encode_link(question, url, modes=capabilities.modes)
-                )
-                return _OUTCOMES[mcp.decode_reply(answer, question)[0]]
-            finally:
-                if held is not None:
-                    held.asks(-1)
-        if held is None:
-            raise SurfaceUnsupportedError(
-                "this host shows no forms, and no call is running whose result could point to the"
-                " page",
-                lasting=False,
-            )
-        if question.destructive or question.consents:
-            raise SurfaceUnsupportedError(
-                "this host shows no forms, and a model is not given the link to what it must not"
-                " answer itself",
-                lasting=False,
-            )
-        with held.tell_model(question.id, mcp.encode_link_message(question, url)):
-            await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
-        raise AssertionError
+        route = self._find_route(question.calls)
+        if not route.capabilities.form or FORM in self._refused:
+            return await _send_link_through_model(route.parked, question, url)
+        params = mcp.encode_link(question, url, modes=route.capabilities.modes)
+        with route.asking():
+            answer, _ = await self._request(route, FORM, "elicitation/create", params)
+            return _decode_response(answer, question).outcome
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """See `Host.roots`."""
-        held = self._calls.find_carrier(calls)
-        client = self._connection.client if held is None else held.client
-        if not mcp.decode_capabilities(client.capabilities, client.version).roots:
+        """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
+        does not say (`Host.roots`).
+        """
+        route = self._find_route(calls)
+        if not route.capabilities.roots:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return mcp.decode_roots((await self._put(held, client, ROOTS, "roots/list", {}))[0])
+                return mcp.decode_roots((await self._request(route, ROOTS, "roots/list", {}))[0])
         except (
             TimeoutError,
             SurfaceUnsupportedError,
@@ -255,22 +193,32 @@ class McpSession:
         ):
             return ()
 
-    async def _put(
-        self, held: ParkedCall | None, client: McpClientInfo, need: str, method: str, params: Json
+    def _find_route(self, calls: Sequence[str]) -> _HostRoute:
+        parked = self._calls.find_carrier(calls)
+        client = self._connection.client if parked is None else parked.client
+        return _HostRoute(
+            parked,
+            client,
+            mcp.decode_capabilities(client.capabilities, client.version),
+            profile(str(client.info.get("name"))),
+        )
+
+    async def _request(
+        self, route: _HostRoute, need: str, method: str, params: Json
     ) -> tuple[Json, float | None]:
         """What the host answers, and in how many seconds since it was shown, where that is
         known.
         """
-        if not client.modern:
-            return await self._request(need, method, params), None
-        if held is None:
+        if not route.client.modern:
+            return await self._request_legacy(need, method, params), None
+        if route.parked is None:
             raise SurfaceUnsupportedError(
                 "a host of this era is asked only inside of a call, and none is running",
                 lasting=False,
             )
-        return await held.ask(method, params, need)
+        return await route.parked.ask(method, params, need)
 
-    async def _request(self, need: str, method: str, params: Json) -> Json:
+    async def _request_legacy(self, need: str, method: str, params: Json) -> Json:
         try:
             return await self._connection.rpc.request(
                 method, params, reason="the question is no longer open"
@@ -278,9 +226,8 @@ class McpSession:
         except ConnectionClosedError:
             raise HostDisconnectedError from None
         except RemoteError as error:
-            lasting = (
-                error.code == METHOD_NOT_FOUND
-            )  # anything else may be about this question only
+            # any other error may be about this question only
+            lasting = error.code == METHOD_NOT_FOUND
             if lasting:
                 self._refused.add(need)
             raise SurfaceUnsupportedError(
@@ -375,13 +322,77 @@ class McpSession:
         return {"uri": uri, "mimeType": mime_type, **shown}
 
 
-def _encoded(
-    question: Question, column: SurfaceVariant, client: McpClientInfo, problem: str
+@dataclass(frozen=True, slots=True)
+class _HostRoute:
+    """How a question gets to the host: with a call that takes it along, if there is one, to the
+    host as it showed itself there.
+    """
+
+    parked: ParkedCall | None
+    client: McpClientInfo
+    capabilities: mcp.HostCapabilities
+    profile: Profile
+
+    def asking(self) -> AbstractContextManager[None]:
+        """For as long as this lasts, the call waits for a person."""
+        return nullcontext() if self.parked is None else self.parked.ask_person()
+
+
+async def _ask_through_model(
+    parked: ParkedCall | None, question: Question, problem: str
+) -> SurfaceResponse:
+    """With the result of the call, which names `abp_answer`."""
+    if parked is None:
+        raise SurfaceUnsupportedError(
+            "a model is asked with the result of a call, and none is running", lasting=False
+        )
+    text = mcp.encode_asked(question, problem)
+    with parked.tell_model(question.id, text, asks=True) as message:
+        await message.answered.wait()
+    action, content = mcp.decode_answered(message.answer)
+    return SurfaceResponse(OUTCOMES[action], content)
+
+
+async def _send_link_through_model(
+    parked: ParkedCall | None, question: Question, url: str
+) -> Outcome:
+    if parked is None:
+        raise SurfaceUnsupportedError(
+            "this host shows no forms, and no call is running whose result could point to the page",
+            lasting=False,
+        )
+    if question.destructive or question.consents:
+        raise SurfaceUnsupportedError(
+            "this host shows no forms, and a model is not given the link to what it must not"
+            " answer itself",
+            lasting=False,
+        )
+    with parked.tell_model(question.id, mcp.encode_link_message(question, url)):
+        await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
+    raise AssertionError
+
+
+def _encode(
+    question: Question, variant: SurfaceVariant, route: _HostRoute, problem: str
 ) -> tuple[str, dict[str, Json]]:
     """A question as a request: its method and parameters."""
-    if column.surface is Surface.MCP_SAMPLING:
+    if variant.surface is Surface.MCP_SAMPLING:
         return "sampling/createMessage", mcp.encode_sampling(question)
-    modes = mcp.decode_capabilities(client.capabilities, client.version).modes
     return "elicitation/create", mcp.encode_form(
-        question, column.version, modes=modes, plain=column.plain, problem=problem
+        question,
+        variant.version,
+        modes=route.capabilities.modes,
+        plain=variant.plain,
+        problem=problem,
     )
+
+
+def _decode_response(answer: Json, question: Question) -> SurfaceResponse:
+    action, content = mcp.decode_reply(answer, question)
+    return SurfaceResponse(OUTCOMES[action], content)
+
+
+def _choice(question: Question, answer: Json, seconds: float) -> ChoiceEvent:
+    action = answer.get("action") if isinstance(answer, Mapping) else None
+    chosen = action if isinstance(action, str) else None
+    return ChoiceEvent(anyio.current_time(), question.id, 1, chosen, seconds)

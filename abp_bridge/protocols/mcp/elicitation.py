@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import Json
-from abp_bridge.core.question import MISSING, Field, FieldType, Question, read_boolean
+from abp_bridge.core.question import MISSING, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.core.schema import json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
 
@@ -49,9 +49,18 @@ class HostCapabilities:
 
 
 class Action(enum.Enum):
+    """What a person did with a form, as the host says it."""
+
     ACCEPT = "accept"
     DECLINE = "decline"
     CANCEL = "cancel"
+
+
+OUTCOMES = {
+    Action.ACCEPT: Outcome.ACCEPTED,
+    Action.DECLINE: Outcome.DECLINED,
+    Action.CANCEL: Outcome.CANCELLED,
+}
 
 
 def decode_capabilities(declared: Json, version: str) -> HostCapabilities:
