@@ -37,6 +37,7 @@ class OpenQuestions:
         self._methods: dict[Key, Json] = {}
 
     def asked(self, party: str, message: Json) -> None:
+        """Somebody asked the bridge something, if this is a request."""
         message = from_envelope(message) if is_envelope(message) else message
         if is_request(message):
             self._methods[key(party, message["id"])] = message["method"]
@@ -46,17 +47,21 @@ class OpenQuestions:
         self._methods = {each: method for each, method in self._methods.items() if each[0] != party}
 
     def answered(self, party: str, message: Json) -> Json:
-        """The method of the question that this answers; None if there is none."""
+        """Close the question that this answers, and return its method; None if there is none."""
         return (
             self._methods.pop(key(party, message.get("id")), None) if is_answer(message) else None
         )
 
 
 def key(party: str, id: Json) -> Key:
+    """What tells one request from another: a text is no number, and parties have ids of their
+    own.
+    """
     return party, type(id).__name__, id if isinstance(id, (str, int, float)) else None
 
 
 def is_answer(message: Json) -> bool:
+    """Whether it answers a question, as a response or in ABP's envelope."""
     return is_response(message) or (is_envelope(message) and message["type"] == RESPONSE)
 
 
