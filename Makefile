@@ -83,7 +83,7 @@ conformance: setup
 	$(BIN)/pytest tests/conformance $(ARGS)
 
 docs: setup chromium
-	$(BIN)/python tests/screenshots.py docs/page
+	$(BIN)/python docs/screenshots.py docs/page
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
 
 fixtures: setup

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from support.paths import DOCS
-from support.screen import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, PATIENCE, Screen
+from support.peer import PATIENCE
+from support.screen import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, Screen
 
 Json = Any
 

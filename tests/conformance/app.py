@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Json = Any
@@ -73,6 +74,7 @@ class Capability:
 
 
 CAPABILITIES: dict[str, Capability] = {}
+SCHEMAS: Json = json.loads(Path(__file__).with_name("schemas.json").read_text())
 
 
 def capability(schema: Json = None) -> Callable[[Handler], Handler]:
@@ -156,31 +158,7 @@ async def test_error_handling(call: Call) -> Json:
     raise Failed("OPERATION_FAILED", "This tool intentionally returns an error for testing")
 
 
-@capability(
-    {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "$defs": {
-            "address": {
-                "$anchor": "addressDef",
-                "type": "object",
-                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-            }
-        },
-        "properties": {
-            "name": {"type": "string"},
-            "address": {"$ref": "#/$defs/address"},
-            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
-            "phone": {"type": "string"},
-            "email": {"type": "string"},
-        },
-        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
-        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
-        "then": {"required": ["phone"]},
-        "else": {"required": ["email"]},
-        "additionalProperties": False,
-    }
-)
+@capability(SCHEMAS["json_schema_2020_12_tool"])
 async def json_schema_2020_12_tool(call: Call) -> Json:
     """Tool with JSON Schema 2020-12 features."""
     return {"called with": call.params}
@@ -260,16 +238,7 @@ async def test_elicitation_sep1034_defaults(call: Call) -> Json:
     """Tests elicitation with default values per SEP-1034."""
     filled = await call.fill(
         "Please review and update the form fields with defaults",
-        name={"type": "string", "description": "User name", "default": "John Doe"},
-        age={"type": "integer", "description": "User age", "default": 30},
-        score={"type": "number", "description": "User score", "default": 95.5},
-        status={
-            "type": "string",
-            "description": "User status",
-            "enum": ["active", "inactive", "pending"],
-            "default": "active",
-        },
-        verified={"type": "boolean", "description": "Verification status", "default": True},
+        **SCHEMAS["test_elicitation_sep1034_defaults"],
     )
     return f"Elicitation completed: {json.dumps(filled)}"
 
@@ -277,37 +246,10 @@ async def test_elicitation_sep1034_defaults(call: Call) -> Json:
 @capability()
 async def test_elicitation_sep1330_enums(call: Call) -> Json:
     """Tests elicitation with enum schema improvements per SEP-1330."""
-    options = ["option1", "option2", "option3"]
     filled = await call.fill(
-        "Please select options from the enum fields",
-        untitledSingle={"type": "string", "enum": options},
-        titledSingle={
-            "type": "string",
-            "oneOf": titled("First Option", "Second Option", "Third Option"),
-        },
-        legacyEnum={
-            "type": "string",
-            "enum": ["opt1", "opt2", "opt3"],
-            "enumNames": ["Option One", "Option Two", "Option Three"],
-        },
-        untitledMulti={
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 3,
-            "items": {"type": "string", "enum": options},
-        },
-        titledMulti={
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 3,
-            "items": {"anyOf": titled("First Choice", "Second Choice", "Third Choice")},
-        },
+        "Please select options from the enum fields", **SCHEMAS["test_elicitation_sep1330_enums"]
     )
     return f"Elicitation completed: {json.dumps(filled)}"
-
-
-def titled(*titles: str) -> Json:
-    return [{"const": f"value{number}", "title": title} for number, title in enumerate(titles, 1)]
 
 
 # --- what tools ask in rounds (2026-07-28) --------------------------------------------------------

@@ -77,31 +77,8 @@ def cases() -> Iterator[Case]:
 # --- cells of the matrix --------------------------------------------------------------------------
 
 
-_FORM: Json = {"elicitation": {"form": {}}}
-_URL: Json = {"elicitation": {"url": {}}}
-_PASSWORD = {"ABP_QUESTIONS_PASSWORD": "let-me-in"}
 # How a host, and who is there beside it, have one surface only.
-SPOKEN: Mapping[Surface, Mapping[str, Any]] = {
-    Surface.MCP_FORM: {"capabilities": _FORM},
-    Surface.MCP_URL: {"capabilities": _URL},
-    Surface.MCP_SAMPLING: {"capabilities": {"sampling": {}}},
-    Surface.ACP_FORM: {"protocol": "acp", "capabilities": _FORM},
-    Surface.ACP_URL: {"protocol": "acp", "capabilities": _URL},
-    Surface.ACP_PERMISSION: {"protocol": "acp"},
-    Surface.TERMINAL: {
-        "arguments": ("--tty", "{tty}"),
-        "env": {"TERM": "dumb"},
-        "beside": "terminal",
-    },
-    Surface.PAGE: {"capabilities": _FORM, "arguments": ("--page", "--ask-on", "page")},
-    Surface.QUESTIONS_API: {
-        "arguments": ("--questions-api", "{port}"),
-        "env": _PASSWORD,
-        "beside": "program",
-    },
-    Surface.MOCK: {"arguments": ("--answers", "{folder}/answers.json")},
-    Surface.MODEL: {"arguments": ("--ask-model",)},
-}
+SPOKEN: Json = _table("surfaces")
 PROTOCOLS = (
     ("mcp", "2025-06-18"),
     ("mcp", "2025-11-25"),
@@ -129,11 +106,12 @@ GROUPS = {
 
 def on_surface(surface: Surface, version: str) -> Case:
     """A conversation without a question, in which there is this surface only."""
-    spoken: dict[str, Any] = {"capabilities": {}, "protocol": "mcp", **SPOKEN[surface]}
+    spoken: dict[str, Any] = {"capabilities": {}, "protocol": "mcp", **SPOKEN[surface.value]}
     if version == "2025-06-18":
         spoken["capabilities"] = {"elicitation": {}}
     if version == "2026-07-28":
         spoken["protocol"] = "modern"
+    spoken["arguments"] = tuple(spoken.get("arguments", ()))
     usual = "1" if spoken["protocol"] == "acp" else "2025-11-25"
     return Case([], version=version or usual, **spoken)
 

@@ -4,14 +4,15 @@ never gets through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.json_strategies import json_values
-from support.question_strategies import Asked, asked_fields, fill_in
+from support.question_strategies import Asked, asked_fields
 
 from abp_bridge.core.question import Field, FieldType, Question, answer_errors, validate_answer
 from abp_bridge.core.sanitize import label
@@ -23,6 +24,73 @@ Json = Any
 Fields = list[tuple[str, Asked, bool]]
 
 FORMS = [(version, plain) for version in ("2025-06-18", "2025-11-25") for plain in (False, True)]
+
+
+def _in_order(
+    question: Question, properties: Mapping[str, Json]
+) -> Iterator[tuple[Field, Sequence[str]]]:
+    """Which properties of the form a field became: they stand in the fields' order."""
+    left = list(properties)
+    for field in question.fields:
+        count = (
+            len(field.choices)
+            if field.type is FieldType.CHOICES and properties[left[0]]["type"] == "boolean"
+            else 1
+        )
+        yield field, left[:count]
+        left = left[count:]
+
+
+def fill_in(
+    question: Question,
+    form: Mapping[str, Json],
+    meant: Mapping[str, Json],
+    *,
+    in_words: bool = False,
+) -> dict[str, Json]:
+    """What a host sends when a person means `meant`: it knows the form, and nothing of the app's
+    schema. `in_words`: yes or no as text.
+    """
+    properties = form["requestedSchema"]["properties"]
+    content: dict[str, Json] = {}
+    for field, shown in _in_order(question, properties):
+        if field.name not in meant:
+            continue
+        value = meant[field.name]
+        if len(shown) != 1 or (
+            field.type is FieldType.CHOICES and properties[shown[0]]["type"] == "boolean"
+        ):
+            ticked = [
+                any(json_equal(choice.value, each) for each in value) for choice in field.choices
+            ]
+            content |= {
+                name: ("yes" if tick else "no") if in_words else tick
+                for name, tick in zip(shown, ticked, strict=True)
+            }
+        else:
+            content[shown[0]] = _entered(field, properties[shown[0]], value)
+            if in_words and field.type is FieldType.BOOLEAN:
+                content[shown[0]] = "Yes" if value else "no"
+    return content
+
+
+def _entered(field: Field, shown: Mapping[str, Json], value: Json) -> Json:
+    if shown["type"] == "array":
+        items = shown["items"]
+        offered = [each["const"] for each in items["anyOf"]] if "anyOf" in items else items["enum"]
+        return [offered[_place(field, each)] for each in value]
+    if field.type is FieldType.CHOICE:
+        offered = [each["const"] for each in shown["oneOf"]] if "oneOf" in shown else shown["enum"]
+        return offered[_place(field, value)]
+    if field.type is FieldType.JSON:
+        return json.dumps(value)
+    return str(value) if shown["type"] == "string" else value
+
+
+def _place(field: Field, value: Json) -> int:
+    return next(
+        place for place, choice in enumerate(field.choices) if json_equal(choice.value, value)
+    )
 
 
 def questioned(fields: Fields) -> Question:

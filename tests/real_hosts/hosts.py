@@ -26,16 +26,13 @@ from .stage import BRIDGE_ENV, PATIENCE, Stage
 
 Json = Any
 
-PACKAGES = {
-    "codex": Package("@openai/codex", "0.169.0", ".bin/codex"),
-    "goose": Package(
-        "@aaif/goose-binary-linux-x64", "1.52.0", "@aaif/goose-binary-linux-x64/bin/goose"
-    ),
-    "claude": Package("@agentclientprotocol/claude-agent-acp", "0.100.0", ".bin/claude-agent-acp"),
-    "codexacp": Package("@agentclientprotocol/codex-acp", "2.6.0", ".bin/codex-acp"),
-    "acpx": Package("acpx", "0.19.1", ".bin/acpx"),
-    "opencode": Package("@opencode-ai/sdk", "1.19.3", "@opencode-ai/sdk/dist/v2/client.js"),
-}
+
+def _text(name: str) -> str:
+    """A file of this folder: packages pinned, and configurations of hosts."""
+    return Path(__file__).with_name(name).read_text()
+
+
+PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json")).items()}
 
 END = 10.0  # seconds until a host is asked to end less gently
 A_MOMENT = 0.2  # seconds that a person takes: what is quicker is a host's policy, says the bridge
@@ -219,35 +216,8 @@ class Host(RpcPeer):
 
 # --- Codex ----------------------------------------------------------------------------------------
 
-CODEX = """\
-model = "mock"
-model_provider = "mock"
-approval_policy = "on-request"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-
-[model_providers.mock]
-name = "mock"
-base_url = "{url}/v1"
-env_key = "MOCK_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-
-[analytics]
-enabled = false
-
-[projects.{work}]
-trust_level = "trusted"
-"""
-CODEX_SERVER = """
-[mcp_servers.abp]
-command = {command}
-args = {args}
-env = {{ {env} }}
-required = {required}
-default_tools_approval_mode = "approve"
-"""
+CODEX = _text("codex.toml")
+CODEX_SERVER = _text("codex_server.toml")
 
 
 def codex_home(stage: Stage, server: str = "") -> dict[str, str]:
@@ -370,16 +340,7 @@ class Editor(Host):
         self.send("session/cancel", {"sessionId": self.session})
 
 
-GOOSE = """\
-GOOSE_PROVIDER: openai
-GOOSE_MODEL: mock
-GOOSE_MODE: {mode}
-GOOSE_TELEMETRY_ENABLED: false
-GOOSE_DISABLE_KEYRING: true
-OPENAI_HOST: {url}
-OPENAI_BASE_PATH: v1/chat/completions
-extensions: {{}}
-"""
+GOOSE = _text("goose.yaml")
 
 
 def goose_home(stage: Stage, mode: str = "auto") -> dict[str, str]:

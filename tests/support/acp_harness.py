@@ -20,6 +20,7 @@ import anyio
 from pydantic import TypeAdapter
 
 from support.harness import PATIENCE, SERVE, environment
+from support.peer import read_lines
 
 Json = Any
 
@@ -320,14 +321,11 @@ class Client:
 
     async def read(self) -> None:
         assert self.process.stdout is not None
-        rest = b""
-        async for data in self.process.stdout:
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                message = json.loads(line)
-                self.wire.lines.append(("agent", message))
-                if "method" in message and "id" in message:
-                    self._tasks.start_soon(self._answer, message)
+        async for line in read_lines(self.process.stdout):
+            message = json.loads(line)
+            self.wire.lines.append(("agent", message))
+            if "method" in message and "id" in message:
+                self._tasks.start_soon(self._answer, message)
             self._changed.set()
         self._end(EOFError("the agent closed its stdout"))
 

@@ -24,9 +24,12 @@ from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import methods
 
+from support import peer
+from support.peer import RpcPeer, read_lines
+
 Json = Any
 
-PATIENCE = 30.0
+PATIENCE = peer.PATIENCE
 SERVE = (sys.executable, "-m", "abp_bridge", "serve")
 VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -173,17 +176,11 @@ class Pipes:
         self, process: anyio.abc.Process, inward: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         assert process.stdout is not None
-        rest = b""
         async with inward:
-            async for data in process.stdout:
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    self._wire.lines.append(("bridge", json.loads(line)))
-                    await inward.send(
-                        SessionMessage(
-                            types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        )
-                    )
+            async for line in read_lines(process.stdout):
+                self._wire.lines.append(("bridge", json.loads(line)))
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                await inward.send(SessionMessage(message))
 
     async def _write(
         self, process: anyio.abc.Process, outward: MemoryObjectReceiveStream[SessionMessage]
@@ -295,7 +292,7 @@ def refuse(action: str) -> Callable[[Any], types.ElicitResult]:
     return lambda params: types.ElicitResult.model_validate({"action": action})
 
 
-class RawHost:
+class RawHost(RpcPeer):
     """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
 
     def __init__(
@@ -305,65 +302,11 @@ class RawHost:
         command: Sequence[str] = SERVE,
         cwd: Path | None = None,
     ) -> None:
-        self.process = subprocess.Popen(
-            [*command, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(**(env or {})),
-            cwd=cwd,
-        )
-        self._id = 0
-
-    def __enter__(self) -> RawHost:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(PATIENCE)
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
-
-    def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
-
-    def read(self) -> Json:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the bridge closed its stdout"
-        return json.loads(line)
-
-    def send(self, method: str, params: Json = None, **more: Json) -> None:
-        message = {"jsonrpc": "2.0", "method": method, **more} | (
-            {} if params is None else {"params": params}
-        )
-        self.write(json.dumps(message).encode() + b"\n")
-
-    def request(self, method: str, params: Json = None) -> Json:
-        """Ask, and return the response; what the bridge says in between is passed over."""
-        self._id += 1
-        self.send(method, params, id=self._id)
-        while (message := self.read()).get("id") != self._id or "method" in message:
-            pass
-        return message
+        super().__init__([*command, *arguments], env=environment(**(env or {})), cwd=cwd)
 
     def initialize(self, version: str = "2025-11-25", **capabilities: Json) -> Json:
-        answer = self.request(
-            "initialize",
-            {
-                "protocolVersion": version,
-                "capabilities": capabilities,
-                "clientInfo": {"name": "raw", "version": "1"},
-            },
-        )
+        client = {"name": "raw", "version": "1"}
+        opened = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}
+        answer = self.request("initialize", opened)
         self.send("notifications/initialized")
         return answer
-
-    def end(self) -> int:
-        """Close its stdin and wait: the exit code."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(PATIENCE)

@@ -4,7 +4,9 @@ order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,73 +50,9 @@ def shaped(members: Sequence[str], inner: JsonStrategy) -> st.SearchStrategy[Map
     return st.fixed_dictionaries({}, optional=dict.fromkeys(members, inner))
 
 
-SCHEMA_WORDS = [
-    "type",
-    "enum",
-    "const",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "required",
-    "items",
-    "prefixItems",
-    "uniqueItems",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "pattern",
-    "format",
-    "title",
-    "description",
-    "default",
-    "enumNames",
-    "sensitive",
-    "writeOnly",
-    "$ref",
-]
-
-SCHEMA_VALUES: Sequence[Json] = (
-    *("string", "number", "integer", "boolean", "array", "object", "null", "any"),
-    *(
-        "email",
-        "uri",
-        "date",
-        "date-time",
-        "password",
-        "^a",
-        "(?=a)",
-        "a",
-        "1",
-        "true",
-        0,
-        1,
-        1.0,
-        0.1,
-        True,
-        False,
-        None,
-        "",
-        -1,
-    ),
-    *(
-        ["a", "b"],
-        ["1", 1, True, "true"],
-        [{"const": "a", "title": "A"}, {"const": "b"}],
-        [[], {}],
-        {"type": "string"},
-        {"enum": ["a", "b", "c"]},
-    ),
-)
+_TABLE = json.loads(Path(__file__).with_name("schema_words.json").read_text())
+SCHEMA_WORDS: Sequence[str] = _TABLE["words"]
+SCHEMA_VALUES: Sequence[Json] = _TABLE["values"]
 
 schema_junk: JsonStrategy = garbled(SCHEMA_WORDS, SCHEMA_VALUES)
 broken_schemas = shaped(SCHEMA_WORDS, schema_junk)

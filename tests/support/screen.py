@@ -16,7 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-PATIENCE = 30.0
+from support.peer import PATIENCE
+
 UP, DOWN, ENTER, ESCAPE, SPACE, CTRL_C, CTRL_D, BACKSPACE = (
     "\x1b[A",
     "\x1b[B",

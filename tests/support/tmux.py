@@ -13,7 +13,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-PATIENCE = 30.0
+from support.peer import PATIENCE
+
 GLANCE = 0.02
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import pytest
 from support.paths import TESTS
+from support.peer import PATIENCE
 from support.screen import (
     BACKSPACE,
     CTRL_C,
@@ -26,7 +27,6 @@ from support.screen import (
     DOWN,
     ENTER,
     ESCAPE,
-    PATIENCE,
     SPACE,
     UP,
     Screen,

@@ -1,4 +1,4 @@
-"""python tests/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a
+"""python docs/screenshots.py DIR: the bridge's own page as a person sees it, each of its states a
 small PNG in DIR (`make docs`).
 """
 
