@@ -1,5 +1,5 @@
 """`make hosts ARGS='codex goose'` and `make hosts ARGS='--record codex-tui'`: which of pytest's
-tests they mean. What begins with a dash otherwise is pytest's own.
+tests they mean. What is the name of no host is pytest's own.
 """
 
 import sys
@@ -12,13 +12,14 @@ RECORDINGS = TESTS / "test_recordings.py"
 
 
 def arguments(words: list[str]) -> list[str]:
-    options = [word for word in words if word.startswith("-")]
-    names = [word for word in words if word not in options]
-    if "--record" in options:
-        options.remove("--record")
-        return [*options, str(RECORDINGS), "-k", " or ".join(names)]
-    checks = [TESTS / f"test_{name}.py" for name in names] or TESTS.glob("test_*.py")
-    return [*options, *(str(path) for path in sorted(checks) if path != RECORDINGS)]
+    if "--record" in words:
+        names = [word for word in words if word != "--record"]
+        return [str(RECORDINGS), "-k", " or ".join(names)]
+    hosts = {path.stem.removeprefix("test_"): path for path in TESTS.glob("test_*.py")}
+    del hosts["recordings"]
+    named = [hosts[word] for word in words if word in hosts]
+    options = [word for word in words if word not in hosts]
+    return [*options, *(str(path) for path in named or sorted(hosts.values()))]
 
 
 if __name__ == "__main__":
