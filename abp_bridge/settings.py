@@ -1,63 +1,400 @@
-"""What a person can set: flags first, then `ABP_*` in the environment, then the defaults.
+"""What a person can set, as one table: flags first, then `ABP_*` in the environment, then the
+defaults.
 
-Read once, at the start.
+The options of the commands, the reader of the environment, the table in the README and what a
+replay may set are made from it. Read once, at the start; nothing here opens or starts anything.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from abp_bridge.errors import AbpBridgeError
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+# What a fixture may give for a setting: a plain word, a file or files in its folder, any text, or a
+# stand-in. What has no such kind is refused.
+Replayable = Literal["plain", "file", "files", "text", "app", "terminal", "port", "page"]
+
+BRIDGE = ("serve", "acp")
+ASKING = (*BRIDGE, "ask")
+ALL = (*ASKING, "demo", "matrix", "replay", "trace")
+LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
+# Read by others than this table: by the relay of the ACP proxy, and by the reference bridge only.
+_ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT")
+SIMILAR = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
 
 
-class SettingsError(Exception):
+class SettingsError(AbpBridgeError):
     """A setting that cannot be used; the message says which and what would be right."""
 
 
-# What sets up a surface that is not the host's, by its name.
-SET_UP_BY: Mapping[str, str] = {
-    "mock": "--answers FILE",
-    "terminal": "--tty DEVICE",
-    "questions-api": "--questions-api PORT",
-    "page": "--page",
-    "model": "--ask-model",
-}
+# --- readers: the text of a value -> the value; ValueError says what would be right ---------------
+
+
+def read_port(text: str) -> int:
+    """A port of this machine. Raises ValueError."""
+    if not text.isascii() or not text.isdecimal() or int(text) > 65_535:
+        raise ValueError("it must be a port, from 0 (any that is free) to 65535")
+    return int(text)
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def read_duration(text: str, unit: Literal["ms", "s"]) -> float:
+    """A time: `30s`, `500ms`, `2min`, `1h`, or a bare number of `unit`.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: It is no time, or longer than a day.
+    """
+    name = {"ms": "milliseconds", "s": "seconds"}[unit]
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s|min|h|)\s*", text)
+    try:
+        seconds = float(found[1]) * _UNITS[found[2] or unit] if found else None
+    except ValueError:
+        seconds = None
+    if seconds is None:
+        raise ValueError(f"it must be a number of {name}, or have a unit: 500ms, 30s, 2min")
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"it must be from 0 to {LONGEST / _UNITS[unit]:.0f} {name} (a day)")
+    return seconds
+
+
+def _read_choice(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"it must be {', '.join(choices[:-1])} or {choices[-1]}")
+        return text
+
+    return read
+
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def _read_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError("it must be true or false")
+    return word in _TRUE
+
+
+def _read_list(separators: str) -> Callable[[str], tuple[str, ...]]:
+    return lambda text: tuple(
+        part.strip() for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()
+    )
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the table: how a field of `Settings` is given, and what it is for.
+
+    Attributes:
+        help: What it does, as `--help` and the README say it.
+        variable: Its name in the environment.
+        flag: The option that gives it, in those of the `commands`.
+        read: The text of a value -> the value. Raises ValueError.
+        metavar: What follows the flag, in the help; nothing does where there is a `const`.
+        choices: The words that may follow the flag.
+        const: What the flag without a value stands for.
+        repeated: The flag may come again; each adds to a tuple.
+        duration: It is a time: seconds in `Settings` and after a flag, milliseconds in the
+            environment, unless a unit is given.
+        separator: What stands between several values in the environment.
+        shown: Its default in words, where the value itself says little.
+        group: The heading of the flag in the help.
+        private: It says where things lie on this machine, or who may come in, and nothing of how
+            a session goes: no recording has it.
+        replayable: What a fixture may give for it; None where it may not give it.
+    """
+
+    help: str
+    variable: str = ""
+    flag: str = ""
+    commands: tuple[str, ...] = BRIDGE
+    read: Callable[[str], object] = str
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+    const: object = None
+    repeated: bool = False
+    duration: bool = False
+    separator: str = ""
+    shown: str = ""
+    group: str = ""
+    private: bool = False
+    replayable: Replayable | None = "plain"
+
+    def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
+        """The value that `text` stands for; a bare time is in `unit`. Raises ValueError."""
+        return read_duration(text, unit) if self.duration else self.read(text)
+
+    def format(self, value: object) -> str:
+        """`value` as its variable has it."""
+        if self.duration and isinstance(value, float):
+            return f"{value * 1000:g}"
+        if isinstance(value, tuple):
+            return self.separator.join(value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _setting(default: Value, **row: Any) -> Value:
+    field: Any = dataclasses.field(default=default, metadata={"setting": Setting(**row)})
+    return field  # type: ignore[no-any-return]
+
+
+_WHO = "who is asked, besides the host"
+_LOG = "what is logged"
+_LEVELS = ("debug", "info", "warning", "error")
+_PAGES = ("off", "link", "open")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are in seconds.
+    """What was set. Times are in seconds; a tuple is empty and a text None where nothing was set.
 
-    In the environment the reference bridge's names are in milliseconds, as it has them.
+    What each field is for, its row in the table says: `TABLE[name].help`.
     """
 
-    apps: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()  # private addresses that the person named
-    output_dir: str | None = None
-    headless: bool = True
-    chrome: str | None = None
-    chrome_sandbox: bool = True
-    browser_timeout: float = 30.0
-    call_timeout: float = 60.0
-    question_timeout: float = 600.0
-    mcp_modern: bool = True  # whether MCP hosts that look for 2026-07-28 find it
-    acp_draft: bool = False  # whether ACP clients that ask for version 2 get it
-    park_timeout: float = 600.0
-    host_tool_timeout: float | None = None  # of the host, where its user changed that
-    min_human_latency: float = 0.15  # an answer faster than this is not a person's
-    ask_on: tuple[
-        str, ...
-    ] = ()  # the surfaces to ask on, in this order; nothing means the usual ones
-    tty: str | None = None  # a terminal that the person sits at
-    # whether questions may go to the bridge's own page without the host's url mode: "link" points
-    # there, "open" opens it
-    page: str = "off"
-    answers: str | None = None  # a file of answers
-    questions_api: int | None = None  # the port that clients of the questions API connect to
-    questions_password: str | None = None
-    ask_model: bool = False
-    roots: tuple[str, ...] = ()  # folders whose files may be read, each with the person's consent
-    record: str | None = None  # a file to write down in what is said
+    apps: tuple[str, ...] = _setting(
+        (),
+        flag="--app",
+        metavar="TARGET",
+        repeated=True,
+        replayable="app",
+        help="an app to offer; opened when first used. May be repeated",
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        flag="--allow",
+        metavar="HOST",
+        repeated=True,
+        replayable=None,
+        help="a private host on which the model may connect apps. May be repeated",
+    )
+    output_dir: str | None = _setting(
+        None,
+        variable="ABP_OUTPUT_DIR",
+        flag="--output-dir",
+        metavar="DIR",
+        shown="a temporary folder that goes when the session ends",
+        private=True,
+        replayable="file",
+        help="keep the files of results here",
+    )
+    headless: bool = _setting(
+        True,
+        variable="ABP_HEADLESS",
+        flag="--headful",
+        read=_read_bool,
+        const=False,
+        help="show the browser",
+    )
+    chrome: str | None = _setting(
+        None,
+        variable="ABP_CHROME",
+        shown="found by itself",
+        private=True,
+        replayable=None,
+        help="the browser to use",
+    )
+    chrome_sandbox: bool = _setting(
+        True,
+        variable="ABP_CHROME_SANDBOX",
+        read=_read_bool,
+        private=True,
+        replayable=None,
+        help="`false` where Chromium cannot have one, as root in a container",
+    )
+    browser_timeout: float = _setting(
+        30.0,
+        variable="ABP_BROWSER_TIMEOUT",
+        duration=True,
+        help="for starting the browser, and opening the page",
+    )
+    call_timeout: float = _setting(
+        60.0,
+        variable="ABP_CALL_TIMEOUT",
+        duration=True,
+        help="for a call, without the time a person takes",
+    )
+    question_timeout: float = _setting(
+        600.0,
+        variable="ABP_QUESTION_TIMEOUT",
+        flag="--timeout",
+        commands=("ask",),
+        metavar="TIME",
+        duration=True,
+        help="your time for an answer, where who asks names none",
+    )
+    mcp_modern: bool = _setting(
+        True,
+        variable="ABP_MCP_MODERN",
+        read=_read_bool,
+        help="`false`: MCP hosts that look for 2026-07-28 find the handshake instead",
+    )
+    acp_draft: bool = _setting(
+        False,
+        variable="ABP_ACP_DRAFT",
+        read=_read_bool,
+        help="`true`: an ACP client that asks `serve` for version 2, a draft, gets it",
+    )
+    park_timeout: float = _setting(
+        600.0,
+        variable="ABP_PARK_TIMEOUT",
+        duration=True,
+        help="how long a call is kept for a host to come back to",
+    )
+    host_tool_timeout: float | None = _setting(
+        None,
+        variable="ABP_HOST_PATIENCE",
+        duration=True,
+        shown="by the host's name, else 60000",
+        help="when the host gives a tool up, where you changed that",
+    )
+    min_human_latency: float = _setting(
+        0.15,
+        variable="ABP_PERSON_FLOOR",
+        duration=True,
+        help="an answer faster than this is not a person's",
+    )
+    page: str = _setting(
+        "off",
+        variable="ABP_PAGE",
+        flag="--page",
+        read=_read_choice(*_PAGES),
+        choices=_PAGES[1:],
+        const="link",
+        group=_WHO,
+        replayable="page",
+        help=(
+            "what the host cannot show goes to a page of the bridge's own: 'link' has the host"
+            " show its address, 'open' opens your browser"
+        ),
+    )
+    tty: str | None = _setting(
+        None,
+        variable="ABP_TTY",
+        flag="--tty",
+        commands=ASKING,
+        metavar="DEVICE",
+        group=_WHO,
+        replayable="terminal",
+        help="ask at this terminal too, for example /dev/pts/3 ('tty', typed there, names it)",
+    )
+    answers: str | None = _setting(
+        None,
+        variable="ABP_ANSWERS",
+        flag="--answers",
+        commands=ASKING,
+        metavar="FILE",
+        group=_WHO,
+        replayable="file",
+        help="answer from a JSON file first, for tests and CI",
+    )
+    questions_api: int | None = _setting(
+        None,
+        variable="ABP_QUESTIONS_API",
+        flag="--questions-api",
+        read=read_port,
+        metavar="PORT",
+        group=_WHO,
+        replayable="port",
+        help="programs written for OpenCode's questions may list and answer them here",
+    )
+    questions_password: str | None = _setting(
+        None,
+        variable="ABP_QUESTIONS_PASSWORD",
+        private=True,
+        replayable="text",
+        help="whoever has it can list and answer questions there",
+    )
+    ask_model: bool = _setting(
+        False,
+        variable="ABP_ASK_MODEL",
+        flag="--ask-model",
+        read=_read_bool,
+        const=True,
+        group=_WHO,
+        help="where nothing else can ask, have the model ask its user and pass the answer on",
+    )
+    ask_on: tuple[str, ...] = _setting(
+        (),
+        variable="ABP_ASK_ON",
+        flag="--ask-on",
+        read=_read_list(", "),
+        separator=",",
+        metavar="NAMES",
+        group=_WHO,
+        shown="all that are set up, in this order",
+        help=(
+            "ask on these only, in this order: mock,host,terminal,questions-api,page,model as"
+            " far as they are set up"
+        ),
+    )
+    roots: tuple[str, ...] = _setting(
+        (),
+        variable="ABP_ROOTS",
+        flag="--root",
+        commands=ASKING,
+        metavar="DIR",
+        read=_read_list(os.pathsep),
+        separator=os.pathsep,
+        repeated=True,
+        group=_WHO,
+        replayable="files",
+        help="files in here may be read by who asks, each with your consent. May be repeated",
+    )
+    record: str | None = _setting(
+        None,
+        variable="ABP_RECORD",
+        flag="--record",
+        metavar="FILE",
+        private=True,
+        replayable="file",
+        help=(
+            "write down what is said on both sides, without secrets; see it with"
+            " 'abp-bridge trace FILE'"
+        ),
+    )
+    log_level: str = _setting(
+        "warning",
+        variable="ABP_LOG_LEVEL",
+        flag="--log-level",
+        commands=ALL,
+        read=_read_choice(*_LEVELS),
+        choices=_LEVELS,
+        group=_LOG,
+        private=True,
+        replayable=None,
+        help="what is less is not written",
+    )
+    log_file: str | None = _setting(
+        None,
+        variable="ABP_LOG_FILE",
+        flag="--log-file",
+        commands=ALL,
+        metavar="FILE",
+        group=_LOG,
+        private=True,
+        replayable=None,
+        help="write the log here too; no answer is ever in it",
+    )
 
     @property
     def set_up(self) -> Collection[str]:
@@ -72,135 +409,75 @@ class Settings:
         return [name for name, there in found.items() if there]
 
 
+# The rows by the names of their fields.
+TABLE: Mapping[str, Setting] = MappingProxyType(
+    {each.name: each.metadata["setting"] for each in dataclasses.fields(Settings)}
+)
+_SET_UP_BY = {
+    "mock": "answers",
+    "terminal": "tty",
+    "questions-api": "questions_api",
+    "page": "page",
+    "model": "ask_model",
+}
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
 def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> Settings:
-    """Settings from `environ`, overruled by the `flags` that are not None. Raises SettingsError."""
-    found: dict[str, object] = {}
-    for name, (variable, read) in _VARIABLES.items():
-        if variable in environ:
-            try:
-                found[name] = read(environ[variable])
-            except ValueError as problem:
-                raise SettingsError(
-                    f"{variable}={environ[variable]!r} cannot be used: {problem}"
-                ) from None
-    found.update({name: value for name, value in flags.items() if value is not None})
-    settings = Settings(**found)  # type: ignore[arg-type]
-    for target in settings.apps:
-        if target not in ("demo", "demo:page") and not target.lower().startswith(
-            ("http://", "https://", "stdio:")
-        ):
-            hint = (
-                f" Did you mean https://{target}?"
-                if "." in target and "/" not in target and ":" not in target
-                else ""
-            )
-            raise SettingsError(
-                f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
-                f" demo or demo:page.{hint}"
-            )
-    for host in settings.allowed_hosts:
-        if "/" in host or "*" in host:
-            raise SettingsError(
-                f"--allow {host!r} is no host: it must be a name or an address, with a port if only"
-                " that is allowed (localhost:3000)"
-            )
-    for root in settings.roots:
-        if not os.path.isdir(root):
-            raise SettingsError(
-                f"--root {root!r} is no folder: it must be one whose files apps may be given"
-            )
-    if settings.questions_api is not None and not settings.questions_password:
-        raise SettingsError(
-            "--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer"
-            " for you"
-        )
-    _check_order(settings)
+    """Settings from `environ`, overruled by the `flags` that are not None.
+
+    Args:
+        environ: The environment. A name in it that looks like a misspelt one is logged.
+        flags: Values by the names of the fields of `Settings`.
+
+    Raises:
+        SettingsError: One cannot be used.
+    """
+    for name, nearest in misspelt(environ):
+        logger.warning("%s in the environment is no setting: is %s meant?", name, nearest)
+    settings = Settings(**read_values(environ, **flags))  # type: ignore[arg-type]
+    for check in _CHECKS:
+        for problem in check(settings):
+            raise SettingsError(problem)
     return settings
 
 
-def _check_order(settings: Settings) -> None:
-    if not settings.ask_on:
-        return
-    from abp_bridge.core.matrix import ORDER, missing_surface
+def read_values(
+    environ: Mapping[str, str], only: Iterable[str] = TABLE, **flags: object
+) -> dict[str, object]:
+    """The values that are given, of the fields that `only` names, unchecked beside each other.
 
-    missing = missing_surface(settings.ask_on, settings.set_up)
-    if missing is None:
-        return
-    if missing not in SET_UP_BY:
-        raise SettingsError(f"--ask-on: {missing!r} is no surface; there are {', '.join(ORDER)}")
-    raise SettingsError(f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too")
-
-
-def _milliseconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError("it must be a number of milliseconds") from None
-    if not 0 <= value <= 86_400_000:
-        raise ValueError("it must be between 0 and 86400000 milliseconds (a day)")
-    return value / 1000
+    Raises:
+        SettingsError: A variable cannot be read.
+    """
+    found: dict[str, object] = {}
+    for name in only:
+        if flags.get(name) is not None:
+            found[name] = flags[name]
+        elif (variable := TABLE[name].variable) in environ:
+            try:
+                found[name] = TABLE[name].parse(environ[variable], "ms")
+            except ValueError as problem:
+                words = f"{variable}={environ[variable]!r} cannot be used: {problem}"
+                raise SettingsError(words) from None
+    return found
 
 
-def read_port(text: str) -> int:
-    """A port of this machine. Raises ValueError."""
-    if not text.isascii() or not text.isdecimal() or int(text) > 65_535:
-        raise ValueError("it must be a port, from 0 (any that is free) to 65535")
-    return int(text)
+def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names that are no settings, but nearly: (the name, the setting that is meant)."""
+    known = [each.variable for each in TABLE.values() if each.variable]
+    strange = [
+        name
+        for name in environ
+        if name.upper().startswith("ABP") and name not in (*known, *_ELSEWHERE)
+    ]
+    for name in strange:
+        from difflib import get_close_matches
 
-
-def _page(text: str) -> str:
-    if text not in ("off", "link", "open"):
-        raise ValueError("it must be off, link or open")
-    return text
-
-
-def _listed(separator: str) -> Callable[[str], tuple[str, ...]]:
-    return lambda text: tuple(part.strip() for part in text.split(separator) if part.strip())
-
-
-def _yes_or_no(text: str) -> bool:
-    known = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-    }
-    if text.strip().lower() not in known:
-        raise ValueError("it must be true or false")
-    return known[text.strip().lower()]
-
-
-_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
-    "output_dir": ("ABP_OUTPUT_DIR", str),
-    "headless": ("ABP_HEADLESS", _yes_or_no),
-    "chrome": ("ABP_CHROME", str),
-    "chrome_sandbox": ("ABP_CHROME_SANDBOX", _yes_or_no),
-    "browser_timeout": ("ABP_BROWSER_TIMEOUT", _milliseconds),
-    "call_timeout": ("ABP_CALL_TIMEOUT", _milliseconds),
-    "question_timeout": ("ABP_QUESTION_TIMEOUT", _milliseconds),
-    "mcp_modern": ("ABP_MCP_MODERN", _yes_or_no),
-    "acp_draft": ("ABP_ACP_DRAFT", _yes_or_no),
-    "park_timeout": ("ABP_PARK_TIMEOUT", _milliseconds),
-    "host_tool_timeout": ("ABP_HOST_PATIENCE", _milliseconds),
-    "min_human_latency": ("ABP_PERSON_FLOOR", _milliseconds),
-    "ask_on": ("ABP_ASK_ON", _listed(",")),
-    "tty": ("ABP_TTY", str),
-    "page": ("ABP_PAGE", _page),
-    "answers": ("ABP_ANSWERS", str),
-    "questions_api": ("ABP_QUESTIONS_API", read_port),
-    "questions_password": ("ABP_QUESTIONS_PASSWORD", str),
-    "ask_model": ("ABP_ASK_MODEL", _yes_or_no),
-    "roots": ("ABP_ROOTS", _listed(os.pathsep)),
-    "record": ("ABP_RECORD", str),
-}
-
-# What says where things lie on this machine, or who may come in, says nothing of how a session
-# goes.
-_PRIVATE = ("output_dir", "chrome", "chrome_sandbox", "questions_password", "record")
+        if nearest := get_close_matches(name.upper(), known, 1, SIMILAR):
+            yield name, nearest[0]
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
@@ -208,15 +485,80 @@ def to_environment(settings: Settings) -> dict[str, str]:
     have a session go the same way.
     """
     usual = Settings()
-    found: dict[str, str] = {}
-    for name, (variable, read) in _VARIABLES.items():
-        value = getattr(settings, name)
-        if value == getattr(usual, name) or name in _PRIVATE:
+    return {
+        row.variable: row.format(value)
+        for name, row in TABLE.items()
+        if row.variable and not row.private
+        if (value := getattr(settings, name)) != getattr(usual, name)
+    }
+
+
+def _check_apps(settings: Settings) -> Iterator[str]:
+    for target in settings.apps:
+        if target in ("demo", "demo:page"):
             continue
-        if isinstance(value, tuple):
-            found[variable] = (os.pathsep if name == "roots" else ",").join(value)
-        elif read is _milliseconds:
-            found[variable] = f"{value * 1000:g}"
-        else:
-            found[variable] = str(value).lower() if isinstance(value, bool) else str(value)
-    return found
+        if not target.lower().startswith(("http://", "https://", "stdio:")):
+            bare = "." in target and "/" not in target and ":" not in target
+            yield (
+                f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
+                f" demo or demo:page.{f' Did you mean https://{target}?' if bare else ''}"
+            )
+
+
+def _check_hosts(settings: Settings) -> Iterator[str]:
+    for host in settings.allowed_hosts:
+        if "/" in host or "*" in host:
+            yield (
+                f"--allow {host!r} is no host: it must be a name or an address, with a port if only"
+                " that is allowed (localhost:3000)"
+            )
+
+
+def _check_roots(settings: Settings) -> Iterator[str]:
+    for root in settings.roots:
+        if not os.path.isdir(root):
+            yield f"--root {root!r} is no folder: it must be one whose files apps may be given"
+
+
+def _check_password(settings: Settings) -> Iterator[str]:
+    if settings.questions_api is not None and not settings.questions_password:
+        yield (
+            "--questions-api needs a password in ABP_QUESTIONS_PASSWORD: whoever has it can answer"
+            " for you"
+        )
+
+
+def _check_order(settings: Settings) -> Iterator[str]:
+    if not settings.ask_on:
+        return
+    from abp_bridge.core.matrix import ORDER, missing_surface
+
+    missing = missing_surface(settings.ask_on, settings.set_up)
+    if missing is not None and missing not in _SET_UP_BY:
+        yield f"--ask-on: {missing!r} is no surface; there are {', '.join(ORDER)}"
+    elif missing is not None:
+        row = TABLE[_SET_UP_BY[missing]]
+        option = f"{row.flag} {row.metavar}" if row.metavar else row.flag
+        yield f"--ask-on: {missing} is not set up: give {option} too"
+
+
+_CHECKS = (_check_apps, _check_hosts, _check_roots, _check_password, _check_order)
+
+
+# --- for the README -------------------------------------------------------------------------------
+
+
+def markdown_table() -> Iterator[str]:
+    """The lines of the table of settings, as the README has it."""
+    yield "| variable | option | default | |"
+    yield "|---|---|---|---|"
+    usual = Settings()
+    for name, row in TABLE.items():
+        value = getattr(usual, name)
+        default = row.shown or ("none" if value in (None, ()) else f"`{row.format(value)}`")
+        unit = ", in ms" if row.duration else ""
+        yield f"| {_code(row.variable)} | {_code(row.flag)} | {default}{unit} | {row.help} |"
+
+
+def _code(words: str) -> str:
+    return f"`{words}`" if words else ""

@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.apps.stdio import MAX_LINE, Binding
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.providers import Providers
+from abp_bridge.cli.compose import answers, terminal
+from abp_bridge.cli.runtime import (
+    add_setting_options,
+    discard_stdout,
+    give_up,
+    load_settings,
+    signals_interrupt,
+)
 from abp_bridge.core import json_text
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import ORDER, Surface, SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.protocols import abp
@@ -46,7 +54,34 @@ from abp_bridge.settings import Settings
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 from abp_bridge.surfaces.terminal.surface import Terminal
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+if TYPE_CHECKING:
+    import argparse
+
+    from abp_bridge.cli.runtime import Subparsers
+
+DESCRIPTION = """\
+Puts one ABP elicitation to you at this terminal, else on a page in your browser, and prints the
+ABP response as JSON. For shells, and for programs in any language.
+
+  abp-bridge ask input "Your name?"
+  abp-bridge ask confirm "Deploy now?" | jq -e .data.confirmed && ./deploy   a "no" is an answer
+  abp-bridge ask select "Which season?" spring summer autumn
+  abp-bridge ask input '{"prompt": "API key?", "sensitive": true}'
+  abp-bridge ask resource "A photo, please" 'image/*'
+  abp-bridge ask request.json              {"method": "elicitation/confirm", "params": {...}}
+  abp-bridge ask confirm '{"message": "Delete it?", "destructive": true}' --on page
+  abp-bridge ask input "Name?" --on mock --answers answers.json
+  ./program | abp-bridge ask -             many, a JSON message a line, answered on stdout
+
+METHOD is input, preference, confirm, select, resource or sampling; PARAMS is a JSON object, or
+the message in words and then the options of a select, the default of a preference or the type of
+a resource.
+
+Exit code: 0 when it was answered (a "no" is an answer), 1 when it was declined, cancelled, timed
+out or could not be asked (the response says which), 2 when there is no such question.
+docs/asking.md says more.
+"""
+
 STREAM = "-"
 MAX_REQUEST = 16 * 2**20
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
@@ -61,7 +96,7 @@ _METHODS = (
 _SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
 
 
-class UsageError(Exception):
+class UsageError(AbpBridgeError):
     """A command line that means nothing; the message says what would."""
 
 
@@ -145,55 +180,90 @@ def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
     return parsed
 
 
-def run(ways: AskOptions, request: Mapping[str, Any] | None) -> int:
-    """Ask one thing, or with no `request` whatever is asked on stdin. Returns the exit code."""
+def add_parser(commands: Subparsers) -> None:
+    """Add `ask`."""
+    import argparse
+
+    parser = commands.add_parser(
+        "ask",
+        help="put one question, or a stream of them, to you here, and print the answer",
+        usage=(
+            "abp-bridge ask [OPTION]... METHOD [PARAMS]\n       abp-bridge ask [OPTION]... FILE\n  "
+            "     COMMAND | abp-bridge ask [OPTION]... -"
+        ),
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = parser.add_argument
+    option(
+        "what",
+        metavar="METHOD | FILE | -",
+        help="what is asked: a method of ABP, a file with a request, or - for requests on stdin",
+    )
+    option("more", nargs="*", metavar="PARAMS", help="its params: a JSON object, or words")
+    option(
+        "--on",
+        choices=("terminal", "page", "mock"),
+        help="ask there only; else written answers come first, then this terminal, then the page",
+    )
+    option("--as", dest="origin", metavar="NAME", help="who asks, as it is shown")
+    add_setting_options(parser, "ask")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask one thing, or whatever is asked on stdin. Returns the exit code."""
+    # Where it asks, --on says.
+    settings = load_settings(options, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))
+    streams = options.what == STREAM
+    origin = options.origin or ("a program" if streams else "this command")
+    try:
+        if options.on == "mock" and settings.answers is None:
+            raise UsageError("--on mock needs --answers FILE")
+        if streams and options.more:
+            raise UsageError("'ask -' takes its requests from stdin, and no params")
+        request = None if streams else read_request(options.what, options.more)
+        return _ask(AskOptions(settings, options.on, origin), request)
+    except UsageError as problem:
+        give_up(f"{problem}. abp-bridge ask --help shows how")
+
+
+def _ask(options: AskOptions, request: Mapping[str, Any] | None) -> int:
     if request is not None:
-        return anyio.run(_run_until_signal, _Once(ways, request))
+        return anyio.run(_run_until_signal, _Once(options, request))
     if os.isatty(0):
         raise UsageError("'ask -' reads requests that a program writes: COMMAND | abp-bridge ask -")
-    return anyio.run(_run_until_signal, _Stream(ways, *take_over_stdio()))
+    return anyio.run(_run_until_signal, _Stream(options, *take_over_stdio()))
 
 
 async def _run_until_signal(errand: _Once | _Stream) -> int:
     """A signal ends everything at once, and quietly."""
     caught: list[int] = []
     code = 0
-    async with anyio.create_task_group() as signals, anyio.create_task_group() as tasks:
-        working = anyio.CancelScope()
-        await signals.start(_heed, working, caught)
+    working = anyio.CancelScope()
+
+    def on_signal(number: int) -> None:
+        caught.append(number)
+        working.cancel()
+
+    async with signals_interrupt(on_signal), anyio.create_task_group() as tasks:
         with working:
             code = await errand.run(tasks)
         tasks.cancel_scope.cancel()
-        signals.cancel_scope.cancel()
     return 128 + caught[0] if caught else code
-
-
-async def _heed(
-    working: anyio.CancelScope, caught: list[int], *, task_status: TaskStatus[None]
-) -> None:
-    with anyio.open_signal_receiver(*SIGNALS) as received:
-        task_status.started()
-        try:
-            async for number in received:
-                caught.append(number)
-                working.cancel()
-        finally:
-            signal.pthread_sigmask(
-                signal.SIG_BLOCK, {signal.SIGINT}
-            )  # everything has ended; Python would speak of it on stderr
 
 
 class _Person:
     """Whoever answers. Implements `AppListener` for whoever asks."""
 
-    def __init__(self, ways: AskOptions, tasks: TaskGroup) -> None:
-        self._origin = ways.origin
+    def __init__(self, options: AskOptions, tasks: TaskGroup) -> None:
+        self._origin = options.origin
         self._serial = 0
         self._terminal: Terminal | None = None
         self._on_page = False
-        self._roots = ways.settings.roots
-        settings = ways.settings
-        providers = Providers(_Nobody(), self._own(ways, tasks), ORDER)
+        self._roots = options.settings.roots
+        settings = options.settings
+        providers = Providers(_Nobody(), self._own(options, tasks), ORDER)
         files = FileAccess(self._granted)
         self._asking = Elicitor(
             providers,
@@ -202,17 +272,15 @@ class _Person:
             files=files,
         )
 
-    def _own(self, ways: AskOptions, tasks: TaskGroup) -> dict[Surface, InputProvider]:
-        from abp_bridge.cli.compose import answers, terminal
-
-        settings, own = ways.settings, dict[Surface, InputProvider]()
-        if ways.on in (None, "mock") and settings.answers is not None:
+    def _own(self, options: AskOptions, tasks: TaskGroup) -> dict[Surface, InputProvider]:
+        settings, own = options.settings, dict[Surface, InputProvider]()
+        if options.on in (None, "mock") and settings.answers is not None:
             own[Surface.MOCK] = answers(settings.answers)
-        if ways.on in (None, "terminal"):
-            device = settings.tty or controlling() or (None if ways.on is None else CONTROLLING)
+        if options.on in (None, "terminal"):
+            device = settings.tty or controlling() or (None if options.on is None else CONTROLLING)
             if device is not None:
                 self._terminal = own[Surface.TERMINAL] = terminal(device)
-        if ways.on in (None, "page"):
+        if options.on in (None, "page"):
             from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
             own[Surface.PAGE] = PageSurface(LazyPageServer(tasks), self._point)
@@ -282,14 +350,14 @@ class _Nobody:
 class _Once:
     """One question, and its response on stdout."""
 
-    def __init__(self, ways: AskOptions, request: Mapping[str, Any]) -> None:
-        self._ways = ways
+    def __init__(self, options: AskOptions, request: Mapping[str, Any]) -> None:
+        self._options = options
         self._request = request
 
     async def run(self, tasks: TaskGroup) -> int:
         """0 when it was answered, 2 when it is no question, 1 for everything else."""
-        person = _Person(self._ways, tasks)
-        response = await handle_elicitation(dict(self._request), person, self._ways.origin)
+        person = _Person(self._options, tasks)
+        response = await handle_elicitation(dict(self._request), person, self._options.origin)
         try:
             sys.stdout.write(
                 json.dumps(response, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
@@ -299,9 +367,7 @@ class _Once:
         except UnicodeEncodeError:
             sys.stdout.write(json.dumps(response) + "\n")
         except OSError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), 1
-            )  # nobody reads: nothing is left to be said at the end either
+            discard_stdout()
             return 1
         await person.leave()
         if response["success"]:
@@ -312,8 +378,8 @@ class _Once:
 class _Stream:
     """Requests on stdin, each answered on stdout: ABP on a pipe, in either of its bindings."""
 
-    def __init__(self, ways: AskOptions, source: StreamReader, sink: StreamWriter) -> None:
-        self._ways = ways
+    def __init__(self, options: AskOptions, source: StreamReader, sink: StreamWriter) -> None:
+        self._options = options
         self._sink = sink
         self._source = source
         self._open = 0
@@ -325,7 +391,7 @@ class _Stream:
         """
         binding = Binding()
         peer = JsonRpcProtocol(max_line=MAX_LINE, inward=binding.inward, outward=binding.outward)
-        self._person = _Person(self._ways, tasks)
+        self._person = _Person(self._options, tasks)
         self._link = JsonRpcConnection(
             peer,
             _Patient(self._source, self._answered),
@@ -378,7 +444,7 @@ class _Stream:
 
     async def _answer(self, request: Request) -> None:
         response = await handle_elicitation(
-            {"method": request.method, "params": request.params}, self._person, self._ways.origin
+            {"method": request.method, "params": request.params}, self._person, self._options.origin
         )
         self._link.respond(request.id, response)
         self._open -= 1

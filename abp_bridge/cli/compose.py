@@ -1,25 +1,109 @@
-"""The surfaces of one session beside its host's own, as the settings have them.
+"""What one process is made of, as its settings have it: the recording, the bridge's own page, and
+for each session its surfaces, its bridge or only its elicitor.
 
-Loads what they need, when there is one.
+Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.bridge.providers import Providers
-from abp_bridge.core.matrix import Surface, order_of
-from abp_bridge.interfaces.surface import PageServer
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.bridge import Bridge
+    from abp_bridge.bridge.elicitor import Elicitor
+    from abp_bridge.bridge.providers import Providers
+    from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Outcome, Question
     from abp_bridge.interfaces.host import Host
-    from abp_bridge.interfaces.surface import InputProvider
+    from abp_bridge.interfaces.surface import InputProvider, PageServer
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
+    from abp_bridge.trace.recorder import Recorder
+
+
+class Composition:
+    """The parts of one process, each made once where it can be shared.
+
+    Args:
+        settings: What the person set.
+        command: What the process was started as, for the recording: `serve` or `acp`.
+        tasks: Where the page's server and the sessions live.
+    """
+
+    def __init__(self, settings: Settings, command: str, tasks: TaskGroup) -> None:
+        self.settings = settings
+        self._tasks = tasks
+        self._recorder = _make_recorder(settings, command)
+
+    def tap(self, party: str) -> Tap:
+        """What the streams to `party` go through: the recording hears them, where there is one."""
+        return unobserved_stream if self._recorder is None else self._recorder.tap(party)
+
+    def tap_tools(self) -> Tap:
+        """`tap` for the agent's next connection to the server that it is given."""
+        return unobserved_stream if self._recorder is None else self._recorder.tools()
+
+    @cached_property
+    def page(self) -> PageServer:
+        """The bridge's own page."""
+        from abp_bridge.surfaces.page.surface import LazyPageServer
+
+        page = LazyPageServer(self._tasks)
+        if self._recorder is None:
+            return page
+        from abp_bridge.trace.recorded_apps import RecordedPage
+
+        return RecordedPage(page, self._recorder)
+
+    def make_bridge(self, host: Host, tasks: TaskGroup | None = None) -> Bridge:
+        """A session of `host`, which lives in `tasks` where that is given."""
+        from abp_bridge.bridge import Bridge
+
+        if self._recorder is None:
+            from abp_bridge.apps.targets import make_app as make
+        else:
+            from abp_bridge.trace.recorded_apps import record_app
+
+            make = partial(record_app, recorder=self._recorder)
+        return Bridge(
+            self.settings,
+            host,
+            tasks or self._tasks,
+            lambda target, named: make(target, named, self.settings),
+            providers=make_providers(self.settings, host, self.page),
+            observe=self._observe,
+        )
+
+    def make_elicitor(self, host: Host) -> Elicitor:
+        """Who asks the questions of a session of `host` that has no apps."""
+        from abp_bridge.bridge.elicitor import Elicitor
+
+        return Elicitor(
+            make_providers(self.settings, host, self.page),
+            limit=self.settings.question_timeout,
+            min_human_latency=self.settings.min_human_latency,
+            observe=self._observe,
+        )
+
+    @property
+    def _observe(self) -> Observer:
+        return no_observer if self._recorder is None else self._recorder.observe
+
+
+def _make_recorder(settings: Settings, command: str) -> Recorder | None:
+    if settings.record is None:
+        return None
+    from abp_bridge.trace.recorder import Recorder
+
+    return Recorder(settings.record, settings, command)
 
 
 def make_providers(settings: Settings, host: Host, page: PageServer) -> Providers:
@@ -27,6 +111,9 @@ def make_providers(settings: Settings, host: Host, page: PageServer) -> Provider
 
     What the process has once (its terminal, its answers) is the same in each.
     """
+    from abp_bridge.bridge.providers import Providers
+    from abp_bridge.core.matrix import Surface, order_of
+
     own: dict[Surface, InputProvider] = {}
     if settings.answers is not None:
         own[Surface.MOCK] = answers(settings.answers)

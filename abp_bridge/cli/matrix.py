@@ -15,8 +15,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from abp_bridge.cli.runtime import add_setting_options, complain
 from abp_bridge.core.matrix import (
     HOST,
     MATRIX,
@@ -33,6 +34,11 @@ from abp_bridge.core.matrix import (
 )
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS
 from abp_bridge.hosts.profiles import PROFILES, Profile
+
+if TYPE_CHECKING:
+    import argparse
+
+    from abp_bridge.cli.runtime import Subparsers
 
 Json = Any
 Key = tuple[str, str, str]  # (surface, version, shape or hint), or (protocol, "", event)
@@ -93,30 +99,55 @@ class Matrix:
     host: str = ""  # whose it is, and what is to be known of it
 
 
-def run(*, style: str, host: str | None, fixtures: str | None) -> int:
-    """Returns the exit code."""
+def add_parser(commands: Subparsers) -> None:
+    """Add `matrix`."""
+    parser = commands.add_parser(
+        "matrix",
+        help="what becomes of each shape of question on each surface",
+        description="Prints the table that the bridge routes by.",
+    )
+    parser.add_argument(
+        "--format",
+        dest="style",
+        choices=tuple(_STYLES),
+        default="table",
+        help="for people, for docs, for programs",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="NAME",
+        help="as this host has it, by its profile: zed, acpx, goose-cli, codex-mcp-client ...",
+    )
+    parser.add_argument(
+        "--fixture",
+        dest="fixtures",
+        metavar="FOLDER",
+        nargs="?",
+        const="fixtures",
+        help="name the fixture that proves each cell (in ./fixtures)",
+    )
+    add_setting_options(parser, "matrix")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the matrix. Returns the exit code."""
+    style, host, fixtures = options.style, options.host, options.fixtures
     names = [""] if host is None else _hosts(host, one=style != "table")
     if not names:
         known = ", ".join(f"{name} ({profile.name})" for name, profile in PROFILES.items())
-        sys.stderr.write(
-            f"abp-bridge matrix: no profile is known of {host!r}; there are {known}. Others go by"
-            " the whole matrix\n"
+        return complain(
+            f"no profile is known of {host!r}; there are {known}. Others go by the whole matrix",
+            "matrix",
         )
-        return 2
     for name in names:
         try:
             proofs = {} if fixtures is None else _proofs(fixtures, name)
         except OSError as problem:
-            sys.stderr.write(
-                f"abp-bridge matrix: {fixtures} cannot be read: {problem.strerror}. Name their"
-                " folder: --fixture FOLDER\n"
-            )
-            return 2
+            words = f"{fixtures} cannot be read: {problem.strerror}"
+            return complain(f"{words}. Name their folder: --fixture FOLDER", "matrix")
         if fixtures is not None and not proofs:
-            sys.stderr.write(
-                f"abp-bridge matrix: there is no fixture in {fixtures} that proves a cell\n"
-            )
-            return 2
+            return complain(f"there is no fixture in {fixtures} that proves a cell", "matrix")
         for line in _STYLES[style](_matrix(name, proofs)):
             sys.stdout.write(line + "\n")
     return 0

@@ -1,115 +1,132 @@
-"""`abp-bridge acp`: this process's stdio as an editor's connection to an agent of its own, from the
+"""`abp-bridge acp`: this process's stdio as a client's connection to an agent of its own, from the
 first byte to a quiet end.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup
 
-from abp_bridge.cli.serve import make_bridge, own_page, recording, watch
-from abp_bridge.core.event import no_observer
+from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.rpc.stderr import Stderr
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.rpc.tap import unobserved_stream
-from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
-    from abp_bridge.bridge.elicitor import Elicitor
-    from abp_bridge.interfaces.host import Host, SessionApi
-    from abp_bridge.interfaces.surface import PageServer
+    import argparse
+
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
-    from abp_bridge.trace.recorder import Recorder
+    from abp_bridge.settings import Settings
 
 LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
 
+DESCRIPTION = """\
+Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the editor this
+command where it has the agent's:
 
-def run(settings: Settings, command: Sequence[str]) -> int:
-    """Run the agent `command` behind our stdio until either side ends or a signal comes.
+  abp-bridge acp --app https://app.example -- claude-agent-acp
+  abp-bridge acp --app demo -- goose acp
+  abp-bridge acp -- goose acp              no app: only the agent's own questions
+
+- The agent gets the apps' tools. What an app asks while one runs, the editor is asked, not the
+  model.
+- An editor without forms is asked by buttons, at most four at a time. The agent's own forms too:
+  it is told that forms are shown here.
+- Everything else passes byte for byte, both ways.
+
+The agent's stderr is ours, and so is its exit code.
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add `acp`."""
+    import argparse
+
+    parser = commands.add_parser(
+        "acp",
+        help="an ACP agent with the apps' tools, for an editor to launch in place of the agent",
+        usage="abp-bridge acp [OPTION]... -- AGENT [ARGUMENT]...",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_setting_options(parser, "acp")
+    parser.add_argument(
+        "agent", nargs="+", metavar="AGENT", help="the agent's command and arguments, after --"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run an agent behind our stdio until either side ends or a signal comes.
 
     Returns its exit code where it ended by itself.
     """
+    settings = load_settings(options)
     warn_if_interactive("an ACP editor")
-    source, sink = take_over_stdio()
-    return anyio.run(_serve, settings, command, source, sink)
+    return anyio.run(_serve, settings, options.agent, *take_over_stdio())
 
 
 async def _serve(
     settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter
 ) -> int:
     code = 0
-    async with anyio.create_task_group() as signals:
-        serving = anyio.CancelScope()
-        await signals.start(watch, serving)
+    serving = anyio.CancelScope()
+    async with signals_interrupt(lambda number: serving.cancel()):
         with serving:
             async with anyio.create_task_group() as tasks:
                 # Side by side, so that the apps and the agent end together.
-                recorder = recording(settings, "acp")
-                page = cache(lambda: own_page(tasks, recorder))
-                injected = _injected(settings, page, recorder) if settings.apps else None
-                if injected is not None:
-                    tasks.start_soon(injected.run)
-                code = await _behind(
-                    settings,
-                    command,
-                    (source, sink),
-                    injected=injected,
-                    page=page,
-                    tasks=tasks,
-                    recorder=recorder,
-                )
-        signals.cancel_scope.cancel()
+                composition = Composition(settings, "acp", tasks)
+                endpoint = _make_endpoint(composition) if settings.apps else None
+                if endpoint is not None:
+                    tasks.start_soon(endpoint.run)
+                code = await _carry(composition, command, (source, sink), endpoint, tasks)
+                tasks.cancel_scope.cancel()
     return code
 
 
-async def _behind(
-    settings: Settings,
+async def _carry(
+    composition: Composition,
     command: Sequence[str],
-    editor: tuple[StreamReader, StreamWriter],
-    *,
-    injected: McpEndpoint | None,
-    page: Callable[[], PageServer],
+    client: tuple[StreamReader, StreamWriter],
+    endpoint: McpEndpoint | None,
     tasks: TaskGroup,
-    recorder: Recorder | None,
 ) -> int:
-    """Run the agent and carry the lines. Cancels `tasks` when they have ended."""
-    aloud = Stderr()
-    tasks.start_soon(aloud.run)
+    """Run the agent and carry the lines until one side ends. Returns the exit code."""
+    stderr = Stderr()
+    tasks.start_soon(stderr.run)
     try:
-        async with spawn(command, overhear=aloud.say) as agent:
+        async with spawn(command, overhear=stderr.say) as agent:
             from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
 
             ended = await run_proxy(
-                editor if recorder is None else recorder.tap("host")(*editor),
-                (unobserved_stream if recorder is None else recorder.tap("agent"))(
-                    agent.stdout, agent.stdin
-                ),
+                composition.tap("host")(*client),
+                composition.tap("agent")(agent.stdout, agent.stdin),
                 prefix=f"abp-{os.urandom(4).hex()}-",
                 agent_name=label(os.path.basename(command[0])) or "the agent",
-                make_elicitor=lambda host: _asking(settings, host, page(), recorder),
-                page=page(),
-                endpoints=injected,
+                make_elicitor=composition.make_elicitor,
+                page=composition.page,
+                endpoints=endpoint,
             )
             if ended == "agent":
-                await _gone(agent)
+                await _wait_for_end(agent)
             tasks.cancel_scope.cancel()
     except OSError as problem:
         print_message(f"the agent cannot be started: {problem}")
-        tasks.cancel_scope.cancel()
         return NO_PROGRAM
     return _exit_code(agent, ended, command)
 
 
-async def _gone(agent: Child) -> None:
+async def _wait_for_end(agent: Child) -> None:
     """It no longer speaks: let it end by itself, and its last words out."""
     with anyio.move_on_after(1):
         await agent.process.wait()
@@ -128,38 +145,16 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
     return max(code, 0)
 
 
-# What is heavy loads when it is first needed.
-
-
-def _asking(
-    settings: Settings, host: Host, page: PageServer, recorder: Recorder | None
-) -> Elicitor:
-    from abp_bridge.bridge.elicitor import Elicitor
-    from abp_bridge.cli.compose import make_providers
-
-    observe = no_observer if recorder is None else recorder.observe
-    return Elicitor(
-        make_providers(settings, host, page),
-        limit=settings.question_timeout,
-        min_human_latency=settings.min_human_latency,
-        observe=observe,
-    )
-
-
-def _injected(
-    settings: Settings, page: Callable[[], PageServer], recorder: Recorder | None
-) -> McpEndpoint:
+def _make_endpoint(composition: Composition) -> McpEndpoint:
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
 
-    def begin(host: Host, tasks: TaskGroup) -> SessionApi:
-        return make_bridge(settings, host, page(), tasks, recorder)
-
+    settings = composition.settings
     return McpEndpoint(
-        begin,
-        page,
+        composition.make_bridge,
+        lambda: composition.page,
         park=settings.park_timeout,
         patience=settings.host_tool_timeout,
         modern=settings.mcp_modern,
         ask_model=settings.ask_model,
-        overheard=(lambda: unobserved_stream) if recorder is None else recorder.tools,
+        overheard=composition.tap_tools,
     )

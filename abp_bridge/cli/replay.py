@@ -12,14 +12,21 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
 from abp_bridge.replay.fixture import doubtful, reduce
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.runner import THIS_BRIDGE, play
+from abp_bridge.settings import read_duration
 from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines, read
+
+if TYPE_CHECKING:
+    import argparse
+
+    from abp_bridge.cli.runtime import Subparsers
 
 Json = Any
 
@@ -40,6 +47,73 @@ class Played:
     problem: ReplayMismatchError | None = None
 
 
+def add_parser(commands: Subparsers) -> None:
+    """Add `replay`."""
+    parser = commands.add_parser(
+        "replay",
+        help="play recorded hosts and apps against a bridge, and compare",
+        usage=(
+            "abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE"
+            " FIXTURE"
+        ),
+        description=(
+            "Plays the host's and the app's side of fixtures against a bridge that it starts, and"
+            " compares what that says. A folder stands for the fixtures in it. Exits with 0 when"
+            " all pass."
+        ),
+    )
+    option = parser.add_argument
+    option("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
+    option(
+        "--bridge",
+        metavar="CMD",
+        help=(
+            "another bridge; it is given the same arguments, unless CMD has {app} where its app"
+            " goes"
+        ),
+    )
+    option(
+        "--save",
+        action="store_true",
+        help="make a fixture of a trace of 'serve --record', and play nothing",
+    )
+    option("--shows", metavar="WORDS", default="", help="with --save: what the fixture shows")
+    option(
+        "--patience",
+        metavar="TIME",
+        type=argument_type(lambda text: read_duration(text, "s")),
+        default=10.0,
+        help="how long to wait for the bridge's next line (in seconds, or as 2min; default: 10)",
+    )
+    option(
+        "--jobs",
+        metavar="N",
+        type=argument_type(read_count),
+        default=0,
+        help="how many to play at once (default: two for each processor)",
+    )
+    option("--json", action="store_true", help="one JSON object a line instead of words")
+    add_setting_options(parser, "replay")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Play fixtures, or make one. Returns the exit code."""
+    if not options.save:
+        return replay(
+            options.paths,
+            bridge=options.bridge,
+            as_json=options.json,
+            patience=options.patience,
+            jobs=options.jobs,
+        )
+    if len(options.paths) != 2:
+        words = "--save needs two names: the trace, and the fixture to make of it"
+        return complain(words, "replay")
+    trace, fixture = options.paths
+    return save(trace, fixture, options.shows)
+
+
 def replay(
     paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int
 ) -> int:
@@ -50,7 +124,7 @@ def replay(
         command = _command(bridge)
         files = _files(paths)
     except FixtureUnusableError as problem:
-        return _complain("replay", str(problem))
+        return complain(str(problem), "replay")
     failed = anyio.run(
         _play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1))
     )
@@ -71,11 +145,11 @@ def save(trace: str, out: str, shows: str) -> int:
         with open(out, "x", encoding="utf-8") as file:
             file.writelines(lines(fixture))
     except TraceError as problem:
-        return _complain("replay", f"{trace}:{problem.line}: {problem}")
+        return complain(f"{trace}:{problem.line}: {problem}", "replay")
     except OSError as problem:
-        return _complain("replay", f"{out} cannot be written: {problem.strerror}")
+        return complain(f"{out} cannot be written: {problem.strerror}", "replay")
     except FixtureUnusableError as problem:
-        return _complain("replay", str(problem))
+        return complain(str(problem), "replay")
     more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
     if doubt := doubtful(found[-1]):
         sys.stderr.write(f"abp-bridge replay: {trace}: {doubt}\n")
@@ -93,9 +167,9 @@ def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
     try:
         found = _read(path)
     except TraceError as problem:
-        return _complain("trace", f"{path}:{problem.line}: {problem}")
+        return complain(f"{path}:{problem.line}: {problem}", "trace")
     except FixtureUnusableError as problem:
-        return _complain("trace", str(problem))
+        return complain(str(problem), "trace")
     columns = width or shutil.get_terminal_size((110, 24)).columns
     for recording in found:
         if as_json:
@@ -249,11 +323,6 @@ def _visible(line: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in line
     )
-
-
-def _complain(command: str, words: str) -> int:
-    sys.stderr.write(f"abp-bridge {command}: {words}\n")
-    return 2
 
 
 _PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")

@@ -15,6 +15,7 @@ from typing import Any
 from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
+from abp_bridge.settings import TABLE
 from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
 
 Json = Any
@@ -91,7 +92,7 @@ SETTINGS = {
     "LINES": _PLAIN,
     "NO_COLOR": _PLAIN,
 }
-REFUSED = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # the browser is whoever's machine it is
+REFUSED = tuple(row.variable for row in TABLE.values() if row.variable and not row.replayable)
 COMMANDS = ("serve", "acp")
 
 

@@ -476,7 +476,7 @@ def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> No
 
 
 def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
-    assert {variable for variable, _ in settings._VARIABLES.values()} <= {
+    assert {row.variable for row in settings.TABLE.values() if row.variable} <= {
         *policy.SETTINGS,
         *policy.REFUSED,
     }

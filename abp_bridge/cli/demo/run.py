@@ -7,7 +7,7 @@ is `view`.
 
 from __future__ import annotations
 
-import contextlib
+import io
 import json
 import os
 import signal
@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import anyio
-from anyio.abc import TaskStatus
 
 from abp_bridge import VERSION
 from abp_bridge.cli.demo.answers import BUILT_IN, Script
 from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Words
+from abp_bridge.cli.runtime import add_setting_options, complain, signals_interrupt
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label, message
@@ -31,8 +31,12 @@ from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
 if TYPE_CHECKING:
+    import argparse
+
     import mcp_types as types
     from mcp import Client
+
+    from abp_bridge.cli.runtime import Subparsers
 
 STORY = (
     ("demo.trip", "every kind of question, with progress and notices in between"),
@@ -55,15 +59,44 @@ class DemoError(Exception):
     """The demo cannot go on; the message is the bridge's own, or says what to do."""
 
 
-def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
-    """Returns the exit code: 0 when the story was told, 1 when it could not be, 2 for an unusable
-    answers file, 128 + n after signal n.
+def add_parser(commands: Subparsers) -> None:
+    """Add `demo`."""
+    parser = commands.add_parser(
+        "demo",
+        help="the built-in app behind a real bridge, with this terminal as its host",
+        description=(
+            "Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and"
+            " tells."
+        ),
+    )
+    option = parser.add_argument
+    option("--browser", action="store_true", help="the same app as a page in Chromium")
+    option(
+        "--answers",
+        metavar="FILE",
+        help="answer from a JSON file instead of asking here: a list, one entry a question",
+    )
+    option("--json", action="store_true", help="one JSON object a line instead of words")
+    add_setting_options(parser, "demo")
+    # The tracebacks of the SDK are not for this screen.
+    parser.set_defaults(run=run, without_stdout=True, log_own_only=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell the story.
+
+    Returns:
+        The exit code: 0 when it was told, 1 when it could not be, 2 for an unusable answers file,
+        128 + n after signal n.
     """
-    _mend_streams()
+    browser, answers, as_json = options.browser, options.answers, options.json
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what cannot be encoded is a question mark
     try:
         entries = decode_entries(BUILT_IN) if answers is None else read_answers(answers)
     except AnswersError as problem:
-        return _complain(str(problem), 2)
+        return complain(problem, "demo")
     ask_here = answers is None and not as_json and _at_terminal()
     script = None if ask_here else Script(entries)
     by = PERSON if ask_here else SCRIPT if answers is None else FILE
@@ -71,7 +104,7 @@ def run(*, browser: bool, answers: str | None, as_json: bool) -> int:
         code = anyio.run(_play, browser, script, as_json, by, words)
         words.seek(0)
         if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
-            _complain(f"the bridge's last words:\n{last}", code)
+            complain(f"the bridge's last words:\n{last}", "demo")
     return code
 
 
@@ -83,22 +116,6 @@ async def _play(
 
 def _at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _mend_streams() -> None:
-    """Whatever this process was started with, the three can be used: what is closed goes nowhere,
-    what cannot be encoded is a question mark.
-    """
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
-        getattr(sys, name).reconfigure(errors="replace")
-
-
-def _complain(problem: str, code: int) -> int:
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"abp-bridge demo: {problem}\n")
-    return code
 
 
 class Demo:
@@ -124,34 +141,28 @@ class Demo:
 
     def _nobody_reads(self, problem: OSError) -> None:
         if not isinstance(problem, BrokenPipeError):
-            _complain(f"stdout cannot be written: {problem.strerror}", 1)
+            complain(f"stdout cannot be written: {problem.strerror}", "demo")
         self._end(1)
 
     async def play(self, words: IO[str]) -> int:
         """The whole run; `words` takes the bridge's stderr. Returns the exit code."""
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(self._watch)
+        async with signals_interrupt(self._on_signal):
             with self._session:
                 try:
                     await self._tell_story(words)
                 except Exception as problem:
-                    self._code = _complain(_why(problem), 1) if self._code is None else self._code
-            tasks.cancel_scope.cancel()
+                    if self._code is None:
+                        self._code = 1
+                        complain(_why(problem), "demo")
         if self._code is not None and self._code > 128 and self._terminal is not None:
             self._view.note("Ended. The bridge is closed.")
         return self._code or 0
 
-    async def _watch(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
-            task_status.started()
-            async for number in received:
-                open_question = (
-                    number is signal.SIGINT
-                    and self._terminal is not None
-                    and self._terminal.interrupt()
-                )
-                if not open_question:
-                    self._end(128 + number)
+    def _on_signal(self, number: int) -> None:
+        """Ctrl-C cancels the question that is open here, if one is; else it ends the session."""
+        if number == signal.SIGINT and self._terminal is not None and self._terminal.interrupt():
+            return
+        self._end(128 + number)
 
     # --- the story ---
 

@@ -34,10 +34,10 @@ from support.acp_harness import (
 from support.harness import PATIENCE, SERVE, RawHost, environment
 from support.puppets import App, Puppets, puppets
 
+from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.hosts.acp.session import AcpSession
-from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.settings import read_settings
@@ -876,27 +876,37 @@ async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(
 
 async def test_what_a_closed_session_had_is_not_kept() -> None:
     async with anyio.create_task_group() as tasks:
-        door = ProtocolDetector(read_settings({}), tasks)
-        person = InjectedConnection(
-            JsonRpcProtocol(), SharedWriter(Nowhere()), on_message=door.on_message
-        )
-        door.link = person.connection
-        tasks.start_soon(door.link.run)
-        await person.feed({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
-        await person.feed({"id": 2, "method": "session/new", "params": {"cwd": "/"}})
+        said = Said()
+        composition = Composition(read_settings({}), "serve", tasks)
+        detector = ProtocolDetector(composition, said, Nowhere(), tasks)
+        tasks.start_soon(detector.connection.run)
+        said.say(1, "initialize", protocolVersion=1)
+        said.say(2, "session/new", cwd="/")
         await anyio.wait_all_tasks_blocked()
-        assert len(door.bridges) == 1
-        await person.feed(
-            {
-                "id": 3,
-                "method": "session/close",
-                "params": {"sessionId": f"abp-session-{os.getpid()}-1"},
-            }
-        )
+        assert len(detector.bridges) == 1
+        said.say(3, "session/close", sessionId=f"abp-session-{os.getpid()}-1")
         await anyio.wait_all_tasks_blocked()
         gc.collect()
-        assert len(door.bridges) == 0
+        assert len(detector.bridges) == 0
         tasks.cancel_scope.cancel()
+
+
+class Said:
+    """A client's stdout, without a client."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = anyio.create_memory_object_stream[bytes](10)
+
+    def say(self, id: int, method: str, **params: Json) -> None:
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self._send.send_nowait(json.dumps(message).encode() + b"\n")
+
+    async def receive(self) -> bytes:
+        return await self._receive.receive()
+
+    def close(self) -> None:
+        self._send.close()
+        self._receive.close()
 
 
 class Nowhere:
