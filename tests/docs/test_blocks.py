@@ -1,0 +1,198 @@
+"""Every fenced block of the papers is run, or read as what it says it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from support.paths import APPS, ROOT
+
+PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
+LIMIT = 120.0  # seconds, for a program that is run
+
+# What others bring, and is only read here.
+OTHERS = {"python3", "claude", "jq", "./deploy", "./program", "git"}
+# Commands of ours that end by themselves and change nothing are run as they stand.
+RUN = ("matrix", "trace fixtures/", "replay fixtures/hosts/")
+
+
+@dataclass(frozen=True)
+class Block:
+    paper: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.paper.relative_to(ROOT)}:{self.line}"
+
+
+def blocks() -> Iterator[Block]:
+    for paper in PAPERS:
+        language, since, held = None, 0, list[str]()
+        for number, line in enumerate(paper.read_text().splitlines(), 1):
+            fence = re.match(r"\s*```(\w*)$", line)
+            if fence is None:
+                held.append(line)
+            elif language is None:
+                language, since, held = fence[1], number, []
+            else:
+                yield Block(paper, since, language, "\n".join(held) + "\n")
+                language = None
+        assert language is None, f"{paper}: the block of line {since} does not end"
+
+
+def run(*command: str) -> str:
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "130"},
+    )
+    return ended.stdout
+
+
+def bridge(*arguments: str) -> str:
+    return run(sys.executable, "-m", "abp_bridge", *arguments)
+
+
+# --- shell ----------------------------------------------------------------------------------------
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The simple commands of a script, without what shells add."""
+    for line in text.splitlines():
+        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+        command: list[str] = []
+        for word in [*words, ";"]:
+            if re.fullmatch(r"[|&;]+", word):
+                if command:
+                    yield command
+                command = []
+            elif word not in ("if", "then", "fi"):
+                command.append(word)
+
+
+def check_shell(block: Block) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for program, *words in commands(block.text):
+        arguments = words[: words.index(">")] if ">" in words else words
+        if program == "abp-bridge":
+            check_ours(arguments)
+        elif program == "make":
+            targets = [word for word in arguments if "=" not in word]
+            for target in targets:
+                assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+                    target
+                )
+        else:
+            assert program in OTHERS, f"{block}: {program}"
+
+
+def check_ours(arguments: list[str]) -> None:
+    from abp_bridge.cli.main import make_parser
+
+    make_parser().parse_args(arguments)  # raises SystemExit for what is not understood
+    for word in arguments:
+        if word.startswith(("fixtures/", "docs/")):
+            assert (ROOT / word).exists(), word
+    if shlex.join(arguments).startswith(RUN) and "--bridge" not in arguments:
+        assert bridge(*arguments)
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+def check_output(block: Block) -> None:
+    """What stands there is what is printed, but for numbers; `...` stands for any lines."""
+    (command,) = [command for start, command in PRINTED.items() if block.text.startswith(start)]
+    printed = command()
+    place = 0
+    for part in block.text.split("\n...\n"):
+        found = normal(printed).find(normal(part).strip(), place)
+        assert found >= 0, f"{block} is not what is printed:\n{printed}"
+        place = found + len(normal(part).strip())
+
+
+def normal(text: str) -> str:
+    return re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?", "#", text.replace(" ms", " s")))
+
+
+def demo() -> str:
+    return bridge("demo")
+
+
+def three() -> str:
+    """A bridge that cuts lists to three options, found by a replay."""
+    command = [sys.executable, "-m", "abp_bridge", "replay"]
+    command += ["fixtures/mcp-form/2025-11-25/select-many.jsonl"]
+    command += ["--bridge", f"{sys.executable} {APPS / 'broken.py'} three"]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT, check=False, cwd=ROOT
+    ).stdout
+
+
+PRINTED: dict[str, Callable[[], str]] = {
+    "A real bridge (abp-bridge serve)": demo,
+    "FAIL  fixtures/": three,
+}
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+def check_json(block: Block) -> None:
+    """One value, or one a line."""
+    try:
+        json.loads(block.text)
+    except ValueError:
+        for line in block.text.splitlines():
+            json.loads(line.lstrip("→← ").replace("{...}", "{}"))
+
+
+def check_python(block: Block) -> None:
+    run(sys.executable, "-c", block.text)
+
+
+def check_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
+def check_yaml(block: Block) -> None:
+    assert yaml.safe_load(block.text)
+
+
+CHECKS: dict[str, Callable[[Block], None]] = {
+    "sh": check_shell,
+    "text": check_output,
+    "json": check_json,
+    "python": check_python,
+    "toml": check_toml,
+    "yaml": check_yaml,
+}
+
+
+@pytest.mark.parametrize("block", list(blocks()), ids=str)
+def test_a_block_is_what_it_says(block: Block) -> None:
+    assert block.language in CHECKS, f"{block} names no language that is checked here"
+    CHECKS[block.language](block)
+
+
+def test_links_between_papers_lead_somewhere() -> None:
+    for paper in PAPERS:
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", paper.read_text()):
+            assert (paper.parent / target).exists(), f"{paper.name}: {target}"
