@@ -14,7 +14,7 @@ help:
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, acpx) and the SDK of OpenCode, installed from npm'
 	@echo 'make hosts ARGS=--record  the same hosts in short conversations, recorded into fixtures/hosts/recorded'
-	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, and docs/capabilities.md, from the matrix'
+	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 
@@ -67,6 +67,7 @@ check: setup
 	$(BIN)/vulture
 	@$(BIN)/python -m abp_bridge matrix --format markdown --fixture | diff docs/capabilities.md - || { \
 	  echo 'docs/capabilities.md is not what the matrix says: make docs' >&2; exit 1; }
+	@$(BIN)/python -m tests.docs.printed --check
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -85,6 +86,7 @@ conformance: setup
 docs: setup chromium
 	$(BIN)/python docs/screenshots.py docs/page
 	$(BIN)/python -m abp_bridge matrix --format markdown --fixture > docs/capabilities.md
+	$(BIN)/python -m tests.docs.printed
 
 fixtures: setup
 	$(BIN)/python -m tests.fixture_maker $(ARGS)

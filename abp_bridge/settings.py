@@ -203,7 +203,7 @@ class Settings:
         flag="--headful",
         read=_read_bool,
         const=False,
-        help="show the browser",
+        help="show the browser (`ABP_HEADLESS=false`)",
     )
     chrome: str | None = _setting(
         None,

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     whole = _mend_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _make_parser(words)
+    parser = make_parser(words)
     options = parser.parse_args(words)
     if options.run is None:
         parser.print_help()
@@ -95,7 +95,7 @@ def entry() -> None:
     os._exit(code)
 
 
-def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser of the command that `words` begin with; of all, where they begin with none."""
     import argparse
 

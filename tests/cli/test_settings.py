@@ -1,0 +1,121 @@
+"""The table of settings: each is read the same way from a flag and from the environment, and said
+again as it was given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import run
+
+from abp_bridge.settings import (
+    TABLE,
+    Settings,
+    SettingsError,
+    misspelt,
+    read_duration,
+    read_settings,
+    to_environment,
+)
+
+TIMES = {"30s": 30.0, "500ms": 0.5, "2min": 120.0, "1h": 3600.0, " 1.5 s ": 1.5, "0": 0.0}
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_a_time_with_a_unit_is_the_same_everywhere(text: str) -> None:
+    assert read_duration(text, "ms") == read_duration(text, "s") == TIMES[text]
+
+
+def test_a_bare_time_is_milliseconds_in_the_environment_and_seconds_after_a_flag() -> None:
+    assert read_duration("1500", "ms") == 1.5
+    assert read_duration("1.5", "s") == 1.5
+    assert read_settings({"ABP_CALL_TIMEOUT": "1500"}).call_timeout == 1.5
+    assert read_settings({"ABP_CALL_TIMEOUT": "2min"}).call_timeout == 120.0
+
+
+@pytest.mark.parametrize("text", ["", "soon", "s", "5 m", "5 days", "--5", "1e", "nan", "inf"])
+def test_what_is_no_time_is_refused_with_what_would_be(text: str) -> None:
+    with pytest.raises(ValueError, match="it must be a number of milliseconds, or have a unit"):
+        read_duration(text, "ms")
+
+
+@pytest.mark.parametrize("text", ["-1", "86400001", "25h", "1e300"])
+def test_a_time_is_at_most_a_day(text: str) -> None:
+    with pytest.raises(ValueError, match=r"from 0 to 86400000 milliseconds \(a day\)"):
+        read_duration(text, "ms")
+
+
+def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
+    names = ["ABP_HEADLES", "ABP_CALLTIMEOUT", "abp_page", "ABPBRIDGE", "ABP_PAGE", "PATH"]
+    assert list(misspelt([*names, "ABP_DOWNLOAD_TIMEOUT", "ABP_RELAY_TOKEN"])) == [
+        ("ABP_HEADLES", "ABP_HEADLESS"),
+        ("ABP_CALLTIMEOUT", "ABP_CALL_TIMEOUT"),
+        ("abp_page", "ABP_PAGE"),
+    ]
+
+
+def test_a_misspelt_setting_is_a_warning_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ABP_ANSWER", "x.json")
+    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "0")
+    assert asked.returncode == 1
+    assert (
+        "abp-bridge: WARNING abp_bridge.settings: ABP_ANSWER in the environment is no setting:"
+        " is ABP_ANSWERS meant?\n"
+    ) in asked.stderr
+
+
+def test_a_misspelt_setting_whose_value_is_a_secret_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ABP_QUESTION_PASSWORD", "planted-key-5be1")
+    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "0ms")
+    assert "ABP_QUESTIONS_PASSWORD meant?" in asked.stderr
+    assert "planted" not in asked.stderr
+
+
+SET: dict[str, Any] = {
+    "output_dir": "/tmp/x",
+    "headless": False,
+    "browser_timeout": 1.5,
+    "host_tool_timeout": 86_400.0,
+    "min_human_latency": 0.0,
+    "page": "open",
+    "tty": "/dev/pts/3",
+    "questions_api": 0,
+    "questions_password": "secret",
+    "ask_model": True,
+    "ask_on": ("terminal", "host"),
+    "mcp_modern": False,
+}
+
+
+def test_settings_are_said_as_the_environment_that_makes_them_again(tmp_path: Path) -> None:
+    made = Settings(**SET, roots=(str(tmp_path), "/"))
+    again = read_settings({**to_environment(made), "ABP_QUESTIONS_PASSWORD": "secret"})
+    assert again == dataclasses.replace(made, output_dir=None)
+
+
+def test_a_flag_overrules_the_environment_even_one_that_is_wrong() -> None:
+    assert read_settings({"ABP_PAGE": "upside down"}, page="link").page == "link"
+    with pytest.raises(SettingsError, match="ABP_PAGE='upside down' cannot be used: it must be"):
+        read_settings({"ABP_PAGE": "upside down"})
+
+
+def test_every_row_can_be_given_and_says_what_it_is_for() -> None:
+    for name, row in TABLE.items():
+        assert row.help, name
+        assert row.flag or row.variable, name
+        assert bool(row.metavar) or row.const is not None or bool(row.choices) or not row.flag, name
+
+
+@pytest.mark.parametrize("command", ["serve", "acp", "ask", "demo", "matrix", "replay", "trace"])
+def test_a_command_has_the_options_that_the_table_gives_it(command: str) -> None:
+    words = run(command, "--help").stdout
+    for row in TABLE.values():
+        if row.flag and row.flag != "--answers":  # the demo has one of its own
+            assert (f"{row.flag} " in words or f"{row.flag}\n" in words) == (
+                command in row.commands
+            ), row.flag
