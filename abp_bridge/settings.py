@@ -413,12 +413,16 @@ class Settings:
 TABLE: Mapping[str, Setting] = MappingProxyType(
     {each.name: each.metadata["setting"] for each in dataclasses.fields(Settings)}
 )
-_SET_UP_BY = {
-    "mock": "answers",
-    "terminal": "tty",
-    "questions-api": "questions_api",
-    "page": "page",
-    "model": "ask_model",
+# What sets up a surface that is not the host's, by its name.
+SET_UP_BY: Mapping[str, str] = {
+    surface: f"{TABLE[name].flag} {TABLE[name].metavar or ''}".strip()
+    for surface, name in {
+        "mock": "answers",
+        "terminal": "tty",
+        "questions-api": "questions_api",
+        "page": "page",
+        "model": "ask_model",
+    }.items()
 }
 
 
@@ -534,12 +538,10 @@ def _check_order(settings: Settings) -> Iterator[str]:
     from abp_bridge.core.matrix import ORDER, missing_surface
 
     missing = missing_surface(settings.ask_on, settings.set_up)
-    if missing is not None and missing not in _SET_UP_BY:
+    if missing is not None and missing not in SET_UP_BY:
         yield f"--ask-on: {missing!r} is no surface; there are {', '.join(ORDER)}"
     elif missing is not None:
-        row = TABLE[_SET_UP_BY[missing]]
-        option = f"{row.flag} {row.metavar}" if row.metavar else row.flag
-        yield f"--ask-on: {missing} is not set up: give {option} too"
+        yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
 
 
 _CHECKS = (_check_apps, _check_hosts, _check_roots, _check_password, _check_order)

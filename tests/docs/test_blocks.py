@@ -88,7 +88,6 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def check_shell(block: Block) -> None:
-    makefile = (ROOT / "Makefile").read_text()
     for program, *words in commands(block.text):
         arguments = words[: words.index(">")] if ">" in words else words
         if program == "abp-bridge":

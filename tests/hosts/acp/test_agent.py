@@ -891,7 +891,7 @@ async def test_what_a_closed_session_had_is_not_kept() -> None:
         tasks.cancel_scope.cancel()
 
 
-class Said:
+class Said(ByteReader):
     """A client's stdout, without a client."""
 
     def __init__(self) -> None:
