@@ -353,49 +353,13 @@ def _hosts() -> Iterator[Case]:
     for name, host in HOSTS.items():
         for shape in map(QuestionShape.__getitem__, host.get("asked", _HOSTED)):
             yield _hosted(name, _name(shape), f"{shape.value} in {name}", shape)
-    by_policy = {"ABP_PERSON_FLOOR": "60000"}
-    yield replace(
-        _hosted(
-            "codex",
-            "accepts-nothing",
-            "Codex's terminal accepts a form that it cannot show, with nothing in it: it is asked"
-            " again, and then no answer is made up",
-            QuestionShape.NUMBER,
-        ),
-        person=always({"action": "accept", "content": {}}),
-    )
-    last = replace(
-        ASKED[QuestionShape.SELECT_MANY], form={"selected": "Madrid"}, buttons=("Madrid",)
-    )
-    yield replace(
-        _hosted(
-            "acpx",
-            "the-last-option",
-            "The last of twelve options in acpx is reached by a no to all others",
-            QuestionShape.SELECT_MANY,
-        ),
-        person=person(last),
-    )
-    yield replace(
-        _hosted(
-            "codex",
-            "declines-by-itself",
-            "codex exec declines at once, without a person: the app is told who answered",
-            QuestionShape.CONFIRM,
-        ),
-        person=declines,
-        env=by_policy,
-    )
-    yield replace(
-        _hosted(
-            "acpx",
-            "approves-by-itself",
-            "acpx --approve-all allows at once: what cannot be undone is not confirmed by a policy",
-            QuestionShape.CONFIRM_DESTRUCTIVE,
-        ),
-        person=always("allow_once"),
-        env=by_policy,
-    )
+    for path, row in CONVERSATIONS["hosts"].items():
+        host, _, name = path.partition("/")
+        shape = QuestionShape[row["shape"]]
+        asked = QUESTIONS[row.get("asked", row["shape"])]
+        answers = always(row["always"]) if "always" in row else person(asked)
+        made = _hosted(host, name, row["shows"], shape)
+        yield replace(made, person=answers, env=row.get("env", {}))
 
 
 def _hosted(host: str, name: str, shows: str, shape: QuestionShape) -> Case:

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from support.harness import PATIENCE
+from support.peer import PATIENCE, read_lines
 
 Json = Any
 
@@ -43,23 +43,18 @@ class App:
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
         self._stream = stream
         self.aclose = stream.aclose
-        self._buffer = b""
+        self._lines = read_lines(stream)
 
     async def next(self, method: str | None = None) -> Json:
         """The next message from the bridge, or the next with this method; None when there will be
         no more.
         """
         with anyio.fail_after(PATIENCE):
-            while True:
-                while b"\n" not in self._buffer:
-                    try:
-                        self._buffer += await self._stream.receive()
-                    except anyio.EndOfStream:
-                        return None
-                line, _, self._buffer = self._buffer.partition(b"\n")
+            async for line in self._lines:
                 message = json.loads(line)
                 if method in (None, message.get("method")):
                     return message
+        return None
 
     async def send(self, **message: Json) -> None:
         await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
