@@ -1,5 +1,106 @@
 """abp-bridge: the questions of web apps that speak the Agentic Browser Protocol, carried to the
 person and back.
+
+What is named here is for programs that embed the bridge (docs/embedding.md). Each name is imported
+when it is first used; importing the package loads nothing else.
 """
 
+TYPE_CHECKING = False  # checkers take it for True; `typing` itself is not loaded
+
+if TYPE_CHECKING:
+    from abp_bridge.apps.targets import make_app
+    from abp_bridge.bridge import Bridge
+    from abp_bridge.core.event import (
+        ChoiceEvent,
+        Event,
+        InputRequestEvent,
+        InputResolvedEvent,
+        NoticeEvent,
+        ProgressEvent,
+        RungEvent,
+        StepEvent,
+    )
+    from abp_bridge.core.matrix import Surface, SurfaceVariant
+    from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+    from abp_bridge.errors import AbpBridgeError, LocalProtocolError, RemoteProtocolError
+    from abp_bridge.interfaces.app import App, AppError
+    from abp_bridge.interfaces.host import Host, SessionError
+    from abp_bridge.interfaces.surface import (
+        InputProvider,
+        SurfaceResponse,
+        SurfaceUnsupportedError,
+    )
+    from abp_bridge.settings import Settings, SettingsError
+
 VERSION = "0.1.0"
+
+# module -> the names that are taken from it
+_NAMES = {
+    "apps.targets": ("make_app",),
+    "bridge": ("Bridge",),
+    "core.event": (
+        "ChoiceEvent",
+        "Event",
+        "InputRequestEvent",
+        "InputResolvedEvent",
+        "NoticeEvent",
+        "ProgressEvent",
+        "RungEvent",
+        "StepEvent",
+    ),
+    "core.matrix": ("Surface", "SurfaceVariant"),
+    "core.question": ("Answer", "AnsweredBy", "Outcome", "Question"),
+    "errors": ("AbpBridgeError", "LocalProtocolError", "RemoteProtocolError"),
+    "interfaces.app": ("App", "AppError"),
+    "interfaces.host": ("Host", "SessionError"),
+    "interfaces.surface": ("InputProvider", "SurfaceResponse", "SurfaceUnsupportedError"),
+    "settings": ("Settings", "SettingsError"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "VERSION",
+    "AbpBridgeError",
+    "Answer",
+    "AnsweredBy",
+    "App",
+    "AppError",
+    "Bridge",
+    "ChoiceEvent",
+    "Event",
+    "Host",
+    "InputProvider",
+    "InputRequestEvent",
+    "InputResolvedEvent",
+    "LocalProtocolError",
+    "NoticeEvent",
+    "Outcome",
+    "ProgressEvent",
+    "Question",
+    "RemoteProtocolError",
+    "RungEvent",
+    "SessionError",
+    "Settings",
+    "SettingsError",
+    "StepEvent",
+    "Surface",
+    "SurfaceResponse",
+    "SurfaceUnsupportedError",
+    "SurfaceVariant",
+    "make_app",
+]
+
+
+if not TYPE_CHECKING:  # else a checker takes any name for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

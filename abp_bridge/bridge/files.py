@@ -20,6 +20,7 @@ import anyio
 from abp_bridge.core import file
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds for one file
 LONGEST_URI = 4_096
@@ -27,7 +28,7 @@ MAX_ROOTS = 100
 FILE, CONFIRMED = "file", "confirmed"
 
 
-class FileRefusedError(Exception):
+class FileRefusedError(AbpBridgeError):
     """A named file that cannot be given; the message says why.
 
     `private` reasons are for the person: an app that has no leave to look learns nothing of what is

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.fixture import doubtful, reduce
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.runner import THIS_BRIDGE, play
@@ -33,7 +34,7 @@ Json = Any
 MAX_FILE = 256 * 2**20
 
 
-class FixtureUnusableError(Exception):
+class FixtureUnusableError(AbpBridgeError):
     """The command cannot do what it is asked; the message says what would be right."""
 
 

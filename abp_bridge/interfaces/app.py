@@ -13,9 +13,10 @@ from abp_bridge.core.capability import AppInfo, CallResult, Capability
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
+from abp_bridge.errors import AbpBridgeError
 
 
-class AppError(Exception):
+class AppError(AbpBridgeError):
     """An app that cannot be connected or spoken to.
 
     `code` is an ABP error code; the message says what to do.

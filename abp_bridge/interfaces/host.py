@@ -13,6 +13,7 @@ from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import InputProvider
 
 
@@ -96,7 +97,7 @@ class Resource:
     size: int | None = None
 
 
-class SessionError(Exception):
+class SessionError(AbpBridgeError):
     """A request of the host's that cannot be met, with an ABP error code and words that say what to
     do.
     """

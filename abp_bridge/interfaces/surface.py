@@ -13,6 +13,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.errors import AbpBridgeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class SurfaceResponse:
     content: Mapping[str, Json] = field(default_factory=dict)
 
 
-class SurfaceUnsupportedError(Exception):
+class SurfaceUnsupportedError(AbpBridgeError):
     """A surface cannot ask this after all. `lasting`: it never will in this session."""
 
     def __init__(self, reason: str, *, lasting: bool) -> None:
@@ -34,7 +35,7 @@ class SurfaceUnsupportedError(Exception):
         self.lasting = lasting
 
 
-class HostDisconnectedError(Exception):
+class HostDisconnectedError(AbpBridgeError):
     """The host, or its turn that a question belongs to, ended before it was answered: why, and what
     that makes of the question.
     """
@@ -48,13 +49,13 @@ class HostDisconnectedError(Exception):
         self.outcome = outcome
 
 
-class RouteChangedError(Exception):
+class RouteChangedError(AbpBridgeError):
     """The host can no longer be asked where it was: another of its requests, or another call, has
     to take the question.
     """
 
 
-class HostTimeoutError(Exception):
+class HostTimeoutError(AbpBridgeError):
     """The host has what is asked, and did not come back with an answer in time."""
 
 

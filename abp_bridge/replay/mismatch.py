@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.errors import AbpBridgeError
 
 
-class ReplayMismatchError(Exception):
+class ReplayMismatchError(AbpBridgeError):
     """The bridge does not do what the fixture shows, or the fixture cannot be played.
 
     `line` is the fixture's, 0 where it is none of them; `details` are differences, a line each;

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from abp_bridge.core.json_value import JsonValue
+from abp_bridge.errors import AbpBridgeError
 
 Known = Mapping[str, JsonValue]  # by name, what a bridge chose for it
 
@@ -96,7 +97,7 @@ def kind(name: str) -> str:
     return name.partition(" ")[0]
 
 
-class UnknownPlaceholderError(Exception):
+class UnknownPlaceholderError(AbpBridgeError):
     """A line that is to be sent has a word that cannot be said; the message says why."""
 
 

@@ -17,6 +17,7 @@ from typing import Protocol
 import anyio
 
 from abp_bridge.core.json_value import Json
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.rpc.protocol import (
     Event,
     Id,
@@ -83,7 +84,7 @@ class ByteWriter(Protocol):
         ...
 
 
-class RemoteError(Exception):
+class RemoteError(AbpBridgeError):
     """The other side answered a request of ours with a JSON-RPC error: its `code`, or 0 where it
     has none, and its `data`.
     """
@@ -95,7 +96,7 @@ class RemoteError(Exception):
         super().__init__(f"{error.get('message') or 'no message'} ({self.code})")
 
 
-class ConnectionClosedError(Exception):
+class ConnectionClosedError(AbpBridgeError):
     """The connection ended before the response came."""
 
 

@@ -23,6 +23,7 @@ from abp_bridge.core.json_value import Json
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 
 MAX_FILE = 1_000_000
@@ -46,7 +47,7 @@ _METHODS = {name: kind for kind in Kind for name in (kind.value, kind.value.rpar
 }
 
 
-class AnswersError(Exception):
+class AnswersError(AbpBridgeError):
     """An answers file that cannot be used; the message says why, and what it must look like."""
 
 

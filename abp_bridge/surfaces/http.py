@@ -22,6 +22,8 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from abp_bridge.errors import AbpBridgeError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -217,7 +219,7 @@ class _Server(uvicorn.Server):
         self._ready.started()
 
 
-class FormError(Exception):
+class FormError(AbpBridgeError):
     """A form that cannot be taken; the message says why. `status` is HTTP's."""
 
     def __init__(self, why: str, status: int) -> None:

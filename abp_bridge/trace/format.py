@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 from abp_bridge.core.json_text import is_deeper, parse
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_number
 from abp_bridge.core.matrix import QuestionShape, Surface
+from abp_bridge.errors import AbpBridgeError
 
 FORMAT = 1
 _SURFACES = (*(surface.value for surface in Surface), "no elicitation")
@@ -34,7 +35,7 @@ _PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9][A-Za-z0-
 _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
 
 
-class TraceError(Exception):
+class TraceError(AbpBridgeError):
     """A file that is no trace and no fixture, or not a whole one; the message says where, and what
     would be right.
     """

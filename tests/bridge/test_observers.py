@@ -29,7 +29,7 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.settings import Settings
 
-DOCS = DOCS / "observers.md"
+DOCS = DOCS / "embedding.md"
 
 pytestmark = pytest.mark.anyio
 

@@ -26,6 +26,7 @@ from abp_bridge.core import json_text
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import label, message
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.app import AppError, AppListener
 from abp_bridge.protocols import abp
 
@@ -40,7 +41,7 @@ REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
 DISMISS_LIMIT = 0.4
 
 
-class PageGoneError(Exception):
+class PageGoneError(AbpBridgeError):
     """The page cannot be reached any more; `str(error)` says why."""
 
 

@@ -26,7 +26,7 @@ from abp_bridge.cli.runtime import add_setting_options, complain, signals_interr
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label, message
-from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
@@ -55,7 +55,7 @@ LAST_WORDS = 4_000
 SCRIPT, FILE, DEMO = "the demo's script", "the answers file", "the demo itself"
 
 
-class DemoError(Exception):
+class DemoError(AbpBridgeError):
     """The demo cannot go on; the message is the bridge's own, or says what to do."""
 
 

@@ -18,6 +18,8 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from abp_bridge.errors import AbpBridgeError
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -28,7 +30,7 @@ _PURPOSE = b"abp-bridge requestState"
 LONGEST = 4_096
 
 
-class InvalidRequestStateError(Exception):
+class InvalidRequestStateError(AbpBridgeError):
     """It was not sealed here, or not as it is now."""
 
 

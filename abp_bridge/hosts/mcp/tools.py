@@ -8,7 +8,7 @@ from typing import Any
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.notice import Progress
-from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.parked_call import ToolRequest
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
@@ -24,7 +24,7 @@ from abp_bridge.protocols.mcp import (
 Json = Any
 
 
-class UnknownToolError(Exception):
+class UnknownToolError(AbpBridgeError):
     """A tool that this session does not have."""
 
 

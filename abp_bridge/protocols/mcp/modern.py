@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from abp_bridge.errors import AbpBridgeError
+
 Json = Any
 
 V2026_07_28 = "2026-07-28"
@@ -41,7 +43,7 @@ MAX_UPDATES = 1_000
 LONGEST_URI = 2_000
 
 
-class InvalidParamsError(Exception):
+class InvalidParamsError(AbpBridgeError):
     """A request that the revision does not allow: a JSON-RPC error with this code and data."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:

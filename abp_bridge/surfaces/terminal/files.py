@@ -15,12 +15,13 @@ import anyio.to_thread
 from abp_bridge.core import file
 from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds
 CHUNK = 2**20
 
 
-class FileInputError(Exception):
+class FileInputError(AbpBridgeError):
     """What was named cannot be given; the message says why, and what would be right."""
 
 

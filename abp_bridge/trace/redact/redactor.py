@@ -15,6 +15,7 @@ from functools import partial
 
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue
 from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.trace.redact.encodings import EncodedText, encoded_texts
 from abp_bridge.trace.redact.paths import PathReplacer
 from abp_bridge.trace.redact.patterns import hide
@@ -49,7 +50,7 @@ _STATE = re.compile(r"(?<!\\)(requestState(\\*+\")\s{0,8}:\s{0,8}\2)([^\"\\]{8,}
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d\Z")
 
 
-class RedactorFullError(Exception):
+class RedactorFullError(AbpBridgeError):
     """There are more secrets than can be kept in mind: nothing more can be written down safely."""
 
 

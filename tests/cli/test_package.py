@@ -1,0 +1,39 @@
+"""What a program that embeds the bridge imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.harness import PATIENCE
+
+import abp_bridge
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import abp_bridge;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert ended.stdout.split() == ["abp_bridge"]
+
+
+@pytest.mark.parametrize("name", abp_bridge.__all__)
+def test_every_name_of_the_package_is_there(name: str) -> None:
+    assert getattr(abp_bridge, name) is not None
+    assert name in dir(abp_bridge)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'bridge_of_sighs'"):
+        _ = abp_bridge.bridge_of_sighs  # type: ignore[attr-defined]
+
+
+def test_errors_that_a_caller_may_catch_have_one_base() -> None:
+    errors = [name for name in abp_bridge.__all__ if name.endswith("Error")]
+    assert len(errors) > 5
+    assert all(issubclass(getattr(abp_bridge, name), abp_bridge.AbpBridgeError) for name in errors)
