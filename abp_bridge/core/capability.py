@@ -4,10 +4,9 @@ ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +15,7 @@ class Capability:
 
     name: str
     description: str = ""
-    input_schema: Mapping[str, Json] = field(default_factory=dict)
+    input_schema: JsonObject = field(default_factory=dict)
     available: bool = True
     experimental: bool = False
     deprecated: str = ""  # what to use instead, or just that it is
@@ -45,7 +44,7 @@ class Failure:
     message: str
     retryable: bool = False
     retry_after: float | None = None
-    details: Json = None
+    details: JsonValue = None
     alternatives: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -60,10 +59,10 @@ class CallResult:
     returned.
     """
 
-    data: Json = None
+    data: JsonValue = None
     failure: Failure | None = None
     cancelled: bool = False
-    metadata: Mapping[str, Json] = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
-
-Json = Any
 
 MAX_SIZE = 10 * 2**20  # bytes
 MAX_KINDS = 50
 
 # What an app's answer looks like: ABP's `{content, mimeType}`, with base64 for what is no text.
-SCHEMA: Mapping[str, Json] = {
+SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "content": {"type": "string"},
@@ -107,7 +105,7 @@ class File:
     name: str = ""
 
 
-def kinds(wanted: Json) -> tuple[str, ...]:
+def kinds(wanted: JsonValue) -> tuple[str, ...]:
     """An app's `type` (`"image/png"`, `"image/*"`, `"image"`, several with commas or as a list) ->
     MIME types; empty when any file will do.
     """
@@ -142,7 +140,7 @@ def guess_type(name: str) -> str:
     )
 
 
-def encode(file: File) -> dict[str, Json]:
+def encode(file: File) -> dict[str, str]:
     """A file as an app gets it: as text where it is text, else as base64."""
     named = {"filename": file.name} if file.name else {}
     if file.mime_type.lower().startswith(_TEXTUAL):
@@ -158,24 +156,26 @@ def encode(file: File) -> dict[str, Json]:
     }
 
 
-def file_errors(given: Json, accept: Sequence[str]) -> list[str]:
+def file_errors(given: JsonValue, accept: Sequence[str]) -> list[str]:
     """What is wrong with a file that has the shape of `SCHEMA`: its type, its size, or an encoding
     that it does not have.
     """
     problems: list[str] = []
-    if not admits(accept, given["mimeType"]):
-        problems.append(f"must be {' or '.join(accept)}, not {label(given['mimeType'], 100)}")
-    if (size := _size(given)) is None:
+    sent = as_object(given)
+    mime_type = as_text(sent.get("mimeType"))
+    if not admits(accept, mime_type):
+        problems.append(f"must be {' or '.join(accept)}, not {label(mime_type, 100)}")
+    if (size := _size(as_text(sent.get("content")), "encoding" in sent)) is None:
         problems.append("says that it is base64, and is not")
     elif size > MAX_SIZE:
         problems.append(f"has {size} bytes; at most {MAX_SIZE} can be given")
     return problems
 
 
-def _size(given: Mapping[str, Json]) -> int | None:
-    if "encoding" not in given:
-        return len(given["content"].encode(errors="replace"))
+def _size(content: str, is_base64: bool) -> int | None:
+    if not is_base64:
+        return len(content.encode(errors="replace"))
     try:
-        return len(base64.b64decode(given["content"], validate=True))
+        return len(base64.b64decode(content, validate=True))
     except (binascii.Error, ValueError):
         return None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import NoReturn
 
-Json = Any
+from abp_bridge.core.json_value import JsonValue
 
 
-def parse(source: str | bytes) -> Json:
+def parse(source: str | bytes) -> JsonValue:
     """One JSON value.
 
     Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out
@@ -20,12 +20,13 @@ def parse(source: str | bytes) -> Json:
     """
     text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
     try:
-        return _DECODER.decode(text)
+        value: JsonValue = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return value
 
 
-def is_deeper(value: Json, limit: int) -> bool:
+def is_deeper(value: JsonValue, limit: int) -> bool:
     """Whether `value` is nested more than `limit` levels deep; a value that holds nothing is one
     level.
     """
@@ -42,7 +43,7 @@ def is_deeper(value: Json, limit: int) -> bool:
     return bool(level)
 
 
-def _no_constant(word: str) -> Json:
+def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 

@@ -12,13 +12,21 @@ with ids that mean nothing elsewhere.
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import sanitize, schema
-from abp_bridge.core.json_value import Json
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_list
+from abp_bridge.core.question import (
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+    is_default,
+)
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_RANGE = 20  # whole numbers that are still buttons
@@ -58,7 +66,7 @@ class MenuResult:
     """
 
     outcome: Outcome
-    content: Mapping[str, Json] = field(default_factory=dict)
+    content: JsonObject = field(default_factory=dict)
 
 
 def obstacle(question: Question) -> str:
@@ -138,7 +146,7 @@ class Menu:
 @dataclass(frozen=True, slots=True)
 class _Item:
     label: str
-    value: object
+    value: _Pressed
     rejects: bool = False
 
 
@@ -165,16 +173,17 @@ class _Way(enum.Enum):
     CHANGE = enum.auto()
 
 
+_Pressed = JsonValue | _Way
+_Walk = Generator[_Page, _Pressed, _Pressed]
+
 _MORE: Final = _Item("More …", _Way.MORE)
 _SKIP: Final = _Item("Skip", _Way.SKIP, rejects=True)
 _EMPTY: Final = _Item("Leave empty", _Way.EMPTY, rejects=True)
 _SEND: Final = _Item("Send", _Way.SEND)
 _CHANGE: Final = _Item("Change", _Way.CHANGE)
 
-_Walk = Generator[_Page, object, object]
 
-
-def _question(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
+def _question(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
     if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
@@ -189,13 +198,13 @@ def _question(question: Question, k: int) -> Generator[_Page, object, MenuResult
         value = yield from _field(only, heading, k, _SKIP)
         return (
             MenuResult(Outcome.DECLINED)
-            if value is _Way.SKIP
+            if isinstance(value, _Way)
             else MenuResult(Outcome.ACCEPTED, {only.name: value})
         )
     return (yield from _form(question, k))
 
 
-def _confirm(question: Question) -> Generator[_Page, object, MenuResult]:
+def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
     yes, no = _Item("Yes", True), _Item("No", False, rejects=True)
     items = [yes, no]
     message = question.message
@@ -211,11 +220,11 @@ def _confirm(question: Question) -> Generator[_Page, object, MenuResult]:
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:
         confirmed = yield _Page(question.message, message, items)
-    return MenuResult(Outcome.ACCEPTED, {question.fields[0].name: confirmed})
+    return MenuResult(Outcome.ACCEPTED, {question.fields[0].name: confirmed is True})
 
 
-def _form(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
-    content: dict[str, Json] = {}
+def _form(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
+    content: dict[str, JsonValue] = {}
     todo = list(question.fields)
     while True:
         for each in todo:
@@ -227,11 +236,9 @@ def _form(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
             if value is _Way.SKIP:
                 return MenuResult(Outcome.DECLINED)
             content.pop(each.name, None)
-            if value is not _Way.EMPTY:
+            if not isinstance(value, _Way):
                 content[each.name] = value
-        summary = "\n".join(
-            f"{_title(each)}: {_spelled(each, content)}" for each in question.fields
-        )
+        summary = "\n".join(f"{_title(each)}: {_labels(each, content)}" for each in question.fields)
         sent = (
             f"{sanitize.label(question.message, PART_LIMIT)} {summary}"
             if k == 2
@@ -243,11 +250,12 @@ def _form(question: Question, k: int) -> Generator[_Page, object, MenuResult]:
         if pressed is _Way.SKIP:
             return MenuResult(Outcome.DECLINED)
         fields = [
-            _Item(f"{_title(each)}: {_spelled(each, content)}", each) for each in question.fields
+            _Item(f"{_title(each)}: {_labels(each, content)}", number)
+            for number, each in enumerate(question.fields)
         ]
         changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
-        assert isinstance(changed, Field)
-        todo = [changed]
+        assert isinstance(changed, int)
+        todo = [question.fields[changed]]
 
 
 def _field(asked: Field, title: str, k: int, leave: _Item) -> _Walk:
@@ -325,7 +333,7 @@ def _paged(
     *,
     pinned: Sequence[_Item] = (),
     page: int = 0,
-) -> Generator[_Page, object, tuple[object, int]]:
+) -> Generator[_Page, _Pressed, tuple[_Pressed, int]]:
     """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
     if k == 2:
         return (
@@ -347,7 +355,7 @@ def _paged(
 
 def _yes_or_no(
     title: str, about: str, items: Sequence[_Item], start: int
-) -> Generator[_Page, object, tuple[object, int]]:
+) -> Generator[_Page, _Pressed, tuple[_Pressed, int]]:
     """One of `items`, by a yes or no to each in turn."""
     at = start % len(items)
     for _ in range(ROUNDS * len(items)):
@@ -402,15 +410,11 @@ def counted(asked: Field) -> Sequence[int] | None:
 
 
 def _default_first(asked: Field, choices: Sequence[Choice]) -> Sequence[Choice]:
-    return sorted(choices, key=lambda choice: not _is_default(asked, choice))
-
-
-def _is_default(asked: Field, choice: Choice) -> bool:
-    return asked.default is not MISSING and schema.json_equal(asked.default, choice.value)
+    return sorted(choices, key=lambda choice: not is_default(asked, choice))
 
 
 def _marked(asked: Field, choice: Choice) -> str:
-    return f"{choice.label} (default)" if _is_default(asked, choice) else choice.label
+    return f"{choice.label} (default)" if is_default(asked, choice) else choice.label
 
 
 def _explained(asked: Field, choices: Sequence[Choice]) -> str:
@@ -422,10 +426,11 @@ def _explained(asked: Field, choices: Sequence[Choice]) -> str:
     return "\n".join(lines)
 
 
-def _spelled(asked: Field, content: Mapping[str, Json]) -> str:
+def _labels(asked: Field, content: JsonObject) -> str:
     if asked.name not in content:
         return "(empty)"
-    values = content[asked.name] if asked.type is FieldType.CHOICES else [content[asked.name]]
+    value = content[asked.name]
+    values = as_list(value) if asked.type is FieldType.CHOICES else [value]
     labels = [
         choice.label
         for value in values
@@ -446,10 +451,9 @@ def _wanted(asked: Field) -> str:
     return sanitize.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
 
 
-def _count(value: Json, default: int) -> int:
-    return (
-        value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
-    )
+def _count(value: JsonValue, default: int) -> int:
+    number = as_integer(value)
+    return default if number is None or number < 0 else number
 
 
 _FILLER = (

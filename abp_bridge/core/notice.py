@@ -7,12 +7,10 @@ one scale, ending at completion.
 from __future__ import annotations
 
 import enum
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 
 LINE_LIMIT = 1_000
 
@@ -37,7 +35,7 @@ class Notice:
 
     event: Event
     name: str
-    data: Mapping[str, Json] = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
     operation: str | None = None
 
     @property
@@ -67,7 +65,7 @@ def _described(notice: Notice) -> str:
             f" {_short(data.get('message', 'no message'))}"
         )
     if notice.event is Event.CAPABILITIES_CHANGED:
-        parts = [f"{word} {', '.join(names)}" for word, names in data.items() if names]
+        parts = [f"{word} {', '.join(as_texts(names))}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
     return (
         f"{notice.name}"
@@ -75,10 +73,8 @@ def _described(notice: Notice) -> str:
     )
 
 
-def _short(value: Json) -> str:
-    return sanitize.label(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 300
-    )
+def _short(value: JsonValue) -> str:
+    return sanitize.label(to_text(value), 300)
 
 
 @dataclass(frozen=True, slots=True)

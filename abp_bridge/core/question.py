@@ -17,7 +17,7 @@ from typing import Final
 from abp_bridge.core import file as files
 from abp_bridge.core import json_text, sanitize
 from abp_bridge.core import schema as schemas
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.schema import Schema
 
 LONGEST_PROBLEM = 1_000
@@ -61,7 +61,7 @@ class Choice:
     `key` is its value as text, unique in its field: what goes over wires that only carry strings.
     """
 
-    value: Json
+    value: JsonValue
     key: str
     label: str
     description: str = ""
@@ -82,7 +82,7 @@ class Field:
     title: str = ""
     description: str = ""
     required: bool = True
-    default: Json = MISSING
+    default: JsonValue | Missing = MISSING
     choices: tuple[Choice, ...] = ()
     secret: bool = False
     accept: tuple[str, ...] = ()
@@ -116,12 +116,12 @@ class Question:
     origin: str
     calls: tuple[str, ...] = ()
     wrapped: bool = True
-    default: Json = MISSING
+    default: JsonValue | Missing = MISSING
     destructive: bool = False
     timeout: float | None = None
     whole: Schema = field(default_factory=dict)
     note: str = ""
-    request: Mapping[str, Json] = field(default_factory=dict)
+    request: JsonObject = field(default_factory=dict)
 
     @property
     def call(self) -> str | None:
@@ -175,7 +175,7 @@ class Answer:
 
     outcome: Outcome
     answered_by: AnsweredBy
-    content: Mapping[str, Json] = field(default_factory=dict)
+    content: JsonObject = field(default_factory=dict)
     route: str = ""
     latency: float = 0.0
     reason: str = ""
@@ -211,7 +211,9 @@ def classify_answerer(question: Question, answer: Answer, slowest: float, floor:
     return replace(answer, answered_by=AnsweredBy.HOST_POLICY, reason=reason)
 
 
-def validate_answer(question: Question, content: Json) -> tuple[dict[str, Json], list[str]]:
+def validate_answer(
+    question: Question, content: JsonValue
+) -> tuple[dict[str, JsonValue], list[str]]:
     """What a host sent back as an accepted form -> (the answer by field name, what is wrong with
     it).
 
@@ -229,7 +231,7 @@ def validate_answer(question: Question, content: Json) -> tuple[dict[str, Json],
     return answer, answer_errors(question, answer)
 
 
-def answer_errors(question: Question, answer: Mapping[str, Json]) -> list[str]:
+def answer_errors(question: Question, answer: JsonObject) -> list[str]:
     """What is wrong with an answer by field name, in the app's own values; safe to show."""
     problems: list[str] = []
     for each in question.fields:
@@ -259,21 +261,28 @@ def _unsaid(problems: list[str], secret: Field) -> list[str]:
     return [problem.partition(", not ")[0] for problem in problems]
 
 
-def read(asked: Field, sent: Json) -> Json:
+def read(asked: Field, sent: JsonValue) -> JsonValue:
     """The value a host meant by `sent`: choice keys and labels become values, plain text becomes
     what the field holds. Never guesses.
     """
     return _READERS[asked.type](asked, sent)
 
 
+def is_default(asked: Field, choice: Choice) -> bool:
+    """Whether `choice` is what the app proposes for `asked`."""
+    return asked.default is not MISSING and schemas.json_equal(asked.default, choice.value)
+
+
 def _asks_all(question: Question) -> bool:
     """Whether it asks for everything that `whole` speaks of: one field of several cannot be held
     against it.
     """
-    return set(question.whole.get("properties", ())) == {each.name for each in question.fields}
+    return set(as_object(question.whole.get("properties"))) == {
+        each.name for each in question.fields
+    }
 
 
-def _left_empty(asked: Field, sent: Json) -> bool:
+def _left_empty(asked: Field, sent: JsonValue) -> bool:
     if sent is None:
         return "null" not in _types(asked.schema) and all(
             choice.value is not None for choice in asked.choices
@@ -283,16 +292,16 @@ def _left_empty(asked: Field, sent: Json) -> bool:
     return all(choice.key != "" for choice in asked.choices)  # an option may be the empty text
 
 
-def _types(schema: Schema) -> list[Json]:
+def _types(schema: Schema) -> list[JsonValue]:
     kinds = schema.get("type")
     return kinds if isinstance(kinds, list) else [kinds]
 
 
-def _read_as_it_is(asked: Field, sent: Json) -> Json:
+def _read_as_it_is(asked: Field, sent: JsonValue) -> JsonValue:
     return sent
 
 
-def _read_number(asked: Field, sent: Json) -> Json:
+def _read_number(asked: Field, sent: JsonValue) -> JsonValue:
     value = _number_in(sent.strip()) if isinstance(sent, str) else sent
     if asked.type is FieldType.INTEGER and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -314,16 +323,16 @@ def _number_in(text: str) -> int | float | None:
 _YES_NO = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def read_boolean(sent: Json) -> Json:
+def read_boolean(sent: JsonValue) -> JsonValue:
     """A yes or no, also as a word; anything else as it came."""
     return _YES_NO.get(sent.strip().lower(), sent) if isinstance(sent, str) else sent
 
 
-def _read_boolean(asked: Field, sent: Json) -> Json:
+def _read_boolean(asked: Field, sent: JsonValue) -> JsonValue:
     return read_boolean(sent)
 
 
-def _read_choice(asked: Field, sent: Json) -> Json:
+def _read_choice(asked: Field, sent: JsonValue) -> JsonValue:
     for choice in asked.choices:
         if schemas.json_equal(sent, choice.key) or schemas.json_equal(sent, choice.value):
             return choice.value
@@ -333,15 +342,17 @@ def _read_choice(asked: Field, sent: Json) -> Json:
     return labelled[0].value if len(labelled) == 1 else sent
 
 
-def _read_choices(asked: Field, sent: Json) -> Json:
-    items = sent
-    if isinstance(sent, str):
-        items = [part.strip() for part in sent.split(",") if part.strip()]
-        if _is_option(asked, sent):
-            if len(items) > 1 and all(_is_option(asked, item) for item in items):
-                return sent  # one option with a comma in it, or several
-            items = [sent]
-    return [_read_choice(asked, item) for item in items] if isinstance(items, list) else sent
+def _read_choices(asked: Field, sent: JsonValue) -> JsonValue:
+    if isinstance(sent, list):
+        return [_read_choice(asked, item) for item in sent]
+    if not isinstance(sent, str):
+        return sent
+    items = [part.strip() for part in sent.split(",") if part.strip()]
+    if _is_option(asked, sent):
+        if len(items) > 1 and all(_is_option(asked, item) for item in items):
+            return sent  # one option with a comma in it, or several
+        items = [sent]
+    return [_read_choice(asked, item) for item in items]
 
 
 def _is_option(asked: Field, sent: str) -> bool:
@@ -349,7 +360,7 @@ def _is_option(asked: Field, sent: str) -> bool:
     return any(schemas.json_equal(value, choice.value) for choice in asked.choices)
 
 
-def _read_json(asked: Field, sent: Json) -> Json:
+def _read_json(asked: Field, sent: JsonValue) -> JsonValue:
     if not isinstance(sent, str):
         return sent
     try:

@@ -14,13 +14,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 
-Schema = Mapping[str, Json]
+Schema = JsonObject
 
 MAX_DEPTH = 32  # of the schema
 MAX_LEVELS = 100  # of the value
@@ -34,7 +34,7 @@ _ANNOTATION_NAMES = """
 _ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
 
 
-def check(value: Json, schema: Schema, name: str = "") -> list[str]:
+def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
     """What is wrong with `value` under `schema`, a sentence each; empty when it fits.
 
     At most `MAX_PROBLEMS`.
@@ -49,7 +49,7 @@ def check(value: Json, schema: Schema, name: str = "") -> list[str]:
     return list(dict.fromkeys(walk.undecided + walk.problems))[:MAX_PROBLEMS]
 
 
-def is_valid(value: Json, schema: Schema) -> bool:
+def is_valid(value: JsonValue, schema: Schema) -> bool:
     return not check(value, schema)
 
 
@@ -73,7 +73,7 @@ def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def type_of(value: Json) -> str:
+def type_of(value: JsonValue) -> str:
     """The JSON type name of a Python value, `integer` for whole numbers."""
     if isinstance(value, bool):
         return "boolean"
@@ -85,7 +85,7 @@ def type_of(value: Json) -> str:
     return "null"
 
 
-def json_equal(a: Json, b: Json) -> bool:
+def json_equal(a: JsonValue, b: JsonValue) -> bool:
     """Equality as JSON has it: `True` is not `1`, `1.0` is `1`."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -102,17 +102,15 @@ def parts(schema: Schema) -> list[tuple[str, Schema]]:
     for _, part in found:
         inner = [("", part.get(word)) for word in ("items", "additionalProperties", "not")]
         for word in ("allOf", "anyOf", "oneOf"):
-            several = part.get(word)
-            inner.extend(("", each) for each in (several if isinstance(several, list) else []))
+            inner.extend(("", each) for each in as_list(part.get(word)))
         for word in ("properties", "patternProperties"):
             inner.extend(_named(part, word).items())
         found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
     return found
 
 
-def _named(schema: Schema, word: str) -> Mapping[str, Json]:
-    named = schema.get(word)
-    return named if isinstance(named, Mapping) else {}
+def _named(schema: Schema, word: str) -> JsonObject:
+    return as_object(schema.get(word))
 
 
 class _Site(NamedTuple):
@@ -135,7 +133,7 @@ class _Walk:
         self.undecided: list[str] = []
         self.left = left
 
-    def visit(self, value: Json, schema: Json, path: str, depth: int) -> None:
+    def visit(self, value: JsonValue, schema: JsonValue, path: str, depth: int) -> None:
         if not isinstance(schema, Mapping):
             if schema is False:
                 self.say(path, "is not allowed")
@@ -161,7 +159,7 @@ class _Walk:
         self.say(path, why)
         self.undecided = self.problems[-1:]
 
-    def holds(self, value: Json, schema: Json, at: _Site) -> bool:
+    def holds(self, value: JsonValue, schema: JsonValue, at: _Site) -> bool:
         """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever
         the keyword that asks makes of it.
         """
@@ -172,12 +170,12 @@ class _Walk:
         return not trial.problems
 
 
-def _shown(value: Json) -> str:
+def _shown(value: JsonValue) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _listed(values: list[Json]) -> str:
+def _listed(values: list[JsonValue]) -> str:
     shown = ", ".join(_shown(value) for value in values[:12])
     return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
 
@@ -193,7 +191,7 @@ _ARTICLES = {
 }
 
 
-def _type(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _type(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     allowed = limit if isinstance(limit, list) else [limit]
     actual = type_of(value)
     known = [name for name in allowed if isinstance(name, str) and name in _ARTICLES]
@@ -204,27 +202,27 @@ def _type(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
         )
 
 
-def _enum(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _enum(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(limit, list) and not any(json_equal(value, allowed) for allowed in limit):
         walk.say(at.path, f"must be one of {_listed(limit)}, not {_shown(value)}")
 
 
-def _const(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _const(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if not json_equal(value, limit):
         walk.say(at.path, f"must be {_shown(limit)}, not {_shown(value)}")
 
 
-def _all_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
-    for part in limit if isinstance(limit, list) else []:
+def _all_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
+    for part in as_list(limit):
         walk.visit(value, part, at.path, at.depth + 1)
 
 
-def _any_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _any_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(limit, list) and not any(walk.holds(value, part, at) for part in limit):
         walk.say(at.path, f"fits none of {len(limit)} allowed forms")
 
 
-def _one_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _one_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if not isinstance(limit, list):
         return
     matches = sum(walk.holds(value, part, at) for part in limit)
@@ -235,19 +233,19 @@ def _one_of(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
         walk.say(at.path, f"fits {matches} of {len(limit)} allowed forms, and must fit exactly one")
 
 
-def _not(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _not(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(limit, (Mapping, bool)) and walk.holds(value, limit, at):
         walk.say(at.path, "has a form that is not allowed")
 
 
-def _properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict) and isinstance(limit, Mapping):
         for name, part in limit.items():
             if name in value:
                 walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
 
 
-def _pattern_properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _pattern_properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict) and isinstance(limit, Mapping):
         for pattern, part in limit.items():
             matches = _matcher(pattern)
@@ -256,7 +254,7 @@ def _pattern_properties(walk: _Walk, value: Json, limit: Json, at: _Site) -> Non
                     walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
 
 
-def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _additional(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict):
         matchers = [_matcher(pattern) for pattern in _named(at.schema, "patternProperties")]
         for name in value:
@@ -267,26 +265,25 @@ def _additional(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
                 walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
 
 
-def _required(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _required(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict) and isinstance(limit, list):
         for name in limit:
             if isinstance(name, str) and name not in value:
                 walk.say(_joined(at.path, name), "is required")
 
 
-def _items(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _items(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, list):
-        before = at.schema.get("prefixItems")
-        for index in range(len(before) if isinstance(before, list) else 0, len(value)):
+        for index in range(len(as_list(at.schema.get("prefixItems"))), len(value)):
             walk.visit(value[index], limit, f"{at.path}[{index}]", at.depth + 1)
 
 
-def _unique(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _unique(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if limit is True and isinstance(value, list) and len(set(map(_canonical, value))) < len(value):
         walk.say(at.path, "must not name the same thing twice")
 
 
-def _canonical(value: Json) -> str:
+def _canonical(value: JsonValue) -> str:
     """What is the `same` reads the same."""
     if isinstance(value, list):
         return f"[{','.join(map(_canonical, value))}]"
@@ -300,12 +297,12 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _is_number(value: Json) -> bool:
+def _is_number(value: JsonValue) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _compared(test: Callable[[Any, Any], bool], words: str) -> _Keyword:
-    def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:
+    def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
         if _is_number(value) and _is_number(limit) and not test(value, limit):
             walk.say(at.path, f"must be {words} {limit}, not {_shown(value)}")
 
@@ -313,16 +310,16 @@ def _compared(test: Callable[[Any, Any], bool], words: str) -> _Keyword:
 
 
 def _sized(
-    kind: type[str] | type[list[Any]], test: Callable[[int, Any], bool], words: str
+    kind: type[str] | type[list[JsonValue]], test: Callable[[int, float], bool], words: str
 ) -> _Keyword:
-    def keyword(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+    def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
         if isinstance(value, kind) and _is_number(limit) and not test(len(value), limit):
             walk.say(at.path, words.format(limit))
 
     return keyword
 
 
-def _multiple(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if _is_number(value) and _is_number(limit) and limit > 0 and not _divides(limit, value):
         walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
 
@@ -335,7 +332,7 @@ def _divides(limit: float, value: float) -> bool:
         return False
 
 
-def _pattern(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _pattern(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, str) and isinstance(limit, str):
         matches = _matcher(limit)
         if matches is not None and not matches(value):
@@ -361,7 +358,7 @@ def _matcher(pattern: str) -> Callable[[str], bool] | None:
     return lambda value: bool(validator.isinstance_python(value))
 
 
-def _format(walk: _Walk, value: Json, limit: Json, at: _Site) -> None:
+def _format(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, str) and isinstance(limit, str) and limit in _FORMATS:
         words, test = _FORMATS[limit]
         if not test(value):
@@ -412,7 +409,7 @@ _FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "date-time": ("a date and time with its offset (2026-07-28T12:00:00Z)", _is_date_time),
 }
 
-_Keyword = Callable[[_Walk, Json, Json, _Site], None]
+_Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
 
 _KEYWORDS: dict[str, _Keyword] = {
     "type": _type,

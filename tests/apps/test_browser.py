@@ -339,7 +339,7 @@ async def test_a_notification_that_is_too_large_is_dropped_aloud(
 ) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         await running.run("tellTooMuch")
-        assert "was dropped: it is larger than" in running.person.notices[0].data["message"]
+        assert "was dropped: it is larger than" in str(running.person.notices[0].data["message"])
 
 
 # --- who may speak --------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ async def test_a_notification_that_is_too_large_is_dropped_aloud(
 
 async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/frames.html", YES) as running:
-        found = (await running.app.call("run", {}, "c")).data
+        found: Any = (await running.app.call("run", {}, "c")).data
         for host in ("127.0.0.1", "localhost"):
             assert list(found[host]["answers"]) == ["__abpBridgePost"], (
                 "the names of ABP are not in frames"
@@ -358,7 +358,7 @@ async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser,
         assert running.person.questions == []
         assert running.person.progress == []
         warnings = [
-            notice.data["message"]
+            str(notice.data["message"])
             for notice in running.person.notices
             if notice.event is Event.ERROR
         ]
@@ -375,7 +375,7 @@ async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(
     async with opened(browser, f"{site.here}/workshop.html", YES) as running:
         await running.run("open", url=f"{site.elsewhere}/early.html")
         await running.person.until(lambda: running.person.notices)
-        assert "opened a window" in running.person.notices[0].data["message"]
+        assert "opened a window" in str(running.person.notices[0].data["message"])
         assert await running.data("title") == "workshop"
         assert running.person.questions == []
 
@@ -987,9 +987,10 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
     app = DemoPage(SETTINGS)
     with anyio.fail_after(PATIENCE * 2):
         async with app.open(person):
-            assert (await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")).data[1][
-                "data"
-            ] == {"confirmed": True}
+            asked: Any = (
+                await app.call("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")
+            ).data
+            assert asked[1]["data"] == {"confirmed": True}
             assert (await app.call("demo.work", {}, "2")).data == {"sorted": 4}
             assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
             assert (await app.call("demo.echo", {"value": [1, {"a": None}]}, "3")).data == [
@@ -1000,10 +1001,12 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
                 str((await app.call("demo.fail", {}, "4")).failure)
                 == "PRINTER_JAM: The printer is jammed (retryable)"
             )
-            assert (await app.call("demo.file", {}, "5")).data["mimeType"] == "image/png"
+            made: Any = (await app.call("demo.file", {}, "5")).data
+            assert made["mimeType"] == "image/png"
             assert (await app.call("demo.tell", {"event": "x", "times": 3}, "6")).data == "told"
             assert [notice.name for notice in person.notices].count("notifications/x") == 3
-            assert len((await app.call("demo.trip", {}, "7")).data) == 15
+            trip: Any = (await app.call("demo.trip", {}, "7")).data
+            assert len(trip) == 15
             assert "demo.grown" not in [each.name for each in await app.capabilities()]
             await app.call("demo.grow", {}, "8")
             assert "demo.grown" in [each.name for each in await app.capabilities()]

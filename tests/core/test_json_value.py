@@ -27,7 +27,8 @@ def test_each_value_is_of_one_kind_or_of_none(value: JsonValue) -> None:
     assert list(as_list(value)) == (value if isinstance(value, list) else [])
     assert as_text(value, "else") == (value if isinstance(value, str) else "else")
     assert as_integer(value) == (value if type(value) is int else None)
-    assert as_number(value) == (value if type(value) in (int, float) else None)
+    number = value if isinstance(value, (int, float)) and type(value) is not bool else None
+    assert as_number(value) == (None if number is None else float(number))
 
 
 NUMBERS: list[tuple[JsonValue, float | None]] = [

@@ -200,7 +200,7 @@ NINE_PRESSED = {
     "extras": ["Done (0 chosen)"],
     "class": ["2"],
 }
-NINE_ANSWER = {
+NINE_ANSWER: dict[str, Any] = {
     "ok": True,
     "size": "M",
     "colour": 5,

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_said_in_a_sentence(
 
 
 def test_a_field_is_called_by_its_name() -> None:
-    rule = {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}
+    rule: Json = {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}
     assert schema.check(5, rule, "person") == ["person must be an object, not 5"]
     assert schema.check({"a": [1]}, rule, "person") == ["person.a[0] must be text, not 1"]
     assert schema.check([1], {"items": {"type": "string"}}, "tags") == [
@@ -363,7 +363,7 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
             ]
         ),
     }
-    annotated = {
+    annotated: dict[str, Json] = {
         "$schema": "",
         "title": "",
         "description": "",

@@ -53,7 +53,7 @@ def test_an_app_may_say_which_of_its_calls_asks(said: Json, call: str | None) ->
 
 
 def test_input() -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "type": "string",
         "title": "Name",
         "description": "As on the passport",

@@ -229,7 +229,7 @@ def buttons(shown: Shown) -> bool:
 
 
 def _count(question: Question) -> list[str]:
-    schema = question.fields[0].schema
+    schema: Mapping[str, Any] = question.fields[0].schema
     return (
         [str(each) for each in range(schema["minimum"], schema["maximum"] + 1)]
         if "maximum" in schema

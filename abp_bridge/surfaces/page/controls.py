@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abp_bridge.core import file as files
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_list
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -357,7 +357,7 @@ def _default(asked: Field) -> Sequence[str]:
         return ()
     if asked.type in _LISTED:
         several = asked.type is FieldType.CHOICES and isinstance(asked.default, list)
-        wanted = asked.default if several else [asked.default]
+        wanted = as_list(asked.default) if several else [asked.default]
         return [
             str(place)
             for place, choice in enumerate(_choices(asked))

@@ -25,6 +25,7 @@ from abp_bridge.core.question import (
     Kind,
     Outcome,
     Question,
+    is_default,
     validate_answer,
 )
 from abp_bridge.core.schema import json_equal
@@ -231,11 +232,7 @@ class Terminal:
 
     async def _pick(self, question: Question, field: Field, choices: Sequence[Choice]) -> Json:
         start = next(
-            (
-                index
-                for index, choice in enumerate(choices)
-                if json_equal(choice.value, field.default)
-            ),
+            (index for index, choice in enumerate(choices) if is_default(field, choice)),
             None,
         )
         options = [
