@@ -215,9 +215,18 @@ async def test_a_child_leaves_nothing_open() -> None:
     assert _open_files() == before
 
 
+@pytest.mark.usefixtures("patient")
 async def test_what_goes_wrong_meanwhile_is_raised_and_the_child_ends() -> None:
-    with pytest.raises(ExceptionGroup) as caught:
-        async with spawn(python("import sys; sys.stdin.read()")) as child:
+    children = []
+
+    async def fail() -> None:
+        code = "import sys; print('up', flush=True); sys.stdin.read()"
+        async with spawn(python(code)) as child:
+            children.append(child)
+            assert await line(child) == "up"
             raise KeyError("bug")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await fail()
     assert isinstance(caught.value.exceptions[0], KeyError)
-    assert child.process.returncode == 0
+    assert children[0].process.returncode == 0
