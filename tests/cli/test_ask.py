@@ -153,7 +153,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["confirm", "Go", "on?"], "is the message in quotes?"),
     (["confirm", "x", "--on", "mock"], "--on mock needs --answers FILE"),
     (["confirm", "x", "--on", "phone"], "invalid choice: 'phone'"),
-    (["confirm", "x", "--timeout", "soon"], "'soon' must be a number of seconds"),
+    (["confirm", "x", "--timeout", "soon"], "must be a number of seconds, or have a unit"),
     (["confirm", "x", "--root", "/nonexistent"], "--root '/nonexistent' is no folder"),
     (["/etc/hostname"], "not JSON"),
     (["-", "x"], "'ask -' takes its requests from stdin"),

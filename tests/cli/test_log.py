@@ -101,7 +101,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
     ),
     "bridge, a call": (
-        "abp_bridge.bridge.session:Bridge._keep",
+        "abp_bridge.bridge.result_store:ResultStore.keep",
         SERVE,
         ask_by_mcp,
         "ERROR abp_bridge.bridge.call: call call-1 of demo.ask failed",
@@ -137,7 +137,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",
     ),
     "trace": (
-        "abp_bridge.trace.redact:Redactor.message",
+        "abp_bridge.trace.redact.redactor:Redactor.clean_message",
         [*SERVE, "--record", "TRACE"],
         look_by_mcp,
         "ERROR abp_bridge.trace.recorder: a recording met something that it cannot write down",
