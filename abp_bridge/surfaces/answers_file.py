@@ -7,30 +7,31 @@ the next surface.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import anyio
 import anyio.to_thread
 
 from abp_bridge.core import file, json_text
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_integer, as_number
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 
-MAX_FILE = 1_000_000
-MAX_DELAY = 3_600_000  # milliseconds
-MAX_TIMES = 1_000_000
-REMEMBERED = 1_000
-READ_LIMIT = 10.0  # seconds
+MAX_FILE = 1_000_000  # bytes of an answers file: people write them
+MAX_DELAY = 3_600_000  # milliseconds: an hour is longer than any question is open by default
+MAX_TIMES = 1_000_000  # uses of one entry; more is `ALWAYS`
+REMEMBERED = 1_000  # questions: the surface lives as long as the bridge
+READ_LIMIT = 10.0  # seconds for a file to be read: a network drive may never answer
 SHAPE = (
     "a JSON list with one entry a question, as in "
     '["Ada", {"match": "season", "value": "autumn"}, "decline"]'
@@ -41,7 +42,6 @@ RESULT = "result"
 _SILENCE = "silence"
 _ACTIONS = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED, _SILENCE: None}
 _GIVES = ("value", "content", "action", "file", RESULT)
-_WORDS = (*_GIVES, "match", "method", "delay", "times")
 _METHODS = {name: kind for kind in Kind for name in (kind.value, kind.value.rpartition("/")[2])} | {
     "sampling": Kind.SAMPLING
 }
@@ -68,6 +68,7 @@ class Entry:
     method: Kind | None = None
     delay: float = 0.0  # seconds
     left: int | None = 1  # None: always
+    used: bool = False
 
     def matches(self, question: Question) -> bool:
         """Whether it is for this question.
@@ -85,21 +86,21 @@ class Entry:
         return self.result is MISSING
 
     async def fill(self, question: Question) -> Mapping[str, Json]:
-        """The content for `question`. Raises ValueError when the entry cannot answer it."""
+        """The content for `question`, by field name; for a model's question, under `RESULT`.
+
+        Raises:
+            ValueError: The entry cannot answer it; the message says why, and holds no secret.
+        """
         if question.kind is Kind.SAMPLING:
             return {RESULT: self.result}
         content = self.content
         if content is None:
-            if len(question.fields) != 1:
+            if (count := len(question.fields)) != 1:
                 raise ValueError(
-                    f"the question has {len(question.fields)} fields, so its answer must be given"
-                    " as content"
+                    f"the question has {count} fields, so its answer must be given as content"
                 )
-            content = {
-                question.fields[0].name: (
-                    self.value if self.path is None else await self._load(question)
-                )
-            }
+            value = self.value if self.path is None else await self._load(question)
+            content = {question.fields[0].name: value}
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
         if problems := validate_answer(question, content)[1]:
@@ -110,14 +111,8 @@ class Entry:
     async def _load(self, question: Question) -> Json:
         assert self.path is not None
         if question.fields[0].type is not FieldType.FILE:
-            raise ValueError(
-                "it asks for no file"
-                + (
-                    ", but for leave to read one: its value is true or false"
-                    if question.consents
-                    else ""
-                )
-            )
+            leave = ", but for leave to read one: its value is true or false"
+            raise ValueError(f"it asks for no file{leave if question.consents else ''}")
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(_load, self.path, abandon_on_cancel=True)
         raise ValueError(f"{self.path} could not be read within {READ_LIMIT:g} s")
@@ -140,23 +135,24 @@ class Asked:
 
 
 class AnswersFile:
-    """Implements `InputProvider` with entries, each used as often as it says, the first that
-    matches first.
+    """Implements `InputProvider` with entries: the first that matches answers, as often as it says.
+
+    `name` is what refusals call the file; empty for none. `asked` holds the last `REMEMBERED`
+    questions and how each was answered.
     """
 
     def __init__(self, entries: Sequence[Entry], name: str = "") -> None:
         self.asked: deque[Asked] = deque(maxlen=REMEMBERED)
         self._entries = list(entries)
-        self._used: set[int] = set()
         self._of = f" of {name}" if name else ""
 
     @property
     def unused(self) -> list[int]:
         """The numbers of the entries that no question used."""
-        return [entry.number for entry in self._entries if entry.number not in self._used]
+        return [entry.number for entry in self._entries if not entry.used]
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """See `InputProvider.columns`."""
+        """One surface, which takes every kind of question (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.MOCK)]
 
     async def ask(
@@ -166,16 +162,23 @@ class AnswersFile:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `InputProvider.ask`. Accepted only with content that fits the question."""
+        """Answer by the first entry that matches, after its delay (`InputProvider.ask`).
+
+        Returns:
+            Accepted only with content that fits the question; an entry of silence never returns.
+
+        Raises:
+            SurfaceUnsupportedError: No entry matches, or the one that does not fit the question.
+        """
         entry = self._take(question)
         if entry is None:
             spent = sum(each.left == 0 for each in self._entries)
-            reason = (
-                f"none of the {len(self._entries)} entries{self._of} matches"
-                f" {label(question.message, 80)!r} ({question.kind.value})"
-            )
+            used_up = f"; {spent} of them are used up" if spent else ""
             self._refuse(
-                question, None, reason + (f"; {spent} of them are used up" if spent else "")
+                question,
+                None,
+                f"none of the {len(self._entries)} entries{self._of} matches"
+                f" {label(question.message, 80)!r} ({question.kind.value}){used_up}",
             )
         await anyio.sleep(entry.delay)
         outcome = entry.outcome
@@ -201,7 +204,7 @@ class AnswersFile:
             (each for each in self._entries if each.left != 0 and each.matches(question)), None
         )
         if entry is not None:
-            self._used.add(entry.number)
+            entry.used = True
             if entry.left is not None:
                 entry.left -= 1
         return entry
@@ -242,7 +245,11 @@ class AnswersFile:
 
 
 def read_answers(path: str) -> list[Entry]:
-    """The entries of an answers file. Raises AnswersError."""
+    """The entries of the answers file at `path`.
+
+    Raises:
+        AnswersError: It cannot be read, is no JSON list, or an entry means nothing.
+    """
     try:
         with open(path, "rb") as opened:
             data = opened.read(MAX_FILE + 1)
@@ -268,9 +275,15 @@ def read_answers(path: str) -> list[Entry]:
 
 
 def decode_entries(listed: Sequence[Json], folder: str = "") -> list[Entry]:
-    """`"decline"`, `"cancel"`, a bare value, or an object: docs/asking.md has its members.
+    """What is listed in an answers file, as entries.
 
-    Files are found from `folder`. Raises ValueError.
+    Args:
+        listed: Each `"decline"`, `"cancel"`, a bare value, or an object whose members are in
+            docs/asking.md.
+        folder: Where the files that they name are found from.
+
+    Raises:
+        ValueError: An entry means nothing; the message has its number and what it must be.
     """
     return [_entry(number, raw, folder) for number, raw in enumerate(listed, 1)]
 
@@ -280,109 +293,104 @@ def _entry(number: int, raw: Json, folder: str) -> Entry:
         return Entry(number, _ACTIONS[raw])
     if not isinstance(raw, Mapping):
         return Entry(number, value=raw)
-    if unknown := raw.keys() - set(_WORDS):
+    if unknown := raw.keys() - _MEMBERS.keys():
         raise ValueError(
             f"entry {number} has {label(min(unknown), 80)!r}, which means nothing here; known are"
-            f" {', '.join(sorted(_WORDS))}"
+            f" {', '.join(sorted(_MEMBERS))}"
         )
     given = [word for word in _GIVES if word in raw]
     if len(given) != 1:
         raise ValueError(
             f"entry {number} must have exactly one of {', '.join(_GIVES[:-1])} and {_GIVES[-1]}"
         )
-    entry = Entry(number)
-    for word in raw:
+    members: dict[str, Any] = {}
+    for word, value in raw.items():
+        member, read = _MEMBERS[word]
         try:
-            _READERS[word](entry, raw[word], folder)
+            members[member] = read(value, folder)
         except ValueError as problem:
             raise ValueError(f"the {word} of entry {number} {problem}") from None
-    return entry
+    return Entry(number, **members)
 
 
-def _read_match(entry: Entry, given: Json, folder: str) -> None:
+def _pattern(given: Json, folder: str) -> re.Pattern[str]:
     if not isinstance(given, str) or not given:
         raise ValueError(
             "must be a part of a question's message, or a regular expression between two /"
         )
     if len(given) < 3 or not given.startswith("/") or not given.endswith("/"):
-        entry.match = re.compile(re.escape(given))
-        return
+        return re.compile(re.escape(given))
     try:
-        entry.match = re.compile(given[1:-1])
+        return re.compile(given[1:-1])
     except re.error as problem:
         raise ValueError(f"is no regular expression: {label(problem)}") from None
 
 
-def _read_method(entry: Entry, given: Json, folder: str) -> None:
-    if not isinstance(given, str) or given not in _METHODS:
-        raise ValueError(
-            f"must be one of {', '.join(kind.value for kind in Kind)}, or the last word of one"
-        )
-    entry.method = _METHODS[given]
-
-
-def _read_delay(entry: Entry, given: Json, folder: str) -> None:
-    if (
-        isinstance(given, bool)
-        or not isinstance(given, (int, float))
-        or not 0 <= given <= MAX_DELAY
-    ):
+def _seconds(given: Json, folder: str) -> float:
+    milliseconds = as_number(given)
+    if milliseconds is None or not 0 <= milliseconds <= MAX_DELAY:
         raise ValueError(f"must be a number of milliseconds, at most {MAX_DELAY}")
-    entry.delay = given / 1000
+    return milliseconds / 1000
 
 
-def _read_times(entry: Entry, given: Json, folder: str) -> None:
-    if given != ALWAYS and (
-        isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MAX_TIMES
-    ):
+def _times(given: Json, folder: str) -> int | None:
+    if given == ALWAYS:
+        return None
+    times = as_integer(given)
+    if times is None or not 1 <= times <= MAX_TIMES:
         raise ValueError(f"must be a whole number from 1 to {MAX_TIMES}, or {ALWAYS!r}")
-    entry.left = None if given == ALWAYS else given
+    return times
 
 
-def _read_action(entry: Entry, given: Json, folder: str) -> None:
-    if not isinstance(given, str) or given not in _ACTIONS:
-        raise ValueError(
-            "must be 'decline', 'cancel' or 'silence'; to accept, give content or a value"
-        )
-    entry.outcome = _ACTIONS[given]
-
-
-def _read_content(entry: Entry, given: Json, folder: str) -> None:
+def _content(given: Json, folder: str) -> Mapping[str, Json]:
     if not isinstance(given, Mapping):
         raise ValueError("must be an object with one member per field")
-    entry.content = given
+    return given
 
 
-def _read_value(entry: Entry, given: Json, folder: str) -> None:
-    entry.value = given
-
-
-def _read_result(entry: Entry, given: Json, folder: str) -> None:
-    entry.result = given
-
-
-def _read_file(entry: Entry, given: Json, folder: str) -> None:
+def _path(given: Json, folder: str) -> str:
     if not isinstance(given, str) or not given:
         raise ValueError("must be the name of a file, as seen from the answers file")
-    entry.path = os.path.join(folder, given)
-    try:
-        if os.path.isfile(entry.path):
-            return
-    except ValueError:
-        pass
-    raise ValueError(f"names {label(entry.path)}, which is no file")
+    path = os.path.join(folder, given)
+    with contextlib.suppress(ValueError):
+        if os.path.isfile(path):
+            return path
+    raise ValueError(f"names {label(path)}, which is no file")
 
 
-_READERS: dict[str, Callable[[Entry, Json, str], None]] = {
-    "match": _read_match,
-    "method": _read_method,
-    "delay": _read_delay,
-    "times": _read_times,
-    "action": _read_action,
-    "content": _read_content,
-    "value": _read_value,
-    RESULT: _read_result,
-    "file": _read_file,
+def _as_given(given: Json, folder: str) -> Json:
+    return given
+
+
+def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[Json, str], object]:
+    def read(given: Json, folder: str) -> object:
+        if not isinstance(given, str) or given not in words:
+            raise ValueError(f"must be {wanted}")
+        return words[given]
+
+    return read
+
+
+# What an entry may have: the member of `Entry` that it becomes, and its reader. A reader is given
+# the value and the folder of the answers file, and raises ValueError with what it must be.
+_MEMBERS: dict[str, tuple[str, Callable[[Json, str], object]]] = {
+    "match": ("match", _pattern),
+    "method": (
+        "method",
+        _one_of(
+            _METHODS, f"one of {', '.join(kind.value for kind in Kind)}, or the last word of one"
+        ),
+    ),
+    "delay": ("delay", _seconds),
+    "times": ("left", _times),
+    "action": (
+        "outcome",
+        _one_of(_ACTIONS, "'decline', 'cancel' or 'silence'; to accept, give content or a value"),
+    ),
+    "content": ("content", _content),
+    "value": ("value", _as_given),
+    RESULT: ("result", _as_given),
+    "file": ("path", _path),
 }
 
 
