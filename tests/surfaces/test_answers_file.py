@@ -226,7 +226,8 @@ async def test_what_was_asked_is_recorded_without_secrets() -> None:
 
 async def test_the_documented_example_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"")
-    documented = (DOCS / "asking.md").read_text().split("```json\n")[1].split("```")[0]
+    section = (DOCS / "asking.md").read_text().split("\n## Answers files\n")[1]
+    documented = section.split("```json\n")[1].split("```")[0]
     assert len(decode_entries(json.loads(documented), str(tmp_path))) == 8
 
 

@@ -17,7 +17,7 @@ from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Outcome, Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.terminal.rendering import (
-    answered,
+    answer_line,
     can_move,
     heading,
     style_for,
@@ -252,7 +252,7 @@ class Words:
             return
         lines = (
             [
-                answered(question, field, content.get(field.name, MISSING), self._ink)
+                answer_line(question, field, content.get(field.name, MISSING), self._ink)
                 for field in question.fields
             ]
             if outcome is Outcome.ACCEPTED

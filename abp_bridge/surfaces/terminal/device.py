@@ -24,7 +24,7 @@ from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.rendering import can_move, width
 
 CONTROLLING = "/dev/tty"
-MAX_WAITING = 2**18  # bytes for a terminal that takes none
+MAX_WAITING = 2**18  # bytes kept for a terminal that takes none: some screens full
 CTRL_C = b"\x03"
 
 _TRY = "Type 'tty' in the terminal to use: it prints the name to give"
@@ -104,7 +104,7 @@ class StdioTerminal:
         return contextlib.nullcontext()
 
     def lines(self, *, secret: bool) -> AbstractContextManager[None]:
-        return _unseen(self.fd) if secret else contextlib.nullcontext()
+        return _hide_input(self.fd) if secret else contextlib.nullcontext()
 
     def lost(self) -> None:
         """Whoever started us with it knows."""
@@ -140,12 +140,15 @@ class TtyDevice:
         return self._size()[0]
 
     def open(self) -> None:
-        """See `Device.open`.
+        """Open it with the first question (`Device.open`).
 
         It stays open: the name of one that was closed may be somebody else's soon.
+
+        Raises:
+            SurfaceUnsupportedError: It cannot be opened, has gone, or another program has it.
         """
         if self._fd < 0 and not self._gone:
-            self._fd = _opened(self.path)
+            self._fd = _open_terminal(self.path)
         if self._gone or _hung_up(self._fd):
             self.lost()
         with contextlib.suppress(
@@ -158,7 +161,11 @@ class TtyDevice:
                 )
 
     def lost(self) -> None:
-        """See `Device.lost`."""
+        """Close it for good, and say so.
+
+        Raises:
+            SurfaceUnsupportedError: Always; it lasts.
+        """
         self._gone = True
         if self._fd >= 0:
             self._stop_waiting()
@@ -169,12 +176,12 @@ class TtyDevice:
         )
 
     def write(self, words: str) -> None:
-        """See `Device.write`."""
+        """Write, or keep what a stopped terminal does not take, up to `MAX_WAITING`."""
         self._put(words.replace("\n", "\r\n"))
 
     @contextlib.contextmanager
     def keys(self) -> Iterator[None]:
-        """See `Device.keys`."""
+        """prompt_toolkit reads and writes here as long as the block lasts (`Device.keys`)."""
         from prompt_toolkit.application import create_app_session
         from prompt_toolkit.data_structures import Size
         from prompt_toolkit.input.vt100 import Vt100Input
@@ -184,39 +191,31 @@ class TtyDevice:
             columns, rows = self._size()
             return Size(rows=rows, columns=columns)
 
-        handle: Any = _Handle(self)
+        source: Any = _TtyInput(self)
         output: Any = TtyOutput(self._put)
         with create_app_session(
-            input=Vt100Input(handle),
+            input=Vt100Input(source),
             output=Vt100_Output(output, size, term=self.term),
         ):
             yield
 
     @contextlib.contextmanager
     def lines(self, *, secret: bool) -> Iterator[None]:
-        """See `Device.lines`.
+        """The terminal gives whole lines, Ctrl-C among them (`Device.lines`).
 
         However the terminal was left by whoever runs there, it is put in order, and back.
         """
         import termios
 
-        before = termios.tcgetattr(self._fd)
-        ours = list(before)
-        ours[0] |= termios.ICRNL
-        ours[1] |= termios.OPOST | termios.ONLCR
-        ours[3] = (
-            ours[3] | termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO
-        ) & ~termios.ISIG
-        if secret:
-            ours[3] &= ~termios.ECHO
-        ours[6] = list(ours[6])
-        ours[6][termios.VEOL] = CTRL_C  # ends the line at once, as Enter does
-        termios.tcsetattr(self._fd, termios.TCSANOW, ours)
-        try:
+        with _attributes(self._fd, termios.TCSANOW) as ours:
+            ours[0] |= termios.ICRNL
+            ours[1] |= termios.OPOST | termios.ONLCR
+            ours[3] |= termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO
+            ours[3] &= ~(termios.ISIG | (termios.ECHO if secret else 0))
+            ours[6] = list(ours[6])
+            ours[6][termios.VEOL] = CTRL_C  # ends the line at once, as Enter does
+            termios.tcsetattr(self._fd, termios.TCSANOW, ours)
             yield
-        finally:
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(self._fd, termios.TCSANOW, before)
 
     @property
     def _name(self) -> str:
@@ -258,7 +257,7 @@ def controlling() -> str | None:
     """The name of the terminal that this process was started from; None when there is none."""
     for name in (CONTROLLING, *filter(None, map(_tty_of, (2, 0, 1)))):
         try:
-            os.close(_opened(name))
+            os.close(_open_terminal(name))
         except SurfaceUnsupportedError:
             continue
         return name
@@ -273,7 +272,7 @@ def forget_keys(fd: int) -> None:
         termios.tcflush(fd, termios.TCIFLUSH)
 
 
-class _Handle:
+class _TtyInput:
     """A named terminal as the file object that prompt_toolkit takes to read from."""
 
     encoding = "utf-8"
@@ -306,22 +305,20 @@ class TtyOutput:
         raise OSError("a terminal of another's")
 
 
-def _opened(path: str) -> int:
+def _open_terminal(path: str) -> int:
     """Raises SurfaceUnsupportedError."""
-    fd = -1
     try:
-        if not stat.S_ISCHR(os.stat(path).st_mode):
-            raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
-        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if stat.S_ISCHR(os.stat(path).st_mode):
+            fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if os.isatty(fd):
+                return fd
+            os.close(fd)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise SurfaceUnsupportedError(
             f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False
         ) from None
-    if not os.isatty(fd):
-        os.close(fd)
-        raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
-    return fd
+    raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
 
 
 def _tty_of(fd: int) -> str | None:
@@ -351,15 +348,26 @@ async def read_line(device: Device) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _unseen(fd: int) -> Iterator[None]:
+def _hide_input(fd: int) -> Iterator[None]:
+    import termios
+
+    with _attributes(fd, termios.TCSADRAIN) as hidden:
+        hidden[3] &= ~termios.ECHO
+        termios.tcsetattr(fd, termios.TCSADRAIN, hidden)
+        yield
+
+
+@contextlib.contextmanager
+def _attributes(fd: int, when: int) -> Iterator[list[Any]]:
+    """A copy of the terminal's attributes, to change and set; after the block they are as before.
+
+    `when` is termios' word for the moment at which they are put back.
+    """
     import termios
 
     before = termios.tcgetattr(fd)
-    hidden = list(before)
-    hidden[3] &= ~termios.ECHO
-    termios.tcsetattr(fd, termios.TCSADRAIN, hidden)
     try:
-        yield
+        yield list(before)
     finally:
         with contextlib.suppress(termios.error):
-            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+            termios.tcsetattr(fd, when, before)

@@ -17,8 +17,8 @@ from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 
-READ_LIMIT = 10.0  # seconds
-CHUNK = 2**20
+READ_LIMIT = 10.0  # seconds: a network drive may never answer
+CHUNK = 2**20  # bytes of one read: between two, a file that grows is found too large
 
 
 class FileInputError(AbpBridgeError):
@@ -26,7 +26,15 @@ class FileInputError(AbpBridgeError):
 
 
 async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
-    """The file as an app gets it (`file.SCHEMA`). Raises NotRead."""
+    """The file that was `typed`, as an app gets it (`file.SCHEMA`).
+
+    Args:
+        typed: Its name, as typed or dropped into the terminal.
+        accept: The media types it may have; empty for any.
+
+    Raises:
+        FileInputError: It is none that can be given; the message says why.
+    """
     with anyio.move_on_after(READ_LIMIT):
         return file.encode(
             await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True)

@@ -5,7 +5,7 @@ screen is the answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from abp_bridge.core import file
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
     from questionary.prompts.common import InquirerControl
 
-SEARCH_FROM = 11
+SEARCH_FROM = 11  # options, from which on letters search them: more than a glance takes in
 
 
 class InteractivePrompts:
-    """Implements `Prompts`. `interrupted` is told of Ctrl-C, `hung_up` that the terminal
-    has gone.
+    """Implements `Prompts` on a terminal whose cursor can be moved.
+
+    `on_interrupt` is called at Ctrl-C, `on_hangup` when the terminal has gone.
     """
 
     def __init__(
-        self, device: Device, interrupted: Callable[[], None], hung_up: Callable[[], None]
+        self, device: Device, on_interrupt: Callable[[], None], on_hangup: Callable[[], None]
     ) -> None:
         self._device = device
-        self._interrupted = interrupted
-        self._hung_up = hung_up
+        self._on_interrupt = on_interrupt
+        self._on_hangup = on_hangup
         self._app: Application[Any] | None = None
         self._pending: set[Any] = set()
 
@@ -68,77 +69,68 @@ class InteractivePrompts:
         return await self._type(title, default, hints, problem, **completion)
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
+        picked, _ = await self._choose(title, options, "Enter chooses", start=start or 0)
+        return int(picked)
+
+    async def mark(
+        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+    ) -> list[int]:
+        problem, start = "", 0
+        while True:
+            picked, start = await self._choose(
+                title,
+                options,
+                "Space marks",
+                "Enter is done",
+                start=start,
+                marked=marked,
+                problem=problem,
+            )
+            problem = check(picked)
+            if not problem:
+                return list(picked)
+            marked = set(picked)
+
+    async def _choose(
+        self,
+        title: str,
+        options: Sequence[Choice],
+        *ways: str,
+        start: int,
+        marked: Collection[int] | None = None,
+        problem: str = "",
+    ) -> tuple[Any, int]:
+        """What was picked, and where the pointer is to start when it is asked again.
+
+        `ways` are the hints beside moving and searching; without `marked` one option is picked.
+        """
         import questionary
 
         search = len(options) >= SEARCH_FROM
+        hints = hinted("↑ ↓ move", "letters search" if search else "", *ways, cancel="Esc")
+        ask = questionary.select if marked is None else questionary.checkbox
         with self._device.keys():
-            prompt = questionary.select(
-                _lead(
-                    hinted(
-                        "↑ ↓ move",
-                        "letters search" if search else "",
-                        "Enter chooses",
-                        cancel="Esc",
-                    )
-                ),
+            prompt = ask(
+                _lead(hints, problem),
                 choices=[
                     questionary.Choice(
-                        choice.label, value=index, description=described(choice) or None
+                        choice.label,
+                        value=index,
+                        checked=index in (marked or ()),
+                        description=described(choice) or None,
                     )
                     for index, choice in enumerate(options)
                 ],
                 qmark="",
                 instruction=f" {title}",
-                style=_style(),
+                style=_style(problem),
                 use_jk_keys=False,
                 use_search_filter=search,
             )
             control = _control(prompt)
-            control.pointed_at = start or 0
-            return int(await self._run(prompt, searching=control if search else None))
-
-    async def mark(
-        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
-    ) -> list[int]:
-        import questionary
-
-        search = len(options) >= SEARCH_FROM
-        problem, pointed = "", 0
-        while True:
-            with self._device.keys():
-                prompt = questionary.checkbox(
-                    _lead(
-                        hinted(
-                            "↑ ↓ move",
-                            "letters search" if search else "",
-                            "Space marks",
-                            "Enter is done",
-                            cancel="Esc",
-                        ),
-                        problem,
-                    ),
-                    choices=[
-                        questionary.Choice(
-                            choice.label,
-                            value=index,
-                            checked=index in marked,
-                            description=described(choice) or None,
-                        )
-                        for index, choice in enumerate(options)
-                    ],
-                    qmark="",
-                    instruction=f" {title}",
-                    style=_style(problem),
-                    use_jk_keys=False,
-                    use_search_filter=search,
-                )
-                control = _control(prompt)
-                control.pointed_at = pointed
-                picked = list(await self._run(prompt, searching=control if search else None))
-            problem = check(picked)
-            if not problem:
-                return picked
-            marked, pointed = set(picked), 0 if search else control.pointed_at
+            control.pointed_at = start
+            picked = await self._run(prompt, searching=control if search else None)
+            return picked, 0 if search else control.pointed_at
 
     def above(self, write: Callable[[], None]) -> None:
         from prompt_toolkit.application import run_in_terminal
@@ -189,7 +181,7 @@ class InteractivePrompts:
         app.timeoutlen = 0.1
         for window in app.layout.find_all_windows():
             window.wrap_lines = to_filter(True)
-        ours = _bindings(searching, self._interrupted)
+        ours = _bindings(searching, self._on_interrupt)
         app.key_bindings = (
             ours if app.key_bindings is None else merge_key_bindings([app.key_bindings, ours])
         )
@@ -199,7 +191,7 @@ class InteractivePrompts:
             self._app = app
             result = await app.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError:
-            self._hung_up()
+            self._on_hangup()
             result = Outcome.CANCELLED
         finally:
             self._app = None
@@ -242,7 +234,7 @@ def _control(prompt: questionary.Question) -> InquirerControl:
     )
 
 
-def _bindings(searching: InquirerControl | None, interrupted: Callable[[], None]) -> Any:
+def _bindings(searching: InquirerControl | None, on_interrupt: Callable[[], None]) -> Any:
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.keys import Keys
@@ -251,7 +243,7 @@ def _bindings(searching: InquirerControl | None, interrupted: Callable[[], None]
 
     @bindings.add(Keys.ControlC, eager=True)
     def interrupt(event: KeyPressEvent) -> None:
-        interrupted()
+        on_interrupt()
         event.app.exit(result=Outcome.CANCELLED)
 
     @bindings.add(Keys.Escape)

@@ -1,4 +1,4 @@
-"""What it is to prompt for one thing. `keys` does it with arrow keys, `lines` by numbers
+"""What it is to prompt for one thing. `interactive` does it with arrow keys, `plain` by numbers
 and lines.
 """
 
@@ -22,11 +22,11 @@ class PromptExit(Exception):
 
 
 class Prompts(Protocol):
-    """One way of prompting. Everything here raises Ended when the person declines or cancels."""
+    """One way of prompting. Every prompt raises PromptExit when the person declines or cancels."""
 
-    async def line(
-        self, title: str, default: str, check: Check, *, hint: str, secret: bool
-    ) -> str: ...
+    async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
+        """One line, typed until `check` finds nothing wrong with it."""
+        ...
 
     async def path(
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
@@ -41,7 +41,7 @@ class Prompts(Protocol):
     async def mark(
         self, title: str, options: Sequence[Choice], marked: set[int], check: Check
     ) -> list[int]:
-        """The indexes of any number of options."""
+        """The indexes of any number of options, picked until `check` finds nothing wrong."""
         ...
 
     def above(self, write: Callable[[], None]) -> None:
@@ -50,4 +50,5 @@ class Prompts(Protocol):
 
 
 def hinted(*ways: str, cancel: str) -> str:
+    """The hint line of a prompt: its `ways` to answer, less empty ones, and how to end it."""
     return " · ".join(way for way in (*ways, "Ctrl-D declines", f"{cancel} cancels") if way)

@@ -5,7 +5,6 @@ Turns questions into lines; neither asks nor writes.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -13,12 +12,12 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, to_text
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import json_equal
 
-WIDEST = 100
+WIDEST = 100  # columns: longer lines are hard to read
 
 _STYLES = {
     "who": "1;36",
@@ -49,9 +48,7 @@ def can_move() -> bool:
 
 
 def style_for(moves: bool | None = None) -> Style:
-    """The ink for stdout, or for a terminal of which it is known whether its cursor can be
-    moved.
-    """
+    """The styles for stdout, or for a terminal of which it is known whether its cursor `moves`."""
     return Style((can_move() if moves is None else moves) and not os.environ.get("NO_COLOR"))
 
 
@@ -63,7 +60,14 @@ def width() -> int:
 def wrapped(
     words: str, indent: str = "  ", hanging: str | None = None, columns: int | None = None
 ) -> list[str]:
-    """`words` as lines that fit the terminal and can be read; nothing is cut."""
+    """`words` as lines that fit the terminal and can be read; nothing is cut.
+
+    Args:
+        words: What is to be read; its line breaks stay.
+        indent: What each of its lines begins with.
+        hanging: What their continuations begin with; None is `indent`.
+        columns: The terminal's width; None is stdout's.
+    """
     room = max(20, min(WIDEST, width() if columns is None else columns))
     after = indent if hanging is None else hanging
     lines: list[str] = []
@@ -78,19 +82,21 @@ def heading(question: Question, paint: Style, columns: int | None = None) -> str
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.origin}") + whom]
-    lines += [paint("strong", line) for line in wrapped(question.message, columns=columns)]
+    lines.append(paragraph(question.message, "strong", paint, columns))
     if question.destructive:
-        lines += [
-            paint("warn", line)
-            for line in wrapped("This cannot be undone, the app says.", columns=columns)
-        ]
+        lines.append(paragraph("This cannot be undone, the app says.", "warn", paint, columns))
     if question.note:
-        lines += [paint("warn", line) for line in wrapped(question.note, columns=columns)]
+        lines.append(paragraph(question.note, "warn", paint, columns))
     return "\n".join(lines)
 
 
-def shown(field: Field, value: Json) -> str:
-    """A reviewed value in the words it was chosen by; a secret as dots."""
+def paragraph(words: str, style: str, paint: Style, columns: int | None = None) -> str:
+    """`words` as lines of one style that fit a terminal of so many `columns`."""
+    return "\n".join(paint(style, line) for line in wrapped(words, columns=columns))
+
+
+def value_text(field: Field, value: Json) -> str:
+    """A validated value in the words it was chosen by; a secret as dots."""
     if field.secret:
         return "••••••"
     if field.type is FieldType.BOOLEAN:
@@ -101,17 +107,22 @@ def shown(field: Field, value: Json) -> str:
         return ", ".join(_labelled(field, each) for each in value) or "none of them"
     if field.type is FieldType.FILE and isinstance(value, Mapping):
         return label(f"{value.get('filename', 'a file')} ({value.get('mimeType')})")
-    return (
-        label(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 1_000)
-        or "(nothing)"
-    )
+    return label(to_text(value), 1_000) or "(nothing)"
 
 
-def answered(
+def answer_line(
     question: Question, field: Field, value: Json, paint: Style, columns: int | None = None
 ) -> str:
-    """One filled-in field, as it stays on the screen. `MISSING` was left out."""
-    words = "(left out)" if value is MISSING else shown(field, value)
+    """One filled-in field, as it stays on the screen. `MISSING` was left out.
+
+    Args:
+        question: The question that the field belongs to.
+        field: The field.
+        value: Its value, as it was validated.
+        paint: The terminal's styles.
+        columns: The terminal's width; None is stdout's.
+    """
+    words = "(left out)" if value is MISSING else value_text(field, value)
     head = f"  {titled(question, field)}: "
     name, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=columns)
     return "\n".join(

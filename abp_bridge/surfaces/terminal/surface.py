@@ -2,20 +2,19 @@
 line by line where it cannot.
 
 It never answers by itself: keys pressed before a question was on the screen are thrown away, and a
-default counts only when the person presses Enter on it. `device` is where; `keys` and `lines`
-prompt; `words` is what stays on the screen.
+default counts only when the person presses Enter on it. `device` is where; `interactive` and
+`plain` prompt; `rendering` makes what stays on the screen.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, to_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
@@ -35,9 +34,15 @@ from abp_bridge.surfaces.terminal.files import FileInputError, load
 from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
 from abp_bridge.surfaces.terminal.plain import LinePrompts
 from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, Prompts
-from abp_bridge.surfaces.terminal.rendering import answered, heading, style_for, titled, wrapped
+from abp_bridge.surfaces.terminal.rendering import (
+    answer_line,
+    heading,
+    paragraph,
+    style_for,
+    titled,
+)
 
-MANY_INTERRUPTS = 2
+MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a command ends
 COLUMN = SurfaceVariant(Surface.TERMINAL)
 
 _DECLINE = "Decline to answer"
@@ -54,9 +59,9 @@ class Terminal:
     def __init__(self, device: str | None = None) -> None:
         self.interrupts = 0  # Ctrl-C since the last answer
         self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
-        self._ink = style_for(self._device.moves)
+        self._style = style_for(self._device.moves)
         self._prompts: Prompts = (
-            InteractivePrompts(self._device, self._interrupted, self._hung_up)
+            InteractivePrompts(self._device, self._on_interrupt, self._on_hangup)
             if self._device.moves
             else LinePrompts(self._device)
         )
@@ -64,7 +69,7 @@ class Terminal:
         self._asking: anyio.CancelScope | None = None
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """See `InputProvider.columns`."""
+        """The terminal, whatever is open (`InputProvider.variants`)."""
         return [COLUMN]
 
     async def ask(
@@ -76,23 +81,26 @@ class Terminal:
     ) -> SurfaceResponse:
         """Ask until it is answered, declined or cancelled.
 
-        The content is as given: keys of choices, numbers as typed.
+        Cancelling takes it down.
 
-        Cancelling takes it down. Raises SurfaceUnsupportedError for what is no form, and where the
-        terminal cannot be used.
+        Returns:
+            The answer; its content is as given: keys of choices, numbers as typed.
+
+        Raises:
+            SurfaceUnsupportedError: It is a model's question, or the terminal cannot be used.
         """
         if question.kind is Kind.SAMPLING:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
-            self._write(heading(question, self._ink, self._device.columns))
+            self._write(heading(question, self._style, self._device.columns))
             if problem:
-                self._tell(problem)
+                self._write_paragraph(problem, "bad")
             try:
                 with anyio.CancelScope() as self._asking:
                     content = await self._fill(question)
                     while problems := validate_answer(question, content)[1]:
-                        self._tell("; ".join(problems))
+                        self._write_paragraph("; ".join(problems), "bad")
                         content = await self._fill(question)
                     self.interrupts = 0
                     return SurfaceResponse(Outcome.ACCEPTED, content)
@@ -100,7 +108,7 @@ class Terminal:
             except PromptExit as ended:
                 return self._ended(ended.outcome)
             except anyio.get_cancelled_exc_class():
-                self._write(self._ink("dim", "  (withdrawn)"))
+                self._write(self._style("dim", "  (withdrawn)"))
                 raise
             finally:
                 self._asking = None
@@ -121,14 +129,14 @@ class Terminal:
         """
         if self._asking is None:
             return False
-        self._interrupted()
+        self._on_interrupt()
         self._asking.cancel()
         return True
 
-    def _interrupted(self) -> None:
+    def _on_interrupt(self) -> None:
         self.interrupts += 1
 
-    def _hung_up(self) -> None:
+    def _on_hangup(self) -> None:
         """The terminal went while it was asked on.
 
         Raises SurfaceUnsupportedError where the question can go elsewhere.
@@ -139,32 +147,23 @@ class Terminal:
     def _ended(self, outcome: Outcome) -> SurfaceResponse:
         if outcome is Outcome.DECLINED:
             self.interrupts = 0
-        self._write(self._ink("warn", f"  {outcome.value}"))
+        self._write(self._style("warn", f"  {outcome.value}"))
         return SurfaceResponse(outcome)
 
     async def _fill(self, question: Question) -> dict[str, Json]:
         if not question.fields:
-            if (
-                await self._prompts.pick(
-                    "", [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)], None
-                )
-                == 1
-            ):
+            options = [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)]
+            if await self._prompts.pick("", options, None) == 1:
                 raise PromptExit(Outcome.DECLINED)
             return {}
         content: dict[str, Json] = {}
         for field in question.fields:
             if field.description:
-                self._write(
-                    "\n".join(
-                        self._ink("dim", line)
-                        for line in wrapped(field.description, columns=self._device.columns)
-                    )
-                )
+                self._write_paragraph(field.description, "dim")
             value, kept = await self._fill_one(question, field)
             if kept is not MISSING:
                 content[field.name] = value
-            self._write(answered(question, field, kept, self._ink, self._device.columns))
+            self._write(answer_line(question, field, kept, self._style, self._device.columns))
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> tuple[Json, Json]:
@@ -188,7 +187,7 @@ class Terminal:
                 return given, validate_answer(alone, {field.name: given})[0].get(
                     field.name, MISSING
                 )
-            self._tell(problem)
+            self._write_paragraph(problem, "bad")
 
     async def _prompt(self, question: Question, field: Field, check: Check) -> Json:
         if field.type is FieldType.BOOLEAN:
@@ -251,12 +250,8 @@ class Terminal:
             raise PromptExit(Outcome.DECLINED)
         return MISSING
 
-    def _tell(self, problem: str) -> None:
-        self._write(
-            "\n".join(
-                self._ink("bad", line) for line in wrapped(problem, columns=self._device.columns)
-            )
-        )
+    def _write_paragraph(self, words: str, style: str) -> None:
+        self._write(paragraph(words, style, self._style, self._device.columns))
 
     def _write(self, words: str) -> None:
         self._device.write(words + "\n")
@@ -269,8 +264,4 @@ def _typed(field: Field) -> str:
     """The default as a person would type it. A secret is never shown in advance."""
     if field.default is MISSING or field.default is None or field.secret:
         return ""
-    return (
-        field.default
-        if isinstance(field.default, str)
-        else json.dumps(field.default, ensure_ascii=False)
-    )
+    return to_text(field.default)
