@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import anyio
 
 from abp_bridge.core.capability import CallResult, SavedFile, failed
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Progress, Rising
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
@@ -20,7 +20,6 @@ from abp_bridge.interfaces.host import CallOutcome
 
 logger = logging.getLogger(__name__)
 
-Json = Any
 
 MAX_TOLD = 50  # different lines of a summary: more would bury the result
 FOREVER = float("inf")
@@ -46,7 +45,7 @@ class Call:
         id: str,
         app: App,
         capability: str,
-        params: Mapping[str, Json],
+        params: JsonObject,
         *,
         timeout: float,
         on_progress: Callable[[Progress], None] | None,

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
@@ -28,7 +29,6 @@ from abp_bridge.protocols import abp
 
 logger = logging.getLogger(__name__)
 
-Json = Any
 
 MAX_STATE_FIELDS = 500
 MAX_STATE_SIZE = 64 * 1024
@@ -62,7 +62,7 @@ class AppConnection:
         self.target = target
         self.app = app
         self.capabilities: dict[str, Capability] = {}
-        self.state: dict[str, Json] = {}
+        self.state: dict[str, JsonValue] = {}
         self.calls: dict[str, Call] = {}
         self.close = anyio.Event()
         self.closed = anyio.Event()
@@ -76,7 +76,7 @@ class AppConnection:
             Notice
         ] = []  # told while it was being opened: it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
-        self._last: dict[str, Json] = {}
+        self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
         self._progress: Progress | None = None
         self._listing = anyio.Event()
@@ -120,7 +120,7 @@ class AppConnection:
         self.calls.pop(call.id, None)
         self._over.append(call.id)
 
-    def status(self) -> dict[str, Json]:
+    def status(self) -> dict[str, JsonValue]:
         """For `abp_status`: everything but what a person answered."""
         opened, progress = self._opened, self._progress
         return {
@@ -287,13 +287,13 @@ _HOOKS: dict[Event, Callable[[AppConnection, Notice], None]] = {
 }
 
 
-def _brief(value: Json) -> Json:
+def _brief(value: JsonValue) -> JsonValue:
     """What the status shows of something an app told: the whole of it while that is short."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     return value if len(words) <= MAX_BRIEF else message(words, MAX_BRIEF)
 
 
-def _kept(value: Json) -> Json:
+def _kept(value: JsonValue) -> JsonValue:
     """What is remembered of something an app told: the newest, up to a size."""
     size = len(json.dumps(value, default=str))
     return value if size <= MAX_STATE_SIZE else f"[{size} characters: too large to keep]"

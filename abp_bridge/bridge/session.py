@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,6 +23,7 @@ from abp_bridge.bridge.status import describe_questions, describe_surfaces
 from abp_bridge.core import schema
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.core.sanitize import label, redact_target
@@ -37,8 +37,6 @@ from abp_bridge.interfaces.host import (
     state_uri,
 )
 from abp_bridge.settings import Settings
-
-Json = Any
 
 CLOSE_LIMIT = 1.5  # seconds for the apps to hear of the end: hosts kill us after two
 
@@ -130,7 +128,7 @@ class Bridge:
     async def start(
         self,
         capability: str,
-        params: Mapping[str, Json],
+        params: JsonObject,
         *,
         app: str | None = None,
         timeout: float | None = None,
@@ -228,7 +226,7 @@ class Bridge:
                 return mime_type, content.decode()
         return mime_type, content
 
-    def status(self) -> dict[str, Json]:
+    def status(self) -> dict[str, JsonValue]:
         """Put together what the rooms say of themselves (`SessionApi.status`)."""
         return {
             "host": self.host.name,

@@ -52,6 +52,12 @@ def as_integer(value: JsonValue) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def as_count(value: JsonValue) -> int | None:
+    """`value` if it is a whole number of at least 0, else None."""
+    number = as_integer(value)
+    return None if number is None or number < 0 else number
+
+
 def to_text(value: JsonValue) -> str:
     """Text as it is, and anything else as JSON: what a person or a model is shown of a value."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

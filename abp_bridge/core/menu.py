@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import sanitize, schema
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_list
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
 from abp_bridge.core.question import (
     Choice,
     Field,
@@ -284,7 +284,7 @@ def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
     What may not be pressed, because of the least or the most that may be chosen, is not there.
     """
     least, most = (
-        _count(asked.schema.get(word), default)
+        default if (limit := as_count(asked.schema.get(word))) is None else limit
         for word, default in (("minItems", 0), ("maxItems", len(asked.choices)))
     )
     defaults = asked.default if isinstance(asked.default, list) else []
@@ -449,11 +449,6 @@ def _wanted(asked: Field) -> str:
     description, and a word or two in the title.
     """
     return sanitize.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
-
-
-def _count(value: JsonValue, default: int) -> int:
-    number = as_integer(value)
-    return default if number is None or number < 0 else number
 
 
 _FILLER = (

@@ -5,12 +5,12 @@ What every kind of app offers the bridge, and what the bridge offers every app.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from abp_bridge.core.capability import AppInfo, CallResult, Capability
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.errors import AbpBridgeError
@@ -81,7 +81,7 @@ class App(Protocol):
         """
         ...
 
-    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability and wait for its result, for as long as it takes.
 
         Args:

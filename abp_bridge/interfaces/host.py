@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote
 
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.errors import AbpBridgeError
@@ -161,7 +161,7 @@ class SessionApi(Protocol):
         """What the connected apps can do, app by app."""
         ...
 
-    def status(self) -> dict[str, Json]:
+    def status(self) -> dict[str, JsonValue]:
         """What is going on, as JSON, with nothing that a person answered.
 
         Returns:
@@ -178,7 +178,7 @@ class SessionApi(Protocol):
     async def start(
         self,
         capability: str,
-        params: Mapping[str, Json],
+        params: JsonObject,
         *,
         app: str | None = None,
         timeout: float | None = None,
@@ -235,6 +235,6 @@ class SessionApi(Protocol):
         ...
 
 
-def state_uri(app: str, field: Json) -> str:
+def state_uri(app: str, field: JsonValue) -> str:
     """The resource of one state field of an app."""
     return f"abp://{app}/state/{quote(str(field), safe='', errors='surrogatepass')}"

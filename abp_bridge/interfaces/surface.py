@@ -4,13 +4,13 @@ fail.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.errors import AbpBridgeError
@@ -24,7 +24,7 @@ class SurfaceResponse:
     """
 
     outcome: Outcome
-    content: Mapping[str, Json] = field(default_factory=dict)
+    content: JsonObject = field(default_factory=dict)
 
 
 class SurfaceUnsupportedError(AbpBridgeError):

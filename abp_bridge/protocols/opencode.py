@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
 from abp_bridge.core.menu import act
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.schema import json_equal
 from abp_bridge.errors import RemoteProtocolError
 
@@ -35,11 +35,11 @@ class _Offer:
     """
 
     label: str
-    value: Json
+    value: JsonValue | Missing
     description: str = ""
 
 
-def encode_request(question: Question, id: str, session: str) -> dict[str, Json]:
+def encode_request(question: Question, id: str, session: str) -> dict[str, JsonValue]:
     """A question as a QuestionRequest `{id, sessionID, questions}`: one QuestionInfo per field, in
     order.
     """
@@ -50,7 +50,7 @@ def encode_request(question: Question, id: str, session: str) -> dict[str, Json]
     }
 
 
-def decode_answers(question: Question, body: Json) -> dict[str, Json]:
+def decode_answers(question: Question, body: JsonValue) -> dict[str, JsonValue]:
     """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, for review.
 
     Raises RemoteProtocolError, which says in words what is wrong with the answers.
@@ -74,12 +74,12 @@ def decode_answers(question: Question, body: Json) -> dict[str, Json]:
     return {name: value for name, value in decoded if value is not MISSING}
 
 
-def encode_answers(question: Question, content: Mapping[str, Json]) -> list[list[str]]:
+def encode_answers(question: Question, content: JsonObject) -> list[list[str]]:
     """What was answered elsewhere, in the labels of this API."""
     return [_encode(question, each, content) for each in question.fields]
 
 
-def _decode(question: Question, asked: Field, labels: Sequence[str]) -> Json:
+def _decode(question: Question, asked: Field, labels: Sequence[str]) -> JsonValue | Missing:
     name = _title(asked)
     known = {offer.label: offer.value for offer in _offers(question, asked)}
     if strange := [label for label in labels if label not in known and not _typed(asked)]:
@@ -91,8 +91,9 @@ def _decode(question: Question, asked: Field, labels: Sequence[str]) -> Json:
         )
     values = [known.get(label, label) for label in labels]
     if asked.type is FieldType.CHOICES:
-        if MISSING not in values:
-            return values
+        chosen = [value for value in values if value is not MISSING]
+        if len(chosen) == len(values):
+            return chosen
         if len(values) == 1:
             return MISSING
         raise RemoteProtocolError(f"{name}: {LEAVE_EMPTY!r} cannot be chosen together with others")
@@ -101,24 +102,24 @@ def _decode(question: Question, asked: Field, labels: Sequence[str]) -> Json:
     return values[0]
 
 
-def _encode(question: Question, asked: Field, content: Mapping[str, Json]) -> list[str]:
+def _encode(question: Question, asked: Field, content: JsonObject) -> list[str]:
     value = content.get(asked.name, MISSING)
     values = value if asked.type is FieldType.CHOICES and isinstance(value, list) else [value]
     offers = _offers(question, asked)
     labels = [[offer.label for offer in offers if _stands_for(offer, each)] for each in values]
     return [
-        found[0] if found else _spelled(asked, each)
+        found[0] if found else _typed_text(asked, each)
         for found, each in zip(labels, values, strict=True)
     ]
 
 
-def _stands_for(offer: _Offer, value: Json) -> bool:
-    return (
-        offer.value is value if MISSING in (offer.value, value) else json_equal(offer.value, value)
-    )
+def _stands_for(offer: _Offer, value: JsonValue | Missing) -> bool:
+    if offer.value is MISSING or value is MISSING:
+        return offer.value is value
+    return json_equal(offer.value, value)
 
 
-def _spelled(asked: Field, value: Json) -> str:
+def _typed_text(asked: Field, value: JsonValue | Missing) -> str:
     """A value as it is typed."""
     return (
         value
@@ -130,7 +131,7 @@ def _spelled(asked: Field, value: Json) -> str:
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def _info(question: Question, asked: Field) -> dict[str, Json]:
+def _info(question: Question, asked: Field) -> dict[str, JsonValue]:
     """One QuestionInfo `{question, header, options, multiple, custom}`."""
     header = _title(asked) if len(question.fields) > 1 or asked.title else question.origin
     return {
@@ -166,7 +167,7 @@ def _words(question: Question, asked: Field) -> str:
 
 def _hint(asked: Field) -> str:
     if asked.type is FieldType.CHOICES:
-        least, most = (_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
+        least, most = (as_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
         bounds = [f"at least {least}"] if least else []
         bounds += [] if most is None else [f"at most {most}"]
         return f"Choose {' and '.join(bounds)}." if bounds else "Choose any number."
@@ -203,7 +204,7 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
         return _yes_or_no(question)
     if asked.choices or asked.default is MISSING or not _typed(asked):
         return asked.choices
-    words = _spelled(asked, asked.default)
+    words = _typed_text(asked, asked.default)
     return (
         [Choice(words, "suggested", words, SUGGESTED)]
         if words and words == sanitize.label(words, SUGGESTED_LIMIT)
@@ -236,7 +237,7 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
     return next(label for label in candidates if label not in used)
 
 
-def _is_default(asked: Field, value: Json) -> bool:
+def _is_default(asked: Field, value: JsonValue) -> bool:
     if asked.default is MISSING or _typed(asked):
         return False
     wanted = (
@@ -253,7 +254,3 @@ def _typed(asked: Field) -> bool:
 
 def _title(asked: Field) -> str:
     return asked.title or sanitize.label(asked.name)
-
-
-def _count(value: Json) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json, as_text, to_text
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, as_texts, to_text
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
 
@@ -18,7 +18,7 @@ MAX_CHOICES = 2_000
 MAX_FIELDS = 200
 
 
-def decode_fields(properties: Mapping[str, Json], required: Json) -> tuple[Field, ...]:
+def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, ...]:
     """An object schema's `properties` and `required`, in order.
 
     Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`.
@@ -27,17 +27,13 @@ def decode_fields(properties: Mapping[str, Json], required: Json) -> tuple[Field
         raise RemoteProtocolError(
             f"a question may have at most {MAX_FIELDS} fields, not {len(properties)}"
         )
-    needed = (
-        {name for name in required if isinstance(name, str)}
-        if isinstance(required, list)
-        else set()
-    )
+    needed = as_texts(required)
     return tuple(
         decode_field(name, part, required=name in needed) for name, part in properties.items()
     )
 
 
-def decode_field(name: str, part: Json, *, required: bool) -> Field:
+def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     """`part` is the property's schema; anything else is a field for text.
 
     Raises RemoteProtocolError for more options than `MAX_CHOICES`.
@@ -56,7 +52,7 @@ def decode_field(name: str, part: Json, *, required: bool) -> Field:
     )
 
 
-def fitting(default: Json, schema: Schema) -> Json:
+def fitting(default: JsonValue | Missing, schema: Schema) -> JsonValue | Missing:
     """An app's default if it is an answer to its question; offered to a person, any other would
     only be asked for again.
     """
@@ -123,7 +119,7 @@ def _listed(schema: Schema) -> tuple[Choice, ...] | None:
     return None
 
 
-def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, ...]:
+def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> tuple[Choice, ...]:
     """Options as (value, label, description) -> every option once, with a key and a label that no
     other has.
 
@@ -154,7 +150,7 @@ def decode_choices(listed: Sequence[tuple[Json, Json, Json]]) -> tuple[Choice, .
 _BOTH = " / "  # two labels of one option
 
 
-def _key(value: Json, texts: Collection[str], found: Mapping[str, Choice]) -> str:
+def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) -> str:
     """A value that is no text, as text that is no option's.
 
     A text is its own key: so a key and a value are never taken for each other.

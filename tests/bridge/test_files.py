@@ -306,7 +306,7 @@ async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: s
     async def roots(question: Question) -> list[str]:
         return [str(granted), "relative", "/\0", "/none/such"]
 
-    request = {
+    request: dict[str, Any] = {
         "method": "elicitation/resource",
         "params": {"uri": uri.replace("{granted}", str(granted))},
     }

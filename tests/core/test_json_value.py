@@ -28,7 +28,11 @@ def test_each_value_is_of_one_kind_or_of_none(value: JsonValue) -> None:
     assert list(as_list(value)) == (value if isinstance(value, list) else [])
     assert as_text(value, "else") == (value if isinstance(value, str) else "else")
     assert as_integer(value) == (value if type(value) is int else None)
-    if isinstance(value, (int, float)) and type(value) is not bool and abs(value) <= sys.float_info.max:
+    if (
+        isinstance(value, (int, float))
+        and type(value) is not bool
+        and abs(value) <= sys.float_info.max
+    ):
         assert as_number(value) == float(value)
     else:
         assert as_number(value) is None

@@ -156,7 +156,7 @@ def test_capabilities_are_read_as_they_come(raw: Json, names: Sequence[str]) -> 
 
 
 def test_a_whole_capability() -> None:
-    raw = {
+    raw: Json = {
         "name": "a",
         "description": "Does\u202e it",
         "inputSchema": {"type": "object"},

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.core.json_value import as_object
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -723,7 +724,8 @@ def test_an_answer_comes_in_the_methods_own_shape(
 
 def test_what_was_not_checked_is_said() -> None:
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "x"}, unchecked=("$ref",))
-    assert encode_answer(decoded("elicitation/input"), answer)["metadata"]["unchecked"] == ["$ref"]
+    metadata = as_object(encode_answer(decoded("elicitation/input"), answer)["metadata"])
+    assert metadata["unchecked"] == ["$ref"]
 
 
 ENDINGS: dict[Outcome, dict[str, Json]] = {
@@ -791,7 +793,7 @@ def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(
 
 def test_a_reason_is_passed_on() -> None:
     answer = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="mcp-form: secrets never do")
-    error = encode_answer(decoded("elicitation/input"), answer)["error"]
+    error = as_object(encode_answer(decoded("elicitation/input"), answer)["error"])
     assert (error["message"], error["details"]) == (
         "mcp-form: secrets never do",
         {"reason": "mcp-form: secrets never do"},

@@ -38,7 +38,8 @@ def ask(method: str, **params: Json) -> Question:
 def infos(question: Question) -> list[Json]:
     request = encode_request(question, "que_1", "ses_1")
     assert (request["id"], request["sessionID"]) == ("que_1", "ses_1")
-    return list(request["questions"])
+    questions: Any = request["questions"]
+    return list(questions)
 
 
 def labels(info: Json) -> list[str]:

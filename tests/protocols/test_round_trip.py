@@ -94,7 +94,7 @@ def _place(field: Field, value: Json) -> int:
 
 
 def questioned(fields: Fields) -> Question:
-    schema = {
+    schema: Json = {
         "type": "object",
         "properties": {name: asked.schema for name, asked, _ in fields},
         "required": [name for name, _, required in fields if required],

@@ -12,7 +12,7 @@ import anyio
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -240,7 +240,7 @@ class AcpSession:
         return "\n\n".join(lines)
 
     def _describe_app(self, app: str) -> str:
-        details = self._api.status()["apps"][app]
+        details = as_object(as_object(self._api.status()["apps"])[app])
         lines = [f"Connected {app}: {details['name']} ({details['origin']})."]
         lines += [
             f"- /{name}: {offer.capability.description}"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from abp_bridge.core.capability import CallResult
+from abp_bridge.core.json_value import as_list, as_object, as_texts
 from abp_bridge.core.notice import Progress
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.parked_call import ToolRequest
@@ -198,11 +199,13 @@ class McpTools:
 
     def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
         self._named()
-        known = self._desk.status()["apps"]
+        status = self._desk.status()
+        known = as_object(status["apps"])
         lines = []
         for app in apps:
-            lines.append(f"Connected {app}: {known[app]['name']} ({known[app]['origin']}).")
-            lines.extend(f"Warning: {warning}." for warning in known[app]["warnings"])
+            details = as_object(known[app])
+            lines.append(f"Connected {app}: {details['name']} ({details['origin']}).")
+            lines.extend(f"Warning: {warning}." for warning in as_texts(details["warnings"]))
             offers = [offer for offer in self._desk.capabilities() if offer.app == app]
             lines.append(
                 "Its capabilities, each also a tool of its own:"
@@ -212,7 +215,7 @@ class McpTools:
             for capability in (offer.capability for offer in offers):
                 about = f": {capability.description}" if capability.description else ""
                 lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
-        missing = self._desk.status()["notConnected"] if not alone else []
+        missing = map(as_object, as_list(status["notConnected"]) if not alone else ())
         lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
         return encode_text("\n".join(lines))
 

@@ -7,17 +7,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, Failure, failed
-from abp_bridge.core.json_value import Json, as_list, as_object, as_text, as_texts
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    as_texts,
+)
 from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
 MAX_CAPABILITIES = 500
 
 
-def initialize_params(version: str) -> dict[str, Json]:
+def initialize_params(version: str) -> dict[str, JsonValue]:
     """The parameters of `initialize`; `version` is this program's own."""
     return {
         "agent": {"name": "abp-bridge", "version": version},
@@ -26,7 +35,7 @@ def initialize_params(version: str) -> dict[str, Json]:
     }
 
 
-def call_params(capability: str, params: Mapping[str, Json], call: str) -> dict[str, Json]:
+def call_params(capability: str, params: JsonObject, call: str) -> dict[str, JsonValue]:
     """The parameters of a call.
 
     Its id is its progress token too (X4). The bridge keeps the time: the app's own clock would not
@@ -39,7 +48,7 @@ def call_params(capability: str, params: Mapping[str, Json], call: str) -> dict[
     }
 
 
-def decode_app_info(raw: Json) -> AppInfo:
+def decode_app_info(raw: JsonValue) -> AppInfo:
     """The result of `initialize`, bare or wrapped as `{success, data}`.
 
     Raises RemoteProtocolError when the app refused.
@@ -74,24 +83,21 @@ def decode_app_info(raw: Json) -> AppInfo:
     )
 
 
-def decode_capabilities(raw: Json) -> tuple[Capability, ...]:
+def decode_capabilities(raw: JsonValue) -> tuple[Capability, ...]:
     """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13).
 
     Entries without a name are left out.
     """
     found: dict[str, Capability] = {}
     for entry in _listed(raw):
-        named = {"name": entry} if isinstance(entry, str) else entry
-        if (
-            isinstance(named, Mapping)
-            and _is_name(named.get("name"))
-            and len(found) < MAX_CAPABILITIES
-        ):
-            found[named["name"]] = _capability(named)
+        listed = as_object({"name": entry} if isinstance(entry, str) else entry)
+        name = listed.get("name")
+        if _is_name(name) and len(found) < MAX_CAPABILITIES:
+            found[name] = _capability(name, listed)
     return tuple(found.values())
 
 
-def _listed(raw: Json) -> Sequence[Json]:
+def _listed(raw: JsonValue) -> Sequence[JsonValue]:
     listed = _unwrapped(raw)
     if isinstance(listed, Mapping):
         listed = listed.get("capabilities")
@@ -115,7 +121,7 @@ def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]
     return tuple(merged.values())
 
 
-def decode_result(raw: Json) -> CallResult:
+def decode_result(raw: JsonValue) -> CallResult:
     """An ABPResponse `{success, data?, error?, metadata?, cancelled?}` -> CallResult.
 
     An app that returns something else has returned its data: nothing of what it said is lost, but
@@ -144,6 +150,12 @@ def decode_result(raw: Json) -> CallResult:
     )
 
 
+def decode_seconds(milliseconds: JsonValue) -> float | None:
+    """An app's time in milliseconds -> seconds; None for what is no time, or beyond 30 years."""
+    number = as_number(milliseconds)
+    return number / 1000 if number is not None and 0 < number < 1e12 else None
+
+
 _CANCELLED = {"CANCELLED", "USER_CANCELLED"}  # X8
 
 _RETRYABLE = {
@@ -157,7 +169,7 @@ _RETRYABLE = {
 }
 
 
-def _failure(error: Json, cancelled: bool) -> Failure:
+def _failure(error: JsonValue, cancelled: bool) -> Failure:
     if isinstance(error, str):
         error = {"message": error}
     if not isinstance(error, Mapping):
@@ -170,16 +182,11 @@ def _failure(error: Json, cancelled: bool) -> Failure:
         error.get("code") or ("CANCELLED" if cancelled else "OPERATION_FAILED"), 80
     )
     retryable = error.get("retryable")
-    after = error.get("retryAfter")
     return Failure(
         code=code,
         message=sanitize.message(error.get("message") or "The app gave no reason."),
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
-        retry_after=(
-            after / 1000
-            if isinstance(after, (int, float)) and not isinstance(after, bool) and 0 < after < 1e12
-            else None
-        ),
+        retry_after=decode_seconds(error.get("retryAfter")),
         details=error.get("details"),
         alternatives=tuple(
             sanitize.label(name, 120) for name in as_texts(error.get("alternatives"))
@@ -187,7 +194,7 @@ def _failure(error: Json, cancelled: bool) -> Failure:
     )
 
 
-def _unwrapped(raw: Json) -> Json:
+def _unwrapped(raw: JsonValue) -> JsonValue:
     """`raw`, or what is in it when it is `{success: true, data}`; RemoteProtocolError when it is
     `{success: false}`.
     """
@@ -199,11 +206,11 @@ def _unwrapped(raw: Json) -> Json:
     return raw
 
 
-def _capability(entry: Mapping[str, Json]) -> Capability:
+def _capability(name: str, entry: JsonObject) -> Capability:
     instead = as_text(entry.get("deprecationMessage"))
     deprecated = instead or ("deprecated" if entry.get("deprecated") else "")
     return Capability(
-        name=entry["name"],
+        name=name,
         description=sanitize.message(as_text(entry.get("description"))),
         input_schema=as_object(entry.get("inputSchema")),
         available=entry.get("available") is not False,
@@ -222,10 +229,10 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
     )
 
 
-def _is_name(value: Json) -> bool:
+def _is_name(value: JsonValue) -> TypeGuard[str]:
     """A name that can be shown as it is: a model reads it, and must be able to say it back."""
     return isinstance(value, str) and value != "" and value == sanitize.label(value, 120)
 
 
-def _kind(value: Json) -> str:
+def _kind(value: JsonValue) -> str:
     return sanitize.label(json.dumps(value, default=str), 60)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.-]+)*?)(;base64)?,", re.IGNORECASE)
 _TEXT_TYPES = (
@@ -51,33 +51,37 @@ class Place:
     """Where the `index`th item was taken from; `beside` is what stood next to it and stays."""
 
     index: int
-    beside: Mapping[str, Json]
+    beside: JsonObject
 
 
-def extract(data: Json) -> tuple[Json, list[Blob | Reference]]:
-    """`data` -> (the same with a `PageServer` where binary content was, what was taken out).
+Member = JsonValue | Place
+Extracted = Member | list[Member] | Mapping[str, Member]
+
+
+def extract(data: JsonValue) -> tuple[Extracted, list[Blob | Reference]]:
+    """`data` -> (the same with a `Place` where binary content was, what was taken out).
 
     `fill` puts something back.
 
     Looked for at the top level and one level down (DF2, DF3).
     """
     found: list[Blob | Reference] = []
-    whole = _taken(data, found)
+    whole = _take(data, found)
     if whole is not None:
         return whole, found
     if isinstance(data, Mapping):
         return {name: _member(data, name, value, found) for name, value in data.items()}, found
     if isinstance(data, list):
         return [
-            taken if (taken := _taken(value, found)) is not None else value for value in data
+            taken if (taken := _take(value, found)) is not None else value for value in data
         ], found
     return data, found
 
 
-def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
-    """`data` with `items[n]` and what stood beside it in each nth `PageServer`."""
+def fill(data: Extracted, items: Sequence[JsonObject]) -> JsonValue:
+    """`data` with `items[n]` and what stood beside it in each nth `Place`."""
 
-    def filled(value: Json) -> Json:
+    def filled(value: Member) -> JsonValue:
         return {**value.beside, **items[value.index]} if isinstance(value, Place) else value
 
     if isinstance(data, Mapping):
@@ -86,9 +90,9 @@ def fill(data: Json, items: Sequence[Mapping[str, Json]]) -> Json:
 
 
 def _member(
-    parent: Mapping[str, Json], name: str, value: Json, found: list[Blob | Reference]
-) -> Json:
-    taken = _taken(value, found)
+    parent: JsonObject, name: str, value: JsonValue, found: list[Blob | Reference]
+) -> Member:
+    taken = _take(value, found)
     if taken is not None:
         return taken
     declared = parent.get("mimeType")
@@ -101,22 +105,20 @@ def _member(
     ):
         content = _decoded(value)
         if content is not None:
-            return _placed(Blob(content, _type(declared), _file_name(parent)), {}, found)
+            return _add(Blob(content, _type(declared), _file_name(parent)), {}, found)
     return value
 
 
-def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
+def _take(value: JsonValue, found: list[Blob | Reference]) -> Place | None:
     if isinstance(value, str):
         blob = _from_data_url(value)
-        return None if blob is None else _placed(blob, {}, found)
-    if not isinstance(value, Mapping) or not isinstance(value.get("mimeType"), str):
+        return None if blob is None else _add(blob, {}, found)
+    if not isinstance(value, Mapping) or not isinstance(mime_type := value.get("mimeType"), str):
         return None
-    mime_type = value["mimeType"]
-    if isinstance(value.get("downloadUrl"), str):
-        size = value.get("size")
-        size = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
-        return _placed(
-            Reference(value["downloadUrl"], _type(mime_type), _file_name(value), size),
+    if isinstance(url := value.get("downloadUrl"), str):
+        size = as_count(value.get("size"))
+        return _add(
+            Reference(url, _type(mime_type), _file_name(value), size),
             _without(value, "downloadUrl", "auth"),
             found,
         )
@@ -129,7 +131,7 @@ def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
     return (
         None
         if raw is None
-        else _placed(
+        else _add(
             Blob(raw, _type(mime_type), _file_name(value)),
             _without(value, "content", "encoding"),
             found,
@@ -137,13 +139,11 @@ def _taken(value: Json, found: list[Blob | Reference]) -> Place | None:
     )
 
 
-def _without(value: Mapping[str, Json], *taken: str) -> dict[str, Json]:
+def _without(value: JsonObject, *taken: str) -> dict[str, JsonValue]:
     return {name: each for name, each in value.items() if name not in taken}
 
 
-def _placed(
-    item: Blob | Reference, beside: Mapping[str, Json], found: list[Blob | Reference]
-) -> Place:
+def _add(item: Blob | Reference, beside: JsonObject, found: list[Blob | Reference]) -> Place:
     found.append(item)
     return Place(len(found) - 1, beside)
 
@@ -175,6 +175,6 @@ def _type(mime_type: str) -> str:
     return sanitize.label(mime_type, 100)
 
 
-def _file_name(value: Mapping[str, Json]) -> str:
+def _file_name(value: JsonObject) -> str:
     name = value.get("filename", value.get("fileName"))
     return sanitize.label(name, 120) if isinstance(name, str) else ""

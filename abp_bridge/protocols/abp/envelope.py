@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 
 # The types that answer a request of ours.
 _ANSWERS = {
@@ -21,7 +21,7 @@ _ANSWERS = {
 }
 
 
-def is_envelope(message: Json) -> bool:
+def is_envelope(message: JsonValue) -> bool:
     """A line is an envelope when it has a `type` and no `jsonrpc`."""
     return (
         isinstance(message, Mapping)
@@ -30,7 +30,7 @@ def is_envelope(message: Json) -> bool:
     )
 
 
-def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
+def to_envelope(message: JsonObject, now: float) -> dict[str, JsonValue]:
     """A JSON-RPC message of ours -> an envelope; methods are types.
 
     `now` is in seconds since the epoch; envelopes carry milliseconds.
@@ -40,20 +40,20 @@ def to_envelope(message: Mapping[str, Json], now: float) -> dict[str, Json]:
     elif "result" in message:
         kind, payload = "elicitation/response", message["result"]
     else:
-        error = message["error"]
-        failure = {"code": "INVALID_PARAMS", "message": error["message"], "retryable": False}
+        words = as_object(message["error"])["message"]
+        failure: JsonObject = {"code": "INVALID_PARAMS", "message": words, "retryable": False}
         kind, payload = "elicitation/response", {"success": False, "error": failure}
     identity = {"id": message["id"]} if "id" in message else {}
     return {"type": kind, **identity, "timestamp": round(now * 1000), "payload": payload}
 
 
-def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
+def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
     """An app's envelope -> the JSON-RPC message it means.
 
     `timestamp` may be missing (X28); an unknown type becomes a notification of that name.
     """
     kind, payload = envelope["type"], envelope.get("payload")
-    rpc: dict[str, Json] = {"jsonrpc": "2.0"}
+    rpc: dict[str, JsonValue] = {"jsonrpc": "2.0"}
     if "id" in envelope:
         rpc["id"] = envelope["id"]
     if kind in _ANSWERS:
@@ -80,5 +80,5 @@ def from_envelope(envelope: Mapping[str, Json]) -> dict[str, Json]:
     return rpc | {"method": f"notifications/{kind}", "params": body}
 
 
-def _object(value: Json) -> Mapping[str, Json]:
+def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, Mapping) else {} if value is None else {"value": value}

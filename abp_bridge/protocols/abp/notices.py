@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json, as_list, as_number, as_object, as_text
+from abp_bridge.core.json_value import JsonValue, as_list, as_number, as_object, as_text
 from abp_bridge.core.notice import Event, Notice, Progress
 
 PREFIX = "notifications/"
@@ -17,7 +17,7 @@ MAX_NUMBER = 1e15  # up to which a float still tells two steps apart
 _EVENTS = {event.value: event for event in Event if event is not Event.OTHER}
 
 
-def decode_notice(raw: Json) -> Notice:
+def decode_notice(raw: JsonValue) -> Notice:
     """A notification `{event, data}` or `{method, params}` -> Notice.
 
     Total: what cannot be read becomes an `OTHER` notice that carries it.
@@ -36,7 +36,7 @@ def decode_notice(raw: Json) -> Notice:
     return Notice(event, name, data, _name(operation) if operation is not None else None)
 
 
-def decode_changes(raw: Json) -> dict[str, list[str]]:
+def decode_changes(raw: JsonValue) -> dict[str, list[str]]:
     """CapabilityChanges `{added, removed, changed}`, each of which may be missing (X24), with names
     or whole capabilities in it.
     """
@@ -44,7 +44,7 @@ def decode_changes(raw: Json) -> dict[str, list[str]]:
     return {word: _names(changes.get(word)) for word in ("added", "removed", "changed")}
 
 
-def decode_progress(raw: Json) -> Progress | None:
+def decode_progress(raw: JsonValue) -> Progress | None:
     """A progress report -> Progress, or None when it holds no number at all.
 
     `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1
@@ -74,15 +74,15 @@ def decode_progress(raw: Json) -> Progress | None:
     )
 
 
-def _names(value: Json) -> list[str]:
+def _names(value: JsonValue) -> list[str]:
     named = [item.get("name") if isinstance(item, Mapping) else item for item in as_list(value)]
     return [_name(name) for name in named if isinstance(name, str)]
 
 
-def _name(value: Json) -> str:
+def _name(value: JsonValue) -> str:
     return sanitize.label(value, 120)
 
 
-def _number(value: Json) -> float | None:
+def _number(value: JsonValue) -> float | None:
     number = as_number(value)
     return number if number is not None and abs(number) < MAX_NUMBER else None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from abp_bridge.core import file, sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -20,12 +20,14 @@ from abp_bridge.core.question import (
     Field,
     FieldType,
     Kind,
+    Missing,
     Outcome,
     Question,
 )
 from abp_bridge.core.schema import Schema, parts
 from abp_bridge.core.secret_names import asks_for_secret
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
     decode_choices,
     decode_field,
@@ -40,7 +42,7 @@ VALUE, CONFIRMED, SELECTED, FILE = "value", "confirmed", "selected", "file"
 _ALIASES = {"elicitation/text": Kind.INPUT, **{kind.value: kind for kind in Kind}}  # X10
 
 
-def decode_question(raw: Json, *, id: str, origin: str) -> Question:
+def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
     """An ABP elicitation request `{method, params?, timeout?}` -> Question.
 
     `origin` is who asks, as the bridge knows it, never as the app says; `params.operationId` may
@@ -66,17 +68,17 @@ def decode_question(raw: Json, *, id: str, origin: str) -> Question:
         kind=kind,
         origin=sanitize.label(origin),
         calls=(named,) if isinstance(named, str) else (),
-        timeout=_seconds(request.get("timeout", params.get("timeout"))),
+        timeout=decode_seconds(request.get("timeout", params.get("timeout"))),
         request=params,
         **parts,
     )
 
 
-def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
+def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?,
     metadata}`.
     """
-    metadata: dict[str, Json] = {
+    metadata: dict[str, JsonValue] = {
         "answeredBy": answer.answered_by.value,
         "route": answer.route,
         "latencyMs": round(answer.latency * 1000, 1),
@@ -90,7 +92,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
         metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
         return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
-    error = {
+    error: JsonObject = {
         "code": code,
         "message": answer.reason or words,
         "retryable": retryable,
@@ -104,9 +106,9 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, Json]:
     }
 
 
-def encode_problem(problem: RemoteProtocolError) -> dict[str, Json]:
+def encode_problem(problem: RemoteProtocolError) -> dict[str, JsonValue]:
     """A request that could not become a question -> the ABP elicitation response that says why."""
-    error = {
+    error: JsonObject = {
         "code": problem.code,
         "message": str(problem),
         "retryable": False,
@@ -156,15 +158,15 @@ _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
 }
 
 
-def _data(question: Question, content: Mapping[str, Json]) -> dict[str, Json]:
+def _data(question: Question, content: JsonObject) -> dict[str, JsonValue]:
     if question.kind in (Kind.INPUT, Kind.PREFERENCE):
         return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
     if question.kind is Kind.RESOURCE:
-        return dict(content.get(FILE, {}))
+        return dict(as_object(content.get(FILE)))
     return dict(content)
 
 
-def _mapping(value: Json, what: str) -> Mapping[str, Json]:
+def _mapping(value: JsonValue, what: str) -> JsonObject:
     if not isinstance(value, Mapping):
         raise RemoteProtocolError(
             f"{what} must be an object, not {sanitize.label(json.dumps(value, default=str), 80)}"
@@ -172,24 +174,24 @@ def _mapping(value: Json, what: str) -> Mapping[str, Json]:
     return value
 
 
-def _seconds(milliseconds: Json) -> float | None:
-    if (
-        isinstance(milliseconds, (int, float))
-        and not isinstance(milliseconds, bool)
-        and 0 < milliseconds < 1e12
-    ):
-        return milliseconds / 1000
-    return None
+class _Parts(TypedDict):
+    """What the parameters of one method say of the question."""
+
+    message: str
+    fields: tuple[Field, ...]
+    wrapped: NotRequired[bool]
+    whole: NotRequired[Schema]
+    default: NotRequired[JsonValue | Missing]
+    destructive: NotRequired[bool]
 
 
-def _prompt(params: Mapping[str, Json], fallback: str) -> str:
-    for name in ("prompt", "message", "question", "title"):
-        if isinstance(params.get(name), str) and (shown := sanitize.message(params[name])):
-            return shown
-    return fallback
+def _prompt(params: JsonObject, fallback: str) -> str:
+    names = ("prompt", "message", "question", "title")
+    shown = (sanitize.message(as_text(params.get(name))) for name in names)
+    return next(filter(None, shown), fallback)
 
 
-def _input(params: Mapping[str, Json]) -> dict[str, Any]:
+def _input(params: JsonObject) -> _Parts:
     schema = params.get("schema")
     schema = schema if isinstance(schema, Mapping) else {"type": "string"}
     prompt = _prompt(params, "Please fill this in.")
@@ -211,9 +213,9 @@ def _input(params: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
+def _preference(params: JsonObject) -> _Parts:
     given = params.get("schema")
-    schema: dict[str, Json] = dict(given) if isinstance(given, Mapping) else {"type": "string"}
+    schema: dict[str, JsonValue] = dict(given) if isinstance(given, Mapping) else {"type": "string"}
     default = params["default"] if "default" in params else schema.get("default", MISSING)  # X11
     if default is not MISSING:
         schema["default"] = default
@@ -230,7 +232,7 @@ def _preference(params: Mapping[str, Json]) -> dict[str, Any]:
     return {**_input({**params, "schema": schema}), "default": default}
 
 
-def _confirm(params: Mapping[str, Json]) -> dict[str, Any]:
+def _confirm(params: JsonObject) -> _Parts:
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm")
     prompt = _prompt(params, "Please confirm.")
     return {
@@ -240,14 +242,14 @@ def _confirm(params: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-def _select(params: Mapping[str, Json]) -> dict[str, Any]:
+def _select(params: JsonObject) -> _Parts:
     options = params.get("options")
     if not isinstance(options, list) or not options:
         raise RemoteProtocolError("elicitation/select needs a list of at least one option")
     choices = decode_choices([_option(option) for option in options])
     values = [choice.value for choice in choices]
     several = params.get("multiple") is True
-    schema: dict[str, Json] = (
+    schema: dict[str, JsonValue] = (
         {"type": "array", "items": {"enum": values}} if several else {"enum": values}
     )
     default = params.get("default", MISSING)
@@ -261,7 +263,7 @@ def _select(params: Mapping[str, Json]) -> dict[str, Any]:
     return {"message": prompt, "fields": _marked((field,), (params,), prompt)}
 
 
-def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
+def _resource(params: JsonObject) -> _Parts:
     wanted = sanitize.label(params.get("type") or "a file", 80)
     where = f" ({sanitize.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
     accept = file.kinds(params.get("type"))
@@ -269,14 +271,14 @@ def _resource(params: Mapping[str, Json]) -> dict[str, Any]:
     return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": (field,)}
 
 
-def _sampling(params: Mapping[str, Json]) -> dict[str, Any]:
+def _sampling(params: JsonObject) -> _Parts:
     task = params.get("task")
     if not isinstance(task, str) or not task.strip():
         raise RemoteProtocolError("sampling/create needs a task, in words (params.task)")
     return {"message": sanitize.message(task, 32_000), "fields": ()}
 
 
-_DECODERS: dict[Kind, Callable[[Mapping[str, Json]], dict[str, Any]]] = {
+_DECODERS: dict[Kind, Callable[[JsonObject], _Parts]] = {
     Kind.INPUT: _input,
     Kind.PREFERENCE: _preference,
     Kind.CONFIRM: _confirm,
@@ -286,7 +288,7 @@ _DECODERS: dict[Kind, Callable[[Mapping[str, Json]], dict[str, Any]]] = {
 }
 
 
-def _option(option: Json) -> tuple[Json, Json, Json]:
+def _option(option: JsonValue) -> tuple[JsonValue, JsonValue, JsonValue]:
     if isinstance(option, Mapping):
         if "value" not in option and "label" not in option:
             raise RemoteProtocolError("each option needs a value and a label")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abp_bridge.core import file as files
-from abp_bridge.core.json_value import Json, as_list
+from abp_bridge.core.json_value import Json, as_count, as_list
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -323,7 +323,7 @@ def _radios(asked: Field, values: Sequence[str]) -> _More:
 
 
 def _checkboxes(asked: Field, values: Sequence[str]) -> _More:
-    least, most = (_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
+    least, most = (as_count(asked.schema.get(word)) for word in ("minItems", "maxItems"))
     words = {
         (True, True): f"Choose {least} to {most}." if least != most else f"Choose {least}.",
         (True, False): f"Choose at least {least}.",
@@ -376,10 +376,6 @@ def _limits(asked: Field, **words: str) -> dict[str, Json]:
         for attribute, value in said
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-
-
-def _count(value: Json) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _LISTED = {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES}
