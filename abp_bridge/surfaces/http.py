@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import uvicorn
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -34,11 +34,12 @@ BODY_LIMIT = 60.0  # seconds for a whole body to come
 MAX_BODY = 1024 * 1024  # bytes, files apart
 DRAINED = 8  # times of what is allowed is taken in and thrown away, so that a browser hears why
 IDLE_LIMIT = 10.0  # seconds for a client to bring a whole request
-CLOSE_LIMIT = 1.0
+START_LIMIT = 5.0  # seconds for a server to listen
+CLOSE_LIMIT = 1.0  # seconds to close connections in: the person's browser is not waited for
 MAX_CONNECTIONS = 128
 MAX_STREAMS = 48  # fewer, so that streams never take the last connection
-MAX_HEADERS = 16 * 1024
-BACKLOG = 64
+MAX_HEADERS = 16 * 1024  # bytes of a request's line and headers: browsers' have some 2,000
+BACKLOG = 64  # connections that wait to be taken
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -62,11 +63,6 @@ def listen(port: int = 0) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def port_of(listener: socket.socket) -> int:
-    port: int = listener.getsockname()[1]
-    return port
 
 
 async def serve(
@@ -98,9 +94,47 @@ async def serve(
             await server.shutdown([listener])
 
 
+class Server:
+    """`site` at a port of this machine, from the first `start` until `tasks` end.
+
+    `port` and `url` say where; 0 and empty as long as it is not served.
+    """
+
+    def __init__(self, tasks: TaskGroup, site: Site) -> None:
+        self.port = 0
+        self._tasks = tasks
+        self._site = site
+        self._starting = anyio.Lock()
+
+    @property
+    def url(self) -> str:
+        """The address, without a path."""
+        return f"http://{ADDRESS}:{self.port}" if self.port else ""
+
+    async def start(self, port: int = 0) -> None:
+        """Serve at `port`, or at any that is free, if that has not begun.
+
+        Raises:
+            TimeoutError: It did not start within `START_LIMIT` seconds.
+            OSError: The port cannot be used.
+        """
+        async with self._starting:
+            if self.port:
+                return
+            listener = listen(port)
+            self.port = listener.getsockname()[1]
+            try:
+                with anyio.fail_after(START_LIMIT):
+                    await self._tasks.start(serve, self._site, listener)
+            except BaseException:
+                self.port = 0
+                raise
+
+
 class Site:
-    """Routes behind a door: `refuse` sees every request first, whatever its path and method, and
-    every response gets `headers`.
+    """Routes, of which `refuse` sees every request first, whatever its path and method.
+
+    Every response gets `headers`; `failed` is the response where a route raised.
     """
 
     def __init__(

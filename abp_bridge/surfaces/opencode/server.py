@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 Json = Any
 
-LATELY = 60.0  # seconds
-START_LIMIT = 5.0
+LATELY = 60.0  # seconds after its last request in which a program counts as there
 BEAT = 10.0  # seconds between heartbeats
 # events that a client may be behind before it is let go; it lists what is open when it comes back
 MAX_WAITING = 1_000
@@ -53,15 +52,13 @@ class QuestionsServer:
     """The endpoints of one process, for all of its sessions. `port` 0 is any that is free."""
 
     def __init__(self, tasks: TaskGroup, port: int, password: str) -> None:
-        self._tasks = tasks
         self._wanted = port
         self._password = password.encode()
-        self._port = 0
-        self._starting = anyio.Lock()
         self._open: dict[str, _Asked] = {}
         self._listeners: set[MemoryObjectSendStream[Json]] = set()
         self._streams = http.Streams()
         self._visited = -LATELY
+        self._server = http.Server(tasks, self._site())
 
     @property
     def visited(self) -> bool:
@@ -71,35 +68,26 @@ class QuestionsServer:
     @property
     def url(self) -> str:
         """Where it is served; empty as long as it is not."""
-        return f"http://{http.ADDRESS}:{self._port}" if self._port else ""
+        return self._server.url
 
     async def start(self) -> None:
-        """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
-        async with self._starting:
-            if self._port:
-                return
-            try:
-                listener = http.listen(self._wanted)
-            except OSError as problem:
-                advice = (
-                    "end what uses it, or give another port to --questions-api (0: any that is"
-                    " free)"
-                )
-                raise SurfaceUnsupportedError(
-                    f"port {self._wanted} cannot be used ({problem.strerror}): {advice}",
-                    lasting=False,
-                ) from None
-            self._port = http.port_of(listener)
-            try:
-                with anyio.fail_after(START_LIMIT):
-                    await self._tasks.start(http.serve, self._site(), listener)
-            except BaseException as problem:
-                self._port = 0
-                if isinstance(problem, TimeoutError):
-                    raise SurfaceUnsupportedError(
-                        "the questions API did not start in time", lasting=False
-                    ) from None
-                raise
+        """Serve, if that has not begun.
+
+        Raises:
+            SurfaceUnsupportedError: The port is taken, or the server did not start in time.
+        """
+        try:
+            await self._server.start(self._wanted)
+        except TimeoutError:
+            raise SurfaceUnsupportedError(
+                "the questions API did not start in time", lasting=False
+            ) from None
+        except OSError as problem:
+            raise SurfaceUnsupportedError(
+                f"port {self._wanted} cannot be used ({problem.strerror}): end what uses it, or"
+                " give another port to --questions-api (0: any that is free)",
+                lasting=False,
+            ) from None
 
     async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
         """List `question` until `sheet` is answered, here or elsewhere, or until this is
@@ -107,7 +95,7 @@ class QuestionsServer:
         """
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _Asked(question, encode_request(question, id, session), sheet)
-        self._tell("question.asked", asked.request)
+        self._publish("question.asked", asked.request)
         reply = None
         try:
             reply = await sheet.answered()
@@ -117,13 +105,13 @@ class QuestionsServer:
             ended = {"sessionID": session, "requestID": id}
             if reply is not None and reply.outcome is Outcome.ACCEPTED:
                 content, _ = validate_answer(question, reply.content)
-                self._tell(
+                self._publish(
                     "question.replied", {**ended, "answers": encode_answers(question, content)}
                 )
             else:
-                self._tell("question.rejected", ended)
+                self._publish("question.rejected", ended)
 
-    def _tell(self, kind: str, properties: Json) -> None:
+    def _publish(self, kind: str, properties: Json) -> None:
         event = _event(kind, properties)
         for listener in list(self._listeners):
             try:
@@ -141,14 +129,14 @@ class QuestionsServer:
             Route("/question/{id}/reject", self._reject, methods=["POST"]),
             Route("/event", self._events, methods=["GET"]),
         ]
-        router = Router(routes, redirect_slashes=False, default=request_response(_nothing))
+        router = Router(routes, redirect_slashes=False, default=request_response(_not_found))
         failed = _problem(500, "InternalServerError", "This failed. Try again.")
         return http.Site(
             router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"}
         )
 
     def _refuse(self, request: Request) -> Response | None:
-        here = http.named(request, self._port)
+        here = http.named(request, self._server.port)
         if not here:
             return _problem(421, "ForbiddenError", "This address is not served here.")
         if http.cross_site(request, here):
@@ -189,12 +177,12 @@ class QuestionsServer:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
         if wrong := validate_answer(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answered(request, SurfaceResponse(Outcome.ACCEPTED, content), ELSEWHERE)
+        return self._answer(request, SurfaceResponse(Outcome.ACCEPTED, content), ELSEWHERE)
 
     async def _reject(self, request: Request) -> Response:
-        return self._answered(request, SurfaceResponse(Outcome.DECLINED), REJECTED)
+        return self._answer(request, SurfaceResponse(Outcome.DECLINED), REJECTED)
 
-    def _answered(self, request: Request, reply: SurfaceResponse, words: str) -> Response:
+    def _answer(self, request: Request, reply: SurfaceResponse, words: str) -> Response:
         asked = self._open.pop(request.path_params["id"], None)
         return (
             JSONResponse(True)
@@ -271,7 +259,7 @@ def _not_open(request: Request) -> Response:
     )
 
 
-async def _nothing(request: Request) -> Response:
+async def _not_found(request: Request) -> Response:
     return _problem(
         404,
         "NotFoundError",

@@ -28,7 +28,6 @@ from starlette.routing import Route, Router, request_response
 from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import form
 from abp_bridge.surfaces.page.controls import (
     Filled,
     carried,
@@ -37,16 +36,16 @@ from abp_bridge.surfaces.page.controls import (
     input_errors,
     without,
 )
+from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 HERE = Path(__file__).parent / "static"
-MAX_ENDED = 200
-MAX_DRAFTS = 4  # filled-in forms that one question keeps
-LONGEST_TOKEN = 64
-START_LIMIT = 5.0
+MAX_ENDED = 200  # questions that are over, of which the page can still say how
+MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
+LONGEST_TOKEN = 64  # characters; ours have 43
 BEAT = 15.0  # seconds between signs of life on a stream
 
 _CONTENT_POLICY = (
@@ -66,12 +65,17 @@ STRANGER = "Open the link that your agent showed you. It works once, in one brow
 
 
 class OpenForm:
-    """One question on the page. `url` is the link to it, good for one browser."""
+    """One question on the page. Implements `PageQuestion`.
 
-    def __init__(self, question: Question, url: str) -> None:
+    `url` is the link to it, good for one browser; `address` is the path where that one finds it.
+    """
+
+    def __init__(self, question: Question, *, id: str, url: str, address: str) -> None:
         now, deadline = anyio.current_time(), anyio.current_effective_deadline()
         self.question = question
+        self.id = id
         self.url = url
+        self.address = address
         self.asked = datetime.now()
         self.deadline = (
             min(deadline, now + question.timeout) if question.timeout is not None else deadline
@@ -93,7 +97,10 @@ class OpenForm:
         return self._reply
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
-        """See `Sheet`."""
+        """Answer it, unless that was done before: False then.
+
+        `words` are for whoever still has it open; empty for `ELSEWHERE`.
+        """
         if self._done.is_set():
             return False
         self._reply = reply
@@ -121,16 +128,17 @@ class _Link:
     """The way to one question. `mark` is what the browser that has used it shows."""
 
     question: str
+    address: str
     mark: str = ""
 
 
 class PageApp:
-    """Implements `Page`. It lives in `tasks`, and begins with the first question."""
+    """The page of one process (`QuestionPage`).
+
+    Its server begins with the first question, and lives in `tasks`.
+    """
 
     def __init__(self, tasks: TaskGroup) -> None:
-        self._tasks = tasks
-        self._port = 0
-        self._starting = anyio.Lock()
         # Cookies are sent to every port of this machine, and to others' servers: below a path that
         # only its own pages know, they are not.
         self._home = f"/{secrets.token_urlsafe(16)}/"
@@ -144,23 +152,28 @@ class PageApp:
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
+        self._server = http.Server(tasks, self._site())
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[OpenForm]:
-        """The question is on the page for as long as the block lasts."""
-        await self._start()
+        """The question is on the page for as long as the block lasts (`QuestionPage.shown`).
+
+        Raises:
+            OSError: There is no port to be served at.
+            TimeoutError: The server did not start in time.
+        """
+        await self._server.start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        made = self._open[id] = OpenForm(
-            question, f"http://{http.ADDRESS}:{self._port}/open/{token}"
-        )
-        self._links[token] = _Link(id)
+        url, address = f"{self._server.url}/open/{token}", f"{self._home}q/{id}"
+        form = self._open[id] = OpenForm(question, id=id, url=url, address=address)
+        self._links[token] = _Link(id, address)
         self._turn()
         try:
-            yield made
+            yield form
         finally:
-            made.close(TIMED_OUT if anyio.current_time() >= made.deadline else WITHDRAWN)
+            form.close(TIMED_OUT if anyio.current_time() >= form.deadline else WITHDRAWN)
             del self._open[id]
-            self._ended[id] = made.words, token
+            self._ended[id] = form.words, token
             while len(self._ended) > MAX_ENDED:
                 _, used = self._ended.pop(next(iter(self._ended)))
                 del self._links[used]
@@ -174,45 +187,32 @@ class PageApp:
 
     # --- the server ---
 
-    async def _start(self) -> None:
-        async with self._starting:
-            if self._port:
-                return
-            listener = http.listen()
-            self._port = http.port_of(listener)
-            try:
-                with anyio.fail_after(START_LIMIT):
-                    await self._tasks.start(http.serve, self._site(), listener)
-            except BaseException:
-                self._port = 0
-                raise
-
     def _site(self) -> http.Site:
         question = f"{self._home}q/{{id}}"
-        own = self._own
+        own, of_question = self._own, self._of_question
         routes = [
             Route("/open/{token}", self._follow),
             Route("/form.css", _file("form.css", "text/css")),
             Route("/form.js", _file("form.js", "text/javascript")),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
-            Route(question, own(self._show), methods=["GET"]),
-            Route(question, own(self._take), methods=["POST"]),
-            Route(f"{question}/check/{{draft}}", own(self._check), methods=["GET"]),
-            Route(f"{question}/check/{{draft}}", own(self._send), methods=["POST"]),
+            Route(question, of_question(self._show), methods=["GET"]),
+            Route(question, of_question(self._take), methods=["POST"]),
+            Route(f"{question}/check/{{draft}}", of_question(self._check), methods=["GET"]),
+            Route(f"{question}/check/{{draft}}", of_question(self._send), methods=["POST"]),
             Route(f"{question}/events", own(self._events)),
         ]
-        failed = _said("This went wrong", "The page failed. Go back, and try again.", 500)
-        router = Router(routes, redirect_slashes=False, default=request_response(own(_nothing)))
+        failed = _notice("This went wrong", "The page failed. Go back, and try again.", 500)
+        router = Router(routes, redirect_slashes=False, default=request_response(own(_not_found)))
         return http.Site(router, self._refuse, failed, {"Content-Security-Policy": _CONTENT_POLICY})
 
     def _refuse(self, request: Request) -> Response | None:
         """What holds for every request: who it is meant for, and where it comes from."""
-        here = http.named(request, self._port)
+        here = http.named(request, self._server.port)
         if not here:
-            return _said("Not here", "This address is not served here.", 421)
+            return _notice("Not here", "This address is not served here.", 421)
         if http.cross_site(request, here):
-            return _said("Not from there", "This comes from another site, and is not taken.", 403)
+            return _notice("Not from there", "This comes from another site, and is not taken.", 403)
         return None
 
     def _own(self, handle: _Handler) -> _Handler:
@@ -220,14 +220,14 @@ class PageApp:
 
         async def checked(request: Request) -> Response:
             if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
-                return _said("Who are you?", STRANGER, 403)
+                return _notice("Who are you?", STRANGER, 403)
             return await handle(request)
 
         return checked
 
     @property
     def _cookie_name(self) -> str:
-        return f"abp-{self._port}"
+        return f"abp-{self._server.port}"
 
     # --- links ---
 
@@ -238,15 +238,15 @@ class PageApp:
         token = request.path_params["token"][:LONGEST_TOKEN]
         link = self._links.get(token)
         if link is None:
-            return _said(
+            return _notice(
                 "This link is not known",
                 "It may be of a question that is long over. Ask the app again to get another.",
                 403,
             )
         if link.mark:
             if _same(request.cookies.get(self._cookie_name, ""), link.mark):
-                return RedirectResponse(self._address(link.question), 303)
-            return _said(
+                return RedirectResponse(link.address, 303)
+            return _notice(
                 "This link was used", "It works once. Ask the app again to get another.", 403
             )
         if link.question in self._ended:
@@ -257,13 +257,10 @@ class PageApp:
             return Response(status_code=204)  # somebody looks ahead: that is no person
         link.mark = secrets.token_urlsafe(32)
         self._open[link.question].opened = True
-        response = RedirectResponse(self._address(link.question), 303)
+        response = RedirectResponse(link.address, 303)
         for value, path in ((self._cookie, self._home), (link.mark, f"/open/{token}")):
             response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
         return response
-
-    def _address(self, id: str) -> str:
-        return f"{self._home}q/{id}"
 
     # --- what is open ---
 
@@ -273,34 +270,31 @@ class PageApp:
     def _others(self, id: str) -> int:
         return len(self._standing().keys() - {id})
 
-    def _view(self, id: str, shown: OpenForm) -> View:
-        asked = f"{shown.asked:%H:%M}"
-        others = self._others(id)
-        if shown.until is None:
-            return View(self._home, self._address(id), self._guard, asked, others=others)
+    def _view(self, form: OpenForm) -> View:
+        until = form.until
         return View(
             self._home,
-            self._address(id),
+            form.address,
             self._guard,
-            asked,
-            f"{shown.until:%H:%M}",
-            int(shown.until.timestamp()),
-            others,
+            f"{form.asked:%H:%M}",
+            "" if until is None else f"{until:%H:%M}",
+            None if until is None else int(until.timestamp()),
+            self._others(form.id),
         )
 
     async def _inbox(self, request: Request) -> Response:
-        listed = [(each.question, self._view(id, each)) for id, each in self._standing().items()]
+        listed = [(each.question, self._view(each)) for each in self._standing().values()]
         return HTMLResponse(inbox(listed, self._home, self._version))
 
     async def _changes(self, request: Request) -> Response:
         """An event whenever the inbox is another than the version the client has."""
 
         async def stream() -> AsyncIterator[str]:
-            told = -1
+            seen = -1
             while True:
                 changed = self._changed
-                yield f"data: {self._version}\n\n" if told != self._version else ": open\n\n"
-                told = self._version
+                yield f"data: {self._version}\n\n" if seen != self._version else ": open\n\n"
+                seen = self._version
                 with anyio.move_on_after(BEAT):
                     await changed.wait()
 
@@ -308,108 +302,104 @@ class PageApp:
 
     # --- one question ---
 
-    def _find(self, request: Request) -> tuple[str, OpenForm | None]:
-        id = request.path_params["id"]
-        found = self._open.get(id)
-        return id, None if found is None or found.words else found
+    def _of_question(self, handle: _FormHandler) -> _Handler:
+        """For a question that is open, with the form that was sent; else it is said to be over."""
+
+        async def respond(request: Request) -> Response:
+            id = request.path_params["id"]
+            sent = Filled()
+            if request.method == "POST":
+                read = await self._read(request, files=self._takes_files(request))
+                if isinstance(read, Response):
+                    return read
+                sent = read
+            form = self._standing().get(id)
+            return self._over(id) if form is None else handle(request, form, sent)
+
+        return self._own(respond)
+
+    def _takes_files(self, request: Request) -> bool:
+        form = self._standing().get(request.path_params["id"])
+        return (
+            form is not None
+            and "draft" not in request.path_params
+            and any(each.type is FieldType.FILE for each in form.question.fields)
+        )
 
     def _over(self, id: str) -> Response:
         if id not in self._open and id not in self._ended:
-            return _said("Nothing here", "There is no such question, or it is long over.", 404)
+            return _notice("Nothing here", "There is no such question, or it is long over.", 404)
         words = self._open[id].words if id in self._open else self._ended[id][0]
         return HTMLResponse(over(words, self._home, self._others(id)))
 
-    async def _show(self, request: Request) -> Response:
-        id, found = self._find(request)
-        if found is None:
-            return self._over(id)
+    def _show(self, request: Request, form: OpenForm, sent: Filled) -> Response:
         draft = request.query_params.get("draft", "")
-        filled = found.drafts.get(draft)
+        filled = form.drafts.get(draft)
         return HTMLResponse(
-            sheet(found.question, self._view(id, found), filled, draft=draft if filled else "")
+            sheet(form.question, self._view(form), filled, draft=draft if filled else "")
         )
 
-    async def _take(self, request: Request) -> Response:
-        id, found = self._find(request)
-        files = found is not None and any(
-            each.type is FieldType.FILE for each in found.question.fields
-        )
-        filled = await self._read(request, files=files)
-        if isinstance(filled, Response):
-            return filled
-        if found is None or found.words:
-            return self._over(id)
-        if (outcome := _LEAVES.get(filled.first("action"))) is not None:
-            return self._answer(id, found, SurfaceResponse(outcome))
-        question = found.question
-        if confirms(question) and filled.first("action") not in ("yes", "no"):
-            return RedirectResponse(self._address(id), 303)
-        filled = carried(question, filled, found.drafts.get(filled.first("draft")))
+    def _take(self, request: Request, form: OpenForm, sent: Filled) -> Response:
+        question, action = form.question, sent.first("action")
+        if (outcome := _LEAVES.get(action)) is not None:
+            return self._answer(form, SurfaceResponse(outcome))
+        if confirms(question) and action not in ("yes", "no"):
+            return RedirectResponse(form.address, 303)
+        filled = carried(question, sent, form.drafts.get(sent.first("draft")))
         given = content(question, filled)
         if wrong := input_errors(question, given):
-            draft = found.keep(without(question, filled, wrong))
+            draft = form.keep(without(question, filled, wrong))
             return HTMLResponse(
-                sheet(question, self._view(id, found), found.drafts[draft], wrong, draft), 422
+                sheet(question, self._view(form), form.drafts[draft], wrong, draft), 422
             )
         if len(question.fields) > 1:
-            return RedirectResponse(f"{self._address(id)}/check/{found.keep(filled)}", 303)
-        return self._answer(id, found, SurfaceResponse(Outcome.ACCEPTED, given))
+            return RedirectResponse(f"{form.address}/check/{form.keep(filled)}", 303)
+        return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
-    async def _check(self, request: Request) -> Response:
+    def _check(self, request: Request, form: OpenForm, sent: Filled) -> Response:
         """The step before sending. What is secret stays here."""
-        id, found = self._find(request)
-        if found is None:
-            return self._over(id)
         draft = request.path_params["draft"]
-        if draft not in found.drafts:
-            return RedirectResponse(self._address(id), 303)
-        return HTMLResponse(
-            summary(found.question, self._view(id, found), found.drafts[draft], draft)
-        )
+        if (kept := form.drafts.get(draft)) is None:
+            return RedirectResponse(form.address, 303)
+        return HTMLResponse(summary(form.question, self._view(form), kept, draft))
 
-    async def _send(self, request: Request) -> Response:
-        id, found = self._find(request)
-        filled = await self._read(request, files=False)
-        if isinstance(filled, Response):
-            return filled
-        if found is None or found.words:
-            return self._over(id)
+    def _send(self, request: Request, form: OpenForm, sent: Filled) -> Response:
         draft = request.path_params["draft"]
-        if (kept := found.drafts.get(draft)) is None:
-            return RedirectResponse(self._address(id), 303)
-        given = content(found.question, kept)
-        if filled.first("action") != "send" or input_errors(found.question, given):
-            return RedirectResponse(f"{self._address(id)}?draft={draft}", 303)
-        return self._answer(id, found, SurfaceResponse(Outcome.ACCEPTED, given))
+        if (kept := form.drafts.get(draft)) is None:
+            return RedirectResponse(form.address, 303)
+        given = content(form.question, kept)
+        if sent.first("action") != "send" or input_errors(form.question, given):
+            return RedirectResponse(f"{form.address}?draft={draft}", 303)
+        return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     async def _read(self, request: Request, *, files: bool) -> Filled | Response:
         """The form that was sent, if it is one of our own."""
         try:
-            filled = await form.read(request, files=files)
+            filled = await read_form(request, files=files)
         except http.FormError as why:
-            return _said("Not taken", str(why), why.status)
+            return _notice("Not taken", str(why), why.status)
         if not _same(filled.first("guard"), self._guard):
-            return _said(
+            return _notice(
                 "Not from this page", "Open the question again, and send it from there.", 403
             )
         return filled
 
-    def _answer(self, id: str, found: OpenForm, reply: SurfaceResponse) -> Response:
-        if found.answer(reply, _ENDED[reply.outcome]):
+    def _answer(self, form: OpenForm, reply: SurfaceResponse) -> Response:
+        if form.answer(reply, _ENDED[reply.outcome]):
             self._turn()
-        return RedirectResponse(self._address(id), 303)
+        return RedirectResponse(form.address, 303)
 
     async def _events(self, request: Request) -> Response:
         """One event: the question has ended."""
         id = request.path_params["id"]
-        found = self._open.get(id)
+        form = self._open.get(id)
 
         async def stream() -> AsyncIterator[str]:
-            while found is not None and not found.words:
+            while form is not None and not form.words:
                 yield ": open\n\n"
                 with anyio.move_on_after(BEAT):
-                    await found.ending.wait()
-            words = found.words if found is not None else self._ended.get(id, (WITHDRAWN,))[0]
+                    await form.ending.wait()
+            words = form.words if form is not None else self._ended.get(id, (WITHDRAWN,))[0]
             yield f"event: ended\ndata: {json.dumps(words)}\n\n"
 
         return self._streams.response(stream())
@@ -418,10 +408,11 @@ class PageApp:
 _LEAVES = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}
 
 _Handler = Callable[[Request], Awaitable[Response]]
+_FormHandler = Callable[[Request, OpenForm, Filled], Response]
 
 
-async def _nothing(request: Request) -> Response:
-    return _said("Nothing here", "There is nothing at this address.", 404)
+async def _not_found(request: Request) -> Response:
+    return _notice("Nothing here", "There is nothing at this address.", 404)
 
 
 def _file(name: str, kind: str) -> _Handler:
@@ -435,7 +426,7 @@ def _file(name: str, kind: str) -> _Handler:
     return respond
 
 
-def _said(heading: str, words: str, status: int) -> Response:
+def _notice(heading: str, words: str, status: int) -> Response:
     return HTMLResponse(notice(heading, words), status)
 
 
