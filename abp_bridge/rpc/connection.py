@@ -272,7 +272,8 @@ class JsonRpcConnection:
     async def _until(self, size: int) -> None:
         """Wait until no more than `size` bytes are still to be written."""
         while self._queued > size:
-            self._room = anyio.Event()
+            if self._room.is_set():  # else somebody waits for this one already
+                self._room = anyio.Event()
             await self._room.wait()
 
     def _take(self, event: Event) -> None:

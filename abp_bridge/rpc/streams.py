@@ -134,6 +134,7 @@ class StreamWriter(ByteWriter):
         self._fd = fd
         self._polled = can_poll(fd)
         self._blocking = os.get_blocking(fd)
+        self._waiter: asyncio.Future[None] | None = None
         if self._polled:
             os.set_blocking(fd, False)
 
@@ -149,9 +150,26 @@ class StreamWriter(ByteWriter):
             return 0
 
     async def writable(self) -> None:
-        """Returns when the descriptor takes something again, at once where that cannot be told."""
-        if self._polled:
-            await anyio.wait_writable(self._fd)
+        """Returns when the descriptor takes something again, or is closed here; at once where that
+        cannot be told.
+        """
+        if not self._polled or self._fd < 0:
+            return
+        if self._waiter is not None:
+            raise anyio.BusyResourceError("writing to")
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        loop.add_writer(self._fd, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._fd >= 0:  # else the number may be another stream's by now
+                loop.remove_writer(self._fd)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def wait_closed(self) -> None:
         """Returns when nobody reads any more, also while nothing is written."""
@@ -161,7 +179,10 @@ class StreamWriter(ByteWriter):
             await anyio.sleep(GLANCE)
 
     def close(self) -> None:
-        """Give the descriptor back, blocking as it was found. Idempotent."""
+        """Give the descriptor back, blocking as it was found. Whoever waits returns. Idempotent."""
+        if self._waiter is not None:
+            self._waiter.get_loop().remove_writer(self._fd)
+            self._wake()
         if self._polled and self._fd >= 0:
             with contextlib.suppress(OSError):
                 os.set_blocking(

@@ -427,7 +427,46 @@ async def test_a_connection_that_is_cancelled_says_nothing_of_it_and_keeps_no_de
     assert (heard[0], heard[-1]) == (0, 1)
 
 
+@pytest.mark.parametrize("turns", [0, 5], ids=["at once", "while it waits"])
+async def test_a_connection_that_is_closed_here_ends_though_nobody_reads(turns: int) -> None:
+    ours, theirs = os.pipe(), os.pipe()
+    connection = JsonRpcConnection(
+        JsonRpcProtocol(),
+        StreamReader(ours[0]),
+        StreamWriter(theirs[1]),
+        on_message=lambda message: None,
+    )
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.run)
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+            connection.notify("long", {"words": "x" * 1_000_000})
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            connection.close()
+    os.close(ours[1])
+    os.close(theirs[0])
+
+
 # --- a reader that does not read ---
+
+
+async def test_several_can_wait_for_what_is_to_be_said() -> None:
+    sent: list[int] = []
+
+    async def wait(number: int) -> None:
+        await ends.link.sent()
+        sent.append(number)
+
+    async with running(room=0) as ends, anyio.create_task_group() as tasks:
+        ends.link.notify("n")
+        for number in range(2):
+            tasks.start_soon(wait, number)
+        await until(lambda: ends.link._queued)
+        await anyio.lowlevel.checkpoint()
+        ends.sink.make_room()
+    assert sent == [0, 1]
 
 
 async def test_of_what_is_said_about_the_same_thing_a_stuck_reader_sees_the_newest() -> None:

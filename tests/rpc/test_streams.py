@@ -330,6 +330,24 @@ async def test_what_others_share_blocks_again_afterwards() -> None:
     os.close(writing)
 
 
+async def test_who_waits_to_write_to_what_is_closed_here_leaves_its_number_to_the_next() -> None:
+    (reading, writing), after = os.pipe(), os.pipe()
+    sink = StreamWriter(writing)
+    while sink.write_nowait(b"x" * 65536):
+        pass
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sink.writable)
+            await anyio.lowlevel.checkpoint()
+            sink.close()
+            other = StreamWriter(os.dup2(after[1], writing))
+            await other.writable()
+            await sink.writable()
+    other.close()
+    for fd in (*after, reading):
+        os.close(fd)
+
+
 @pytest.mark.parametrize("end", [StreamReader, StreamWriter])
 async def test_closing_twice_closes_nothing_of_others(
     end: type[StreamReader] | type[StreamWriter],
