@@ -68,7 +68,7 @@ class StdioApp:
         self._env = env
         self._tap = tap
         self._binding = Binding()
-        self._link: JsonRpcConnection | None = None
+        self._connection: JsonRpcConnection | None = None
         self._listener: AppListener | None = None
         self._gone = anyio.Event()
         self._asking: anyio.abc.TaskGroup | None = None
@@ -88,7 +88,7 @@ class StdioApp:
                 anyio.create_task_group() as tasks,
             ):
                 self._asking = tasks
-                self._link = JsonRpcConnection(
+                self._connection = JsonRpcConnection(
                     JsonRpcProtocol(
                         max_line=MAX_LINE,
                         inward=self._binding.inward,
@@ -104,7 +104,7 @@ class StdioApp:
                     yield opened
                 finally:
                     with anyio.move_on_after(GOODBYE_LIMIT, shield=True):
-                        await self._goodbye()
+                        await self._shut_down()
                     self._listener = None
                     tasks.cancel_scope.cancel()
         except OSError as problem:
@@ -149,8 +149,8 @@ class StdioApp:
         raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
     async def _request(self, method: str, params: Mapping[str, Json]) -> Json:
-        assert self._link is not None, "the app is open"
-        return await self._link.request(method, dict(params))
+        assert self._connection is not None, "the app is open"
+        return await self._connection.request(method, dict(params))
 
     async def _initialize(self, child: Child) -> AppInfo:
         try:
@@ -177,8 +177,8 @@ class StdioApp:
         return replace(opened, capabilities=abp.merge_capabilities(opened.capabilities, listed))
 
     async def _carry(self, child: Child) -> None:
-        assert self._link is not None
-        await self._link.run()
+        assert self._connection is not None
+        await self._connection.run()
         if self._listener is not None:
             with anyio.move_on_after(GOODBYE_LIMIT):
                 await child.process.wait()
@@ -186,23 +186,23 @@ class StdioApp:
             self._listener.on_disconnect(f"the app's process ended ({child.ending})")
             self._gone.set()
 
-    async def _goodbye(self) -> None:
-        assert self._link is not None
+    async def _shut_down(self) -> None:
+        assert self._connection is not None
         if self._binding.envelope:
-            self._link.notify("shutdown", {"reason": "the session ended"})
+            self._connection.notify("shutdown", {"reason": "the session ended"})
             return
         with suppress(RemoteError, ConnectionClosedError):
             await self._request("shutdown", {"reason": "the session ended"})
 
     def _take(self, message: Request | Notification) -> None:
         listener = self._listener
-        if listener is None or self._link is None or self._asking is None:
+        if listener is None or self._connection is None or self._asking is None:
             return
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
                 self._asking.start_soon(self._answer, message, listener)
             else:
-                self._link.respond_error(
+                self._connection.respond_error(
                     message.id,
                     METHOD_NOT_FOUND,
                     f"An ABP client has no method {message.method[:80]!r}",
@@ -226,8 +226,8 @@ class StdioApp:
         response = await handle_elicitation(
             {"method": request.method, "params": request.params}, listener, self.origin
         )
-        if self._link is not None and self._link.is_open(request.id):
-            self._link.respond(request.id, response)
+        if self._connection is not None and self._connection.is_open(request.id):
+            self._connection.respond(request.id, response)
 
 
 class Binding:

@@ -12,7 +12,7 @@ import anyio
 
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import Progress, Rising
+from abp_bridge.core.notice import MonotonicProgress, Progress
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
@@ -69,7 +69,7 @@ class Call:
         self._lost = ""
         self._questions: dict[str, Question] = {}
         self._refused: set[Kind] = set()
-        self._rising = Rising()
+        self._progress = MonotonicProgress()
         self._summary_lines: Counter[str] = Counter()
         self._omitted_lines = 0
         self._done = anyio.Event()
@@ -156,9 +156,9 @@ class Call:
 
     def on_progress(self, report: Progress) -> None:
         """Pass a report on, unless it is no higher than the last or the call is over."""
-        rising = self._rising.next(report)
-        if rising is not None and self._on_progress is not None and not self._done.is_set():
-            self._on_progress(rising)
+        higher = self._progress.next(report)
+        if higher is not None and self._on_progress is not None and not self._done.is_set():
+            self._on_progress(higher)
 
     def add_summary_line(self, line: str) -> None:
         """Keep what the app told for the result: `MAX_TOLD` different lines, the rest counted."""

@@ -30,12 +30,12 @@ from abp_bridge.protocols import abp
 logger = logging.getLogger(__name__)
 
 
-MAX_STATE_FIELDS = 500
-MAX_STATE_SIZE = 64 * 1024
-MAX_KINDS = 50
-MAX_BRIEF = 1_000
-MAX_EARLY = 1_000
-MAX_OVER = 1_000
+MAX_STATE_FIELDS = 500  # each is a resource in the host's list; more nobody can find one in
+MAX_STATE_SIZE = 64 * 1024  # characters of JSON of one field, times the fields is what is in memory
+MAX_KINDS = 50  # kinds of notices, and warnings: a status lists them all
+MAX_BRIEF = 1_000  # characters of the last notice of a kind, in a status that a model reads
+MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and memory is bounded
+MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
 
 
 class Session(Protocol):
@@ -52,9 +52,20 @@ class Session(Protocol):
 
 
 class AppConnection:
-    """Implements `AppListener`.
+    """One app's connection (implements `AppListener`).
 
     `live` holds it open until `close` is set or the app is gone; then `closed` is set.
+
+    Args:
+        session: What it belongs to, and what tells the host.
+        target: How the app was named when it was connected: an address or a command.
+        app: What is connected.
+
+    Attributes:
+        id: The app's name in this session; empty until it is open.
+        capabilities: What the app offers now, by name.
+        state: The newest value of each state field, or words in place of one that is too large.
+        calls: The running calls, by id.
     """
 
     def __init__(self, session: Session, target: str, app: App) -> None:
@@ -69,12 +80,8 @@ class AppConnection:
         self._session = session
         self._opened: AppInfo | None = None
         self._warnings: list[str] = []
-        self._over: deque[str] = deque(
-            maxlen=MAX_OVER
-        )  # calls that have ended: what still names them is nobody's
-        self._early: list[
-            Notice
-        ] = []  # told while it was being opened: it has no id yet that a host could be told
+        self._ended_calls: deque[str] = deque(maxlen=MAX_ENDED_CALLS)
+        self._early: list[Notice] = []  # while it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
         self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
@@ -92,7 +99,7 @@ class AppConnection:
             async with AsyncExitStack() as stack:
                 self._opened = await stack.enter_async_context(self.app.open(self))
                 self._warnings.extend(self._opened.warnings)
-                self._offer(self._opened.capabilities)
+                self._set_capabilities(self._opened.capabilities)
                 self._session.admit(self, self._opened.id)
                 for notice in self._early:
                     self.on_notice(notice)
@@ -112,16 +119,23 @@ class AppConnection:
             self._session.dismiss(self)
             self.closed.set()
 
-    def run(self, call: Call) -> None:
-        """Count `call` among the running ones, until it calls `over`."""
+    def add_call(self, call: Call) -> None:
+        """Count `call` among the running ones, until `end_call`."""
         self.calls[call.id] = call
 
-    def over(self, call: Call) -> None:
+    def end_call(self, call: Call) -> None:
+        """`call` runs no more: what still names it is nobody's."""
         self.calls.pop(call.id, None)
-        self._over.append(call.id)
+        self._ended_calls.append(call.id)
 
     def status(self) -> dict[str, JsonValue]:
-        """For `abp_status`: everything but what a person answered."""
+        """What `abp_status` says of the app: everything but what a person answered.
+
+        Returns:
+            `{name, origin, abpVersion, capabilities, running, told, progress, state, warnings}`,
+            where `told` is the count and the last notice of each kind, and `state` the resource
+            URI of each field.
+        """
         opened, progress = self._opened, self._progress
         return {
             "name": opened.name if opened else "",
@@ -152,12 +166,14 @@ class AppConnection:
         }
 
     def warn(self, words: str) -> None:
+        """Add a warning to the status, once; beyond `MAX_KINDS` different ones it is left out."""
         if words not in self._warnings and len(self._warnings) < MAX_KINDS:
             self._warnings.append(words)
 
     # --- AppListener ---
 
     def new_question_id(self) -> str:
+        """An id that no other question of the session has (`AppListener.new_question_id`)."""
         return self._session.new_id("question")
 
     async def ask(self, question: Question) -> Answer:
@@ -166,7 +182,7 @@ class AppConnection:
         The question is the call's that it names, or the only one's; else nobody can say whose, and
         the newest carries it.
         """
-        if question.call in self._over:
+        if question.call in self._ended_calls:
             return Answer(
                 Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
             )
@@ -192,7 +208,7 @@ class AppConnection:
     def on_notice(self, notice: Notice) -> None:
         """Remember the last of each kind, and tell the host (`AppListener.on_notice`)."""
         if not self.id:
-            self._hear_early(notice)
+            self._keep_early(notice)
             return
         self._session.observe(NoticeEvent(anyio.current_time(), self.id, notice))
         name = (
@@ -209,7 +225,7 @@ class AppConnection:
             call.add_summary_line(describe(notice))
         self._session.host.on_notice(self.id, self.app.origin, notice)
 
-    def _hear_early(self, notice: Notice) -> None:
+    def _keep_early(self, notice: Notice) -> None:
         if len(self._early) < MAX_EARLY:
             self._early.append(notice)
         else:
@@ -226,7 +242,7 @@ class AppConnection:
         self._progress = progress
         self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
         call = self.calls.get(progress.operation or "") or self._only_call()
-        if call is not None and progress.operation not in self._over:
+        if call is not None and progress.operation not in self._ended_calls:
             call.on_progress(progress)
 
     def on_disconnect(self, reason: str) -> None:
@@ -255,7 +271,7 @@ class AppConnection:
     def _capabilities_changed(self, notice: Notice) -> None:
         self._listing.set()
 
-    def _offer(self, capabilities: Sequence[Capability]) -> None:
+    def _set_capabilities(self, capabilities: Sequence[Capability]) -> None:
         self.capabilities = {capability.name: capability for capability in capabilities}
 
     async def _list_again(self) -> None:
@@ -272,7 +288,7 @@ class AppConnection:
                 for each in abp.merge_capabilities(self.capabilities.values(), listed)
             }
             if merged != self.capabilities:
-                self._offer(list(merged.values()))
+                self._set_capabilities(list(merged.values()))
                 self._session.host.on_capabilities_changed()
 
     def _end_calls(self) -> None:

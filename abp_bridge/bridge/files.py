@@ -138,13 +138,13 @@ def _leave(question: Question, named: _Named) -> Question:
     What the bridge says comes before what the app says, so that nobody takes one for the other.
     """
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
-    asked = f"May it read {spelled(named.path)}? ({named.size} bytes, {named.mime_type})"
+    asked = f"May it read {safe_path(named.path)}? ({named.size} bytes, {named.mime_type})"
     return replace(
         question, fields=(field,), message=f"{asked}\n\nThe app says: {question.message}"
     )
 
 
-def spelled(path: Path) -> str:
+def safe_path(path: Path) -> str:
     """A path so that no two look alike: what cannot be seen is written as its code."""
     shown = "".join(
         (

@@ -155,7 +155,7 @@ class Bridge:
             withdraw=self.withdraw,
             keep=partial(self._results.keep, connection.id),
         )
-        connection.run(call)
+        connection.add_call(call)
         self._tasks.start_soon(self._run, connection, call)
         return call
 
@@ -354,4 +354,4 @@ class Bridge:
         try:
             await call.run()
         finally:
-            connection.over(call)
+            connection.end_call(call)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 
-MAX_SIZE = 10 * 2**20  # bytes
-MAX_KINDS = 50
+MAX_SIZE = 10 * 2**20  # bytes; in base64 it fits a line of JSON-RPC
+MAX_KINDS = 50  # MIME types that an app may list; further ones are not looked at
 
 # What an app's answer looks like: ABP's `{content, mimeType}`, with base64 for what is no text.
 SCHEMA: JsonObject = {

@@ -313,15 +313,15 @@ _BY_FIELD = {
 }
 
 
-def route(asked: QuestionShape, column: SurfaceVariant) -> Route:
-    """The cell for a shape and a column; a pair that is not in the matrix is refused."""
-    row = MATRIX.get((column.surface, column.version), {})
-    cell = row.get(asked, _refused(f"{column.surface.value} {column.version} is not known here"))
-    if not column.loopback:
+def route(asked: QuestionShape, variant: SurfaceVariant) -> Route:
+    """The cell for a shape and a variant; a pair that is not in the matrix is refused."""
+    row = MATRIX.get((variant.surface, variant.version), {})
+    cell = row.get(asked, _refused(f"{variant.surface.value} {variant.version} is not known here"))
+    if not variant.loopback:
         return _NO_LOOPBACK
-    if column.plain and column.surface is Surface.MCP_FORM and cell.asks:
+    if variant.plain and variant.surface is Surface.MCP_FORM and cell.asks:
         return PLAIN.get(asked, cell)
-    if column.buttons == 2 and column.surface is Surface.ACP_PERMISSION:
+    if variant.buttons == 2 and variant.surface is Surface.ACP_PERMISSION:
         return TWO_BUTTONS.get(asked, cell)
     return cell
 
@@ -339,26 +339,26 @@ def since(surface: Surface, version: str, asked: QuestionShape) -> str:
     return f"{SINCE[surface].partition(' ')[0]} {same[kept - 1]}"
 
 
-def usable(column: SurfaceVariant) -> bool:
+def usable(variant: SurfaceVariant) -> bool:
     """Whether anything at all can be asked there."""
-    return any(route(each, column).asks for each in QuestionShape)
+    return any(route(each, variant).asks for each in QuestionShape)
 
 
-def _cell(question: Question, column: SurfaceVariant) -> Route:
+def _cell(question: Question, variant: SurfaceVariant) -> Route:
     """The cell of a question.
 
     Several fields go no better than each of them, and the route says how.
     """
     asked = shape(question)
-    cells = [route(asked, column)]
+    cells = [route(asked, variant)]
     if (
-        column.surface is Surface.ACP_PERMISSION
+        variant.surface is Surface.ACP_PERMISSION
         and cells[0].asks
         and (reason := obstacle(question))
     ):
         return _refused(reason)
     if asked is QuestionShape.FIELDS:
-        cells += [route(_field_shape(field), column) for field in question.fields]
+        cells += [route(_field_shape(field), variant) for field in question.fields]
     hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.support))
     hows = dict.fromkeys(cell.how for cell in cells if cell.support is hardest.support)
     return Route(hardest.support, ", ".join(hows))
@@ -367,17 +367,19 @@ def _cell(question: Question, column: SurfaceVariant) -> Route:
 _HARDNESS = list(Support)
 
 
-def candidate_routes(question: Question, columns: Sequence[SurfaceVariant]) -> list[Attempt]:
+def candidate_routes(question: Question, variants: Sequence[SurfaceVariant]) -> list[Attempt]:
     """Where `question` can be asked, best first: the host's order without what the matrix
     refuses.
     """
-    return [Attempt(column, cell) for column in columns if (cell := _cell(question, column)).asks]
+    return [
+        Attempt(variant, cell) for variant in variants if (cell := _cell(question, variant)).asks
+    ]
 
 
-def refusals(question: Question, columns: Iterable[SurfaceVariant]) -> list[str]:
+def refusals(question: Question, variants: Iterable[SurfaceVariant]) -> list[str]:
     """Each of the surfaces that cannot ask `question`, with its reason."""
     return [
-        f"{column.surface.value}: {cell.how}"
-        for column in columns
-        if not (cell := _cell(question, column)).asks
+        f"{variant.surface.value}: {cell.how}"
+        for variant in variants
+        if not (cell := _cell(question, variant)).asks
     ]

@@ -1,7 +1,7 @@
 """What an app tells without asking: notices and progress, in no protocol's words.
 
-`Rising` turns whatever progress an app reports into what hosts accept: numbers that only go up, on
-one scale, ending at completion.
+`MonotonicProgress` turns whatever progress an app reports into what hosts accept: numbers that
+only go up, on one scale, ending at completion.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 
-LINE_LIMIT = 1_000
+LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
 
 
 class Event(enum.Enum):
@@ -102,7 +102,7 @@ class Progress:
         )
 
 
-class Rising:
+class MonotonicProgress:
     """The progress of one call as a host may see it: each value greater than the one before (MCP
     basic/patterns/progress).
     """

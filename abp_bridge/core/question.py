@@ -20,7 +20,7 @@ from abp_bridge.core import schema as schemas
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.schema import Schema
 
-LONGEST_PROBLEM = 1_000
+LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
 class Missing(enum.Enum):
@@ -44,6 +44,8 @@ class Kind(enum.Enum):
 
 
 class FieldType(enum.Enum):
+    """What can be filled into a field, and so which control asks for it."""
+
     TEXT = "text"
     NUMBER = "number"
     INTEGER = "integer"
@@ -156,6 +158,8 @@ class Outcome(enum.Enum):
 
 
 class AnsweredBy(enum.Enum):
+    """Who gave an answer; the value is what the app is told."""
+
     PERSON = "person"
     HOST_POLICY = "host-policy"  # answered faster than a person can
     MODEL = "model"

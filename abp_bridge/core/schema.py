@@ -22,10 +22,10 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 
 Schema = JsonObject
 
-MAX_DEPTH = 32  # of the schema
-MAX_LEVELS = 100  # of the value
-MAX_CHECKS = 20_000
-MAX_PROBLEMS = 20
+MAX_DEPTH = 32  # levels of the schema; more is never a question, and each costs stack
+MAX_LEVELS = 100  # levels of the value; the check recurses into each
+MAX_CHECKS = 20_000  # keywords applied in one check: a fraction of a second
+MAX_PROBLEMS = 20  # sentences; a person mends no more at once
 
 _ANNOTATION_NAMES = """
     $schema $id $comment $defs definitions title description default examples
@@ -50,6 +50,7 @@ def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
 
 
 def is_valid(value: JsonValue, schema: Schema) -> bool:
+    """Whether `check` finds nothing wrong with `value`."""
     return not check(value, schema)
 
 

@@ -14,8 +14,8 @@ from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
 
-MAX_CHOICES = 2_000
-MAX_FIELDS = 200
+MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
+MAX_FIELDS = 200  # fields of a form; every surface shows all of them
 
 
 def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, ...]:
@@ -124,6 +124,9 @@ def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> 
     other has.
 
     A person must be able to tell them apart, and so must we.
+
+    Raises:
+        RemoteProtocolError: There are more than `MAX_CHOICES`.
     """
     if len(listed) > MAX_CHOICES:
         raise RemoteProtocolError(

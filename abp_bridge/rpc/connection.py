@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import anyio
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.rpc.protocol import (
     Event,
@@ -89,7 +89,7 @@ class RemoteError(AbpBridgeError):
     has none, and its `data`.
     """
 
-    def __init__(self, error: Mapping[str, Json]) -> None:
+    def __init__(self, error: JsonObject) -> None:
         code = error.get("code")
         self.code = code if isinstance(code, int) else 0
         self.data = error.get("data")
@@ -104,13 +104,13 @@ class JsonRpcConnection:
     """One connection, which owns both of its streams.
 
     Args:
-        peer: This end of the conversation.
-        source: What the other side says.
-        sink: What it is told.
+        protocol: This end of the conversation.
+        reader: What the other side says.
+        writer: What it is told.
         on_message: Gets requests and notifications, in order. It must not wait.
         on_protocol_error: Gets what was dropped, for the record.
         cancel_request: (id of a request of ours, reason) -> the (method, params) of the
-            notification that takes it back when nobody waits for it any more.
+            notification that cancels it when nobody waits for it any more.
 
     Attributes:
         coalesced: How many notifications gave way to a newer one about the same thing.
@@ -119,17 +119,17 @@ class JsonRpcConnection:
 
     def __init__(
         self,
-        peer: JsonRpcProtocol,
-        source: ByteReader,
-        sink: ByteWriter,
+        protocol: JsonRpcProtocol,
+        reader: ByteReader,
+        writer: ByteWriter,
         *,
         on_message: Callable[[Request | Notification], None],
         on_protocol_error: Callable[[UnmatchedResponse | InvalidMessage], None] = lambda odd: None,
-        cancel_request: Callable[[Id, str], tuple[str, Json]] | None = None,
+        cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
     ) -> None:
-        self._peer = peer
-        self._source = source
-        self._sink = sink
+        self._protocol = protocol
+        self._reader = reader
+        self._writer = writer
         self._on_message = on_message
         self._on_protocol_error = on_protocol_error
         self._cancel_request = cancel_request
@@ -176,23 +176,23 @@ class JsonRpcConnection:
             self._flush()
         for waiter in self._waiting.values():
             waiter.wake()
-        self._source.close()
-        self._sink.close()
+        self._reader.close()
+        self._writer.close()
 
     async def request(
         self,
         method: str,
-        params: Json,
+        params: JsonValue,
         *,
         reason: str = "no longer needed",
-        after: tuple[str, Json] | None = None,
-    ) -> Json:
-        """Ask, and wait for the result. Cancelling the wait takes the request back.
+        after: tuple[str, JsonValue] | None = None,
+    ) -> JsonValue:
+        """Ask, and wait for the result. Cancelling the wait cancels the request.
 
         Args:
             method: What is asked for.
             params: Its parameters.
-            reason: Why it is taken back, if it is.
+            reason: Why it is cancelled, if it is.
             after: A notification, (method, params), that leaves before the request: in one write
                 with it, where nothing else waits to be written.
 
@@ -202,71 +202,73 @@ class JsonRpcConnection:
         """
         if self._closed:
             raise ConnectionClosedError(method)
-        before = b"" if after is None else self._peer.notify(*after)
-        id, data = self._peer.request(method, params)
+        before = b"" if after is None else self._protocol.notify(*after)
+        id, data = self._protocol.request(method, params)
         if before and (self._tail or self._outbox):
-            self._put(self._new_key("notification"), before)
+            self._enqueue(self._new_key("notification"), before)
         else:
             data = before + data
         waiter = self._waiting[id] = _Waiter()
-        self._put(("request", id), data)
+        self._enqueue(("request", id), data)
         try:
             await waiter.done
         finally:
             del self._waiting[id]
             if waiter.response is None:
-                self._peer.forget(id)
-                self._take_back(id, reason)
+                self._protocol.forget(id)
+                self._cancel(id, reason)
         if waiter.response is None:
             raise ConnectionClosedError(method)
         if waiter.response.error is not None:
             raise RemoteError(waiter.response.error)
         return waiter.response.result
 
-    def notify(self, method: str, params: Json = None, *, key: Hashable = None) -> None:
+    def notify(self, method: str, params: JsonValue = None, *, key: Hashable = None) -> None:
         """Tell. Of the notifications with one `key` that wait to be written only the newest stays;
         without a key each counts. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, it
         is dropped and counted.
         """
         kind = self._new_key("notification") if key is None else ("newest", key)
-        self._put(kind, self._peer.notify(method, params))
+        self._enqueue(kind, self._protocol.notify(method, params))
 
-    def respond(self, id: Id, result: Json) -> None:
+    def respond(self, id: Id, result: JsonValue) -> None:
         """Answer the other side's request `id`.
 
         Raises:
             LocalProtocolError: It was answered already, or never asked.
         """
-        self._put(self._new_key("response"), self._peer.respond(id, result))
+        self._enqueue(self._new_key("response"), self._protocol.respond(id, result))
 
-    def respond_error(self, id: Id, code: int, message: str, data: Json = None) -> None:
+    def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> None:
         """Answer the other side's request `id` with an error; as `respond` otherwise."""
-        self._put(self._new_key("response"), self._peer.respond_error(id, code, message, data))
+        self._enqueue(
+            self._new_key("response"), self._protocol.respond_error(id, code, message, data)
+        )
 
-    def translate(self, outward: Callable[[dict[str, Json]], dict[str, Json]]) -> None:
+    def translate(self, outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> None:
         """From now on each message of ours goes out as `outward` makes it."""
-        self._peer.outward = outward
+        self._protocol.outward = outward
 
     def discard_request(self, id: Id) -> None:
         """The request with this id was cancelled by the other side: it gets no answer."""
-        self._peer.discard_request(id)
+        self._protocol.discard_request(id)
 
-    def is_open(self, id: Json) -> bool:
+    def is_open(self, id: JsonValue) -> bool:
         """Whether a request of the other side's with this id waits for our answer."""
-        return self._peer.is_open(id)
+        return self._protocol.is_open(id)
 
     async def sent(self) -> None:
         """Returns when everything that was to be said is written."""
         await self._until(0)
 
     async def _read(self) -> None:
-        while await self._source.deliver(self._receive):
+        while await self._reader.deliver(self._receive):
             await self._until(MAX_OUTBOX)
 
     def _receive(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
-        for event in self._peer.receive(data):
-            self._take(event)
+        for event in self._protocol.receive(data):
+            self._dispatch(event)
         return self._queued <= MAX_OUTBOX
 
     async def _until(self, size: int) -> None:
@@ -276,7 +278,7 @@ class JsonRpcConnection:
                 self._room = anyio.Event()
             await self._room.wait()
 
-    def _take(self, event: Event) -> None:
+    def _dispatch(self, event: Event) -> None:
         if isinstance(event, Response):
             waiter = self._waiting[event.id]  # nothing else is a Response
             waiter.response = event
@@ -285,29 +287,30 @@ class JsonRpcConnection:
             self._on_message(event)
         else:
             if isinstance(event, InvalidMessage):
-                self._put(self._new_key("rejected"), event.reply)
+                self._enqueue(self._new_key("rejected"), event.reply)
             self._on_protocol_error(event)
 
-    def _take_back(self, id: Id, reason: str) -> None:
+    def _cancel(self, id: Id, reason: str) -> None:
         unsent = self._outbox.pop(("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
         if unsent is not None or self._cancel_request is None or self._closed:
             return
         method, params = self._cancel_request(id, reason)
-        self._put(("withdraw", id), self._peer.notify(method, params))
+        self._enqueue(("withdraw", id), self._protocol.notify(method, params))
 
-    # --- the outbox: `_tail` is what is left of the message that has begun to leave, `_outbox` hold
+    # --- the outbox ---
+    # `_tail` is what is left of the message that has begun to leave, `_outbox` the ones after it.
 
     def _new_key(self, kind: str) -> tuple[str, Hashable]:
         self._serial += 1
         return kind, self._serial
 
-    def _put(self, key: tuple[str, Hashable], data: bytes) -> None:
+    def _enqueue(self, key: tuple[str, Hashable], data: bytes) -> None:
         if self._closed:
             return
         if not self._tail and not self._outbox:
-            self._tail = memoryview(data)[self._offer(data) :]
+            self._tail = memoryview(data)[self._write_now(data) :]
             self._queued += len(self._tail)
         elif key in self._outbox:
             self.coalesced += 1
@@ -325,25 +328,28 @@ class JsonRpcConnection:
         if self._tail:
             self._work.set()
 
-    def _offer(self, data: bytes) -> int:
+    def _write_now(self, data: bytes) -> int:
         try:
-            return self._sink.write_nowait(data)
+            return self._writer.write_nowait(data)
         except OSError:
             # nobody reads any more: the writing task will meet the same error, and end the
             # connection
             return 0
 
     def _flush(self) -> None:
-        """Write what the sink takes now.
+        """Write what the writer takes now.
 
-        Returns with everything written or the sink full. Raises OSError when nobody reads any more.
+        Returns with everything written or the writer full.
+
+        Raises:
+            OSError: Nobody reads any more.
         """
         while self._tail or self._outbox:
             if not self._tail:
                 key, data = self._outbox.popitem(last=False)
                 self._notifications[key[0]] -= key[0] in _BOUNDED
                 self._tail = memoryview(data)
-            written = self._sink.write_nowait(self._tail)
+            written = self._writer.write_nowait(self._tail)
             self._queued -= written
             self._tail = self._tail[written:]
             if self._tail:
@@ -355,7 +361,7 @@ class JsonRpcConnection:
                 await self._work.wait()
                 self._work = anyio.Event()
                 while self._tail or self._outbox:
-                    await self._sink.writable()
+                    await self._writer.writable()
                     self._flush()
                     self._room.set()
         except OSError:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import LocalProtocolError
 
-Json = Any
 Id = str | int | float
 
 PARSE_ERROR = -32700
@@ -27,27 +27,29 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
-MAX_LINE = 16 * 2**20
-MAX_DEPTH = 128
-HEAD = 4096  # of a line that is too long, what is looked at
+MAX_LINE = 16 * 2**20  # bytes; a file of 10 MiB in base64 fits, an endless line does not
+MAX_DEPTH = 128  # levels; Python's own reader and writer recurse, and fail near 1,000
+HEAD = 4096  # bytes that are looked at of a line that is too long
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The other side asks.
+    """The other side asks, by `method` with `params`: an object, a list, or None.
 
     Answer with `JsonRpcProtocol.respond` or `JsonRpcProtocol.respond_error`, once.
     """
 
     id: Id
     method: str
-    params: Json
+    params: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
+    """The other side tells: nothing is answered. `params` as in `Request`."""
+
     method: str
-    params: Json
+    params: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Response:
     """The answer to a request of ours: `error` is None, or the error object."""
 
     id: Id
-    result: Json
-    error: Mapping[str, Json] | None
+    result: JsonValue
+    error: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class UnmatchedResponse:
     dropped.
     """
 
-    id: Json
+    id: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,13 @@ Event = Request | Notification | Response | UnmatchedResponse | InvalidMessage
 class JsonRpcProtocol:
     """One end of a JSON-RPC connection.
 
-    `prefix` starts every id of ours, so that they are recognised even where the other side numbers
-    alike. `inward` and `outward` translate whole messages for connections that carry JSON-RPC in
-    other clothes.
+    Args:
+        prefix: Starts every id of ours, so that they are recognised even where the other side
+            numbers alike.
+        max_line: The longest line that is read, in bytes.
+        max_depth: How many levels deep a message may be nested.
+        inward: Makes JSON-RPC of a whole message that comes, where it arrives as something else.
+        outward: Makes that something else of each message of ours.
     """
 
     def __init__(
@@ -93,8 +99,8 @@ class JsonRpcProtocol:
         *,
         max_line: int = MAX_LINE,
         max_depth: int = MAX_DEPTH,
-        inward: Callable[[dict[str, Json]], dict[str, Json]] | None = None,
-        outward: Callable[[dict[str, Json]], dict[str, Json]] | None = None,
+        inward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
+        outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
     ) -> None:
         self.inward = inward
         self.outward = outward
@@ -137,7 +143,7 @@ class JsonRpcProtocol:
             self._searched = 0
         return events
 
-    def request(self, method: str, params: Json) -> tuple[Id, bytes]:
+    def request(self, method: str, params: JsonValue) -> tuple[Id, bytes]:
         """A request of ours -> (its id, its bytes).
 
         Its `Response` event comes once, unless `forget` is called.
@@ -147,12 +153,13 @@ class JsonRpcProtocol:
         self._asked.add(id)
         return id, self._write({"id": id, "method": method, "params": params})
 
-    def notify(self, method: str, params: Json = None) -> bytes:
+    def notify(self, method: str, params: JsonValue = None) -> bytes:
+        """The bytes of a notification of ours; without `params` where they are None."""
         return self._write(
             {"method": method} if params is None else {"method": method, "params": params}
         )
 
-    def respond(self, id: Id, result: Json) -> bytes:
+    def respond(self, id: Id, result: JsonValue) -> bytes:
         """The result of a request of theirs.
 
         Raises LocalProtocolError if it was answered already, or never asked.
@@ -161,9 +168,9 @@ class JsonRpcProtocol:
         self._answer(id)
         return data
 
-    def respond_error(self, id: Id, code: int, message: str, data: Json = None) -> bytes:
+    def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
-        error = {"code": code, "message": message}
+        error: JsonObject = {"code": code, "message": message}
         line = self._write({"id": id, "error": error if data is None else {**error, "data": data}})
         self._answer(id)
         return line
@@ -178,7 +185,7 @@ class JsonRpcProtocol:
         """
         self._asked.discard(id)
 
-    def is_open(self, id: Json) -> bool:
+    def is_open(self, id: JsonValue) -> bool:
         """Whether a request of theirs with this id waits for our answer."""
         return is_id(id) and id in self._asking
 
@@ -206,7 +213,7 @@ class JsonRpcProtocol:
             return self._too_deep(message)
         return self._sort(message)
 
-    def _too_deep(self, message: dict[str, Json]) -> Event:
+    def _too_deep(self, message: dict[str, JsonValue]) -> Event:
         """Whoever waits for such a response hears of it; anything else is rejected."""
         reason = f"The message is nested more than {self._max_depth} levels deep"
         id = message.get("id")
@@ -215,7 +222,7 @@ class JsonRpcProtocol:
             return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
         return self._reject(INVALID_REQUEST, reason, message)
 
-    def _sort(self, message: dict[str, Json]) -> Event:
+    def _sort(self, message: dict[str, JsonValue]) -> Event:
         if message.get("jsonrpc") != "2.0":
             return self._reject(INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"', message)
         if "method" in message:
@@ -256,9 +263,7 @@ class JsonRpcProtocol:
             error if isinstance(error, dict) else {"code": INTERNAL_ERROR, "message": str(error)},
         )
 
-    def _reject(
-        self, code: int, reason: str, message: Mapping[str, Json] | None = None
-    ) -> InvalidMessage:
+    def _reject(self, code: int, reason: str, message: JsonObject | None = None) -> InvalidMessage:
         """An error reply carries the id only where it can mean nothing else: a request's own, not
         in use.
         """
@@ -280,7 +285,7 @@ class JsonRpcProtocol:
             rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"',
             line,
         )
-        message: dict[str, Json] = {}
+        message: dict[str, JsonValue] = {}
         if found is not None:
             with contextlib.suppress(ValueError):
                 message["id"] = parse(found[1])
@@ -288,7 +293,7 @@ class JsonRpcProtocol:
             INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message
         )
 
-    def _write(self, message: dict[str, Json]) -> bytes:
+    def _write(self, message: dict[str, JsonValue]) -> bytes:
         message = {"jsonrpc": "2.0", **message}
         return dump(message if self.outward is None else self.outward(message))
 
@@ -297,7 +302,7 @@ _AS_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def dump(message: Json) -> bytes:
+def dump(message: JsonValue) -> bytes:
     """One message as one line.
 
     Text that UTF-8 cannot carry (a lone surrogate) goes out escaped, as it came.
@@ -308,7 +313,7 @@ def dump(message: Json) -> bytes:
         return _AS_ASCII.encode(message).encode() + b"\n"
 
 
-def is_id(value: Json) -> TypeGuard[Id]:
+def is_id(value: JsonValue) -> TypeGuard[Id]:
     """Whether `value` can be the id of a request."""
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.notice import LINE_LIMIT, Event, Notice, Progress, Rising, describe
+from abp_bridge.core.notice import LINE_LIMIT, Event, MonotonicProgress, Notice, Progress, describe
 
 Json = Any
 
@@ -136,7 +136,7 @@ CLIMBS: dict[str, tuple[list[tuple[float, float | None]], list[tuple[float, floa
 def test_progress_only_goes_up(
     reports: list[tuple[float, float | None]], seen: list[tuple[float, float | None]]
 ) -> None:
-    rising = Rising()
+    rising = MonotonicProgress()
     shown = [rising.next(Progress("op", value, total, "Working")) for value, total in reports]
     assert [(each.value, each.total) for each in shown if each is not None] == seen
     assert all(each.status == "Working" for each in shown if each is not None)
@@ -149,7 +149,7 @@ amounts = st.floats(0, 1e15)
 def test_whatever_an_app_reports_rises_and_stays_below_its_total(
     reports: list[tuple[float, float | None]],
 ) -> None:
-    rising = Rising()
+    rising = MonotonicProgress()
     seen = [
         shown
         for value, total in reports

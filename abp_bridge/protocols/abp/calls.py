@@ -23,7 +23,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
-MAX_CAPABILITIES = 500
+MAX_CAPABILITIES = 500  # each is a tool of its own in the host's list, which a model reads
 
 
 def initialize_params(version: str) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, dump
 
@@ -114,7 +115,7 @@ class InjectedConnection(ByteReader):
         writer: SharedWriter,
         *,
         on_message: Callable[[Request | Notification], None],
-        cancel_request: Callable[[Id, str], tuple[str, object]] | None = None,
+        cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
     ) -> None:
         self._lines: deque[bytes] = deque()
         self._unread = 0  # bytes of them
