@@ -23,27 +23,23 @@ from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
-from abp_bridge.apps.browser.page import AppPage, PageGoneError, PageOutcome
+from abp_bridge.apps.browser.page import AppPage, PageGoneError, PageOutcome, first_line
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
 from abp_bridge.core.json_value import Json
-from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
 from abp_bridge.settings import Settings
 
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
-LIST_LIMIT = 10.0
-CANCEL_LIMIT = 0.4
+LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
+CANCEL_LIMIT = 0.4  # seconds for a cancellation to reach the page
 TURN_LIMIT = 0.025  # seconds that a question waits for others; a dialog stops the page for longer
-GOODBYE_LIMIT = 0.4
+SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
-_EXPIRED = {
-    "SESSION_EXPIRED",
-    "SESSION_INVALID",
-    "NOT_INITIALIZED",
-}  # with one of these, the app says that it did not run the call
+# With one of these, the app says that it did not run the call.
+_EXPIRED = {"SESSION_EXPIRED", "SESSION_INVALID", "NOT_INITIALIZED"}
 
 
 class BrowserApp:
@@ -79,7 +75,11 @@ class BrowserApp:
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """See `App.open`."""
+        """Find the app, start a browser, and initialise the page (`App.open`).
+
+        Raises:
+            AppError: There is no app at the address, or it or the browser failed.
+        """
         found = await discover(self._address, self._guard)
         async with (
             only_error(AppError),
@@ -100,18 +100,18 @@ class BrowserApp:
                     self._address, sites, limit=limit, patience=min(APPEAR_LIMIT, limit)
                 )
                 self.origin = page.origin
-                opened = await self._opened(page, found)
+                opened = await self._describe(page, found)
                 page.settle()
                 yield opened
             finally:
-                with anyio.move_on_after(GOODBYE_LIMIT, shield=True), suppress(PageGoneError):
+                with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True), suppress(PageGoneError):
                     await page.run("shutdown", "shutdown", "the session ended")
                 page.leave()
                 self._page = None
                 tasks.cancel_scope.cancel()
 
     async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """See `App.call`.
+        """Call a capability in the page (`App.call`).
 
         A call that the app did not run because its session had ended is run once more in a new one.
         """
@@ -120,13 +120,13 @@ class BrowserApp:
         if (
             result.failure is not None
             and result.failure.code in _EXPIRED
-            and await self._renewed(session)
+            and await self._renew(session)
         ):
             return await self._call(capability, params, call)
         return result
 
     async def cancel(self, call: str, reason: str) -> None:
-        """See `App.cancel`."""
+        """Cancel a call in the page, if that can be reached soon (`App.cancel`)."""
         if self._page is not None:
             with anyio.move_on_after(CANCEL_LIMIT):
                 await self._page.cancel(call, reason)
@@ -138,7 +138,7 @@ class BrowserApp:
                 await self._page.wait_turn()
 
     async def capabilities(self) -> tuple[Capability, ...]:
-        """See `App.capabilities`."""
+        """What the page lists; nothing if it does not within `LIST_LIMIT` (`App.capabilities`)."""
         if self._page is not None:
             with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError, RemoteProtocolError):
                 listed = await self._page.run("capabilities", "capabilities")
@@ -146,7 +146,11 @@ class BrowserApp:
         return ()
 
     async def render_pdf(self) -> bytes:
-        """See `App.render_pdf`."""
+        """The page as the bytes of a PDF (`App.render_pdf`).
+
+        Raises:
+            AppError: It is gone, or was not printed within the browser's limit.
+        """
         if self._page is None or self._page.lost:
             raise AppError(GONE, "DISCONNECTED")
         limit = self._settings.browser_timeout
@@ -168,7 +172,7 @@ class BrowserApp:
         except PageGoneError:
             return failed("DISCONNECTED", GONE, retryable=True)
 
-    async def _opened(self, page: AppPage, found: Manifest) -> AppInfo:
+    async def _describe(self, page: AppPage, found: Manifest) -> AppInfo:
         opened = await self._initialize(page)
         listed = await self.capabilities()
         capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
@@ -199,7 +203,7 @@ class BrowserApp:
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
 
-    async def _renewed(self, session: int) -> bool:
+    async def _renew(self, session: int) -> bool:
         """Whether there is a newer session than `session`; the first of several calls that need one
         begins it.
         """
@@ -213,14 +217,10 @@ class BrowserApp:
 def _result(outcome: PageOutcome) -> CallResult:
     value, note = outcome.value, "; ".join(outcome.notes)
     if outcome.thrown:
-        error = (
-            value
-            if isinstance(value, Mapping)
-            else {"message": value if isinstance(value, str) else json.dumps(value)}
-        )
-        value = (
-            error if error.get("success") is False else {"success": False, "error": _error(error)}
-        )
+        if not isinstance(value, Mapping):
+            value = {"message": value if isinstance(value, str) else json.dumps(value)}
+        if value.get("success") is not False:
+            value = {"success": False, "error": _error(value)}
     result = abp.decode_result(value)
     if note:
         noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
@@ -245,6 +245,4 @@ def _browser_errors() -> Iterator[None]:
     try:
         yield
     except PlaywrightError as problem:
-        raise AppError(
-            f"The browser failed: {label(str(problem).split(chr(10), 1)[0])}", "BROWSER_ERROR"
-        ) from None
+        raise AppError(f"The browser failed: {first_line(problem)}", "BROWSER_ERROR") from None

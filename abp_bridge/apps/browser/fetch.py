@@ -23,8 +23,8 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 
 MAX_REDIRECTS = 5
-MAX_URL = 8_000
-CONNECT_LIMIT = 4.0  # for one of several addresses
+MAX_URL = 8_000  # characters of an address: what servers take
+CONNECT_LIMIT = 4.0  # seconds for one of several addresses
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address

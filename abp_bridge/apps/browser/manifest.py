@@ -17,15 +17,15 @@ from urllib.parse import urljoin
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
 
-HEAD_LIMIT = 50_000  # characters
-MANIFEST_LIMIT = 1_000_000  # bytes
-TIME_LIMIT = 10.0
-MAX_CAPABILITIES = 100
+HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
+MANIFEST_LIMIT = 1_000_000  # bytes of a manifest
+TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
+MAX_CAPABILITIES = 100  # of one manifest; an app with more lists them itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,7 @@ def _capabilities(listed: Json) -> tuple[Capability, ...]:
             "INVALID_PARAMS",
         )
     for number, entry in enumerate(listed, 1):
-        if (
-            not isinstance(entry, Mapping)
-            or not isinstance(entry.get("name"), str)
-            or not entry["name"]
-        ):
+        if not as_text(as_object(entry).get("name")):
             raise AppError(
                 f"Manifest capability {number} has no name: {label(json.dumps(entry), 80)}",
                 "INVALID_PARAMS",

@@ -8,6 +8,7 @@ JSON and decoded like any other app's words.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, as_list, as_object, as_text
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError
@@ -32,13 +33,14 @@ from abp_bridge.protocols import abp
 
 SCRIPT = Path(__file__).with_name("inject.js")
 BINDING = "__abpBridgePost"  # inject.js takes it away before the app's first script
-DESK = "window.__abpBridge"
+SCRIPT_OBJECT = "window.__abpBridge"
 
 MAX_MESSAGE = 2**24  # characters; inject.js keeps to half of it
-MAX_RESULT = 2**27
-MAX_REFUSED = 20  # origins of which it is told that they were refused
+MAX_RESULT = 2**27  # characters of one result, in all its parts
+MAX_NOTES = 10  # of what JSON could not hold in a result
+MAX_REFUSED = 20  # origins of which the listener hears that they were refused
 REASON_LIMIT = 0.5  # seconds from a call's failing to knowing why
-DISMISS_LIMIT = 0.4
+DISMISS_LIMIT = 0.4  # seconds for the browser to close a dialog
 
 
 class PageGoneError(AbpBridgeError):
@@ -80,12 +82,12 @@ class AppPage:
         self._tasks = tasks
         self._alias = alias
         self._sites: Collection[str] = ()
-        self._desk: JSHandle | None = None
+        self._script: JSHandle | None = None
         self._settled = False
         self._calls = 0
         self._main_frame_id = ""
         self._dialogs: Any = None
-        self._replies: set[_Reply] = set()
+        self._replies: set[asyncio.Future[dict[str, Json]]] = set()
         self._refused: set[str] = set()
         self._left = anyio.Event()
 
@@ -96,9 +98,13 @@ class AppPage:
     # --- opening ---
 
     async def prepare(self) -> None:
-        """Everything that must be there before the page's first script. Raises PlaywrightError."""
+        """Set up all that must be there before the page's first script.
+
+        Raises:
+            PlaywrightError: The page or its browser is gone.
+        """
         page, context = self._page, self._context
-        await page.expose_binding(BINDING, self._heard)
+        await page.expose_binding(BINDING, self._on_post)
         await page.add_init_script(SCRIPT.read_text(encoding="utf-8"))
         page.on("crash", lambda _: self._lose("its page crashed"))
         page.on("close", lambda _: self._lose("its page or its browser was closed"))
@@ -109,22 +115,29 @@ class AppPage:
                 f"a download was refused: {label(download.suggested_filename)}"
             ),
         )
-        context.on("page", self._opened_another)
+        context.on("page", self._on_window)
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
         self._dialogs = await context.new_cdp_session(page)
-        self._dialogs.on("Page.frameNavigated", self._navigated)
-        self._dialogs.on("Page.javascriptDialogOpening", self._dialog_opened)
+        self._dialogs.on("Page.frameNavigated", self._on_navigation)
+        self._dialogs.on("Page.javascriptDialogOpening", self._on_dialog)
         await self._dialogs.send("Page.enable")
 
     async def visit(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
     ) -> None:
-        """Load `url` and wait until it can be initialised, on one of `sites`. Raises AppError.
+        """Load a page and wait until it can be initialised.
 
-        Up to here the page may replace itself, as bootstrap pages do, as long as it stays on
-        `sites`. `limit` and `patience` are seconds, for the page to load and then for `window.abp`
-        to appear.
+        Up to here it may replace itself, as bootstrap pages do, as long as it stays on `sites`.
+
+        Args:
+            url: Its address.
+            sites: The origins that it may be on.
+            limit: Seconds for it to load.
+            patience: Seconds for `window.abp` to appear after that.
+
+        Raises:
+            AppError: It does not load, left `sites`, or offers no ABP.
         """
         self._sites = sites
         try:
@@ -138,22 +151,22 @@ class AppPage:
         except PlaywrightError as problem:
             if "interrupted by another navigation" not in str(problem):
                 raise AppError(
-                    f"Failed to fetch app page: {self.lost or _first_line(problem)}"
+                    f"Failed to fetch app page: {self.lost or first_line(problem)}"
                 ) from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
-        self._desk = await self._find_desk(patience)
+        self._script = await self._find_script(patience)
         self._sites = {shown for shown in sites if shown == site(self._page.main_frame.url)}
-        self._tasks.start_soon(self._watch, self._desk)
+        self._tasks.start_soon(self._watch, self._script)
 
-    async def _find_desk(self, patience: float) -> JSHandle:
+    async def _find_script(self, patience: float) -> JSHandle:
         missing = "window.abp not found after page load"
         end = anyio.current_time() + patience
         with anyio.move_on_after(patience + REASON_LIMIT):
             while not self.lost:
                 left = max(0.0, end - anyio.current_time())
                 try:
-                    desk = await self._page.evaluate_handle(DESK)
+                    desk = await self._page.evaluate_handle(SCRIPT_OBJECT)
                     missing = str(
                         await desk.evaluate("(desk, patience) => desk.ready(patience)", left * 1000)
                     )
@@ -177,9 +190,10 @@ class AppPage:
         )
 
     def settle(self) -> None:
-        """From now on `AppListener.on_disconnect` is told when the page is lost.
+        """From now on `AppListener.on_disconnect` is called when the page is lost.
 
-        Raises AppError when it is lost already.
+        Raises:
+            AppError: It is lost already.
         """
         if self.lost:
             raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
@@ -189,13 +203,20 @@ class AppPage:
         """Nothing of the page's is heard any more; what it waits for is withdrawn."""
         self._listener = None
         for reply in list(self._replies):
-            reply.give(_failure("CANCELLED", "The session ended.", cancelled=True))
+            _give(reply, _failure("CANCELLED", "The session ended.", cancelled=True))
 
     # --- calling ---
 
     async def run(self, method: str, key: str, *arguments: str) -> PageOutcome:
-        """Run a method of inject.js's desk. `key` names this run in the page. Raises
-        PageGoneError.
+        """Run a method of inject.js.
+
+        Args:
+            method: Its name.
+            key: What this run is called in the page.
+            arguments: What it is given beside the key, as JSON where it is no text.
+
+        Raises:
+            PageGoneError: The page is lost.
         """
         evaluated = await self._evaluate(
             f"(desk, given) => desk.{method}(...given)", [key, *arguments]
@@ -208,15 +229,8 @@ class AppPage:
             if evaluated[1] is True or size > MAX_RESULT:
                 return _read("".join(parts))
             evaluated = await self._evaluate("(desk, key) => desk.next(key)", key)
-        return PageOutcome(
-            {
-                "message": (
-                    evaluated
-                    if isinstance(evaluated, str)
-                    else "the page returned what no script of this bridge returns"
-                )
-            },
-            thrown=True,
+        return _thrown(
+            as_text(evaluated, "the page returned what no script of this bridge returns")
         )
 
     async def cancel(self, call: str, reason: str) -> None:
@@ -239,17 +253,21 @@ class AppPage:
             self._calls -= 1
 
     async def print(self) -> bytes:
-        """The page as a PDF. Raises PlaywrightError."""
+        """The page as the bytes of a PDF.
+
+        Raises:
+            PlaywrightError: The browser cannot print it, or is gone.
+        """
         return await self._page.pdf(print_background=True, prefer_css_page_size=True)
 
     async def _evaluate(self, expression: str, given: Json) -> Json:
         """In the document that was initialised, and in no other: what is handed over must not reach
         one that came after it.
         """
-        if self.lost or self._desk is None:
+        if self.lost or self._script is None:
             raise PageGoneError(self.lost)
         try:
-            return await self._desk.evaluate(expression, given)
+            return await self._script.evaluate(expression, given)
         except PlaywrightError as problem:
             why = await self._why(problem)
             if self.lost:
@@ -261,7 +279,7 @@ class AppPage:
         if not self.lost:
             with anyio.move_on_after(REASON_LIMIT):
                 await self._left.wait()
-        return self.lost or _first_line(problem)
+        return self.lost or first_line(problem)
 
     async def _watch(self, desk: JSHandle) -> None:
         """Whatever ends the page ends this, even what no event tells of."""
@@ -273,10 +291,10 @@ class AppPage:
 
     # --- what the page says ---
 
-    async def _heard(
+    async def _on_post(
         self, source: Mapping[str, Any], kind: Json = None, text: Json = None, *_: Json
     ) -> dict[str, Json] | None:
-        """The one door into the bridge, which every frame can find: an ABP response for those who
+        """The one way into the bridge, which every frame can find: an ABP response for those who
         ask, and for those who may not.
         """
         frame: Frame = source["frame"]
@@ -294,8 +312,8 @@ class AppPage:
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
-            return await self._answered(said)
-        self._told(said, self._listener)
+            return await self._answer(said)
+        self._report(said, self._listener)
         return None
 
     def _refuse(self, frame: Frame) -> None:
@@ -304,8 +322,8 @@ class AppPage:
             self._refused.add(whose)
             self._note(f"a frame of {whose} tried to speak for the app and was refused")
 
-    def _told(self, said: Json, listener: AppListener) -> None:
-        for each in said if isinstance(said, list) else []:
+    def _report(self, said: Json, listener: AppListener) -> None:
+        for each in as_list(said):
             if not isinstance(each, list) or len(each) != 2:
                 continue
             kind, value = each
@@ -317,25 +335,25 @@ class AppPage:
             else:
                 listener.on_notice(notice)
 
-    async def _answered(self, request: Json) -> dict[str, Json]:
+    async def _answer(self, request: Json) -> dict[str, Json]:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
         # and always ends.
-        reply = _Reply()
+        reply: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
         self._replies.add(reply)
         self._tasks.start_soon(self._ask, request, reply)
-        return await reply.given()
+        return await reply
 
-    async def _ask(self, request: Json, reply: _Reply) -> None:
+    async def _ask(self, request: Json, reply: asyncio.Future[dict[str, Json]]) -> None:
         try:
             if self._listener is not None:
-                reply.give(await handle_elicitation(request, self._listener, self.origin))
+                _give(reply, await handle_elicitation(request, self._listener, self.origin))
         finally:
             self._replies.discard(reply)
-            reply.give(_failure("CANCELLED", "The session ended.", cancelled=True))
+            _give(reply, _failure("CANCELLED", "The session ended.", cancelled=True))
 
     # --- dialogs and windows ---
 
-    def _dialog_opened(self, event: Mapping[str, Any]) -> None:
+    def _on_dialog(self, event: Mapping[str, Any]) -> None:
         if self._listener is None:
             return
         kind, words = event.get("type"), message(event.get("message", ""))
@@ -348,7 +366,7 @@ class AppPage:
             return
         self._tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
-        self._tell(
+        self._notify(
             Event.OTHER,
             f"notifications/dialog/{kind}",
             {"message": words, **frame, "outcome": "dismissed"},
@@ -386,7 +404,7 @@ class AppPage:
                 "Page.handleJavaScriptDialog", {"accept": accept, "promptText": typed}
             )
 
-    def _opened_another(self, other: Page) -> None:
+    def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
             return
         self._note(
@@ -396,18 +414,18 @@ class AppPage:
 
     # --- being gone ---
 
-    def _navigated(self, event: Mapping[str, Any]) -> None:
+    def _on_navigation(self, event: Mapping[str, Any]) -> None:
         """A new document in a frame; hash changes and pushState make none."""
         frame = event["frame"]
         if frame.get("parentId"):
             return
         self._main_frame_id = frame["id"]
         url = frame.get("unreachableUrl") or frame["url"]
-        if frame.get("unreachableUrl") and self._desk is None:
+        if frame.get("unreachableUrl") and self._script is None:
             return  # `goto` says more about this
         if site(url) not in self._sites or frame.get("unreachableUrl"):
             self._lose(f"its page went to {label(url)}")
-        elif self._desk is not None:
+        elif self._script is not None:
             self._lose(f"its page was loaded anew ({label(url)}), and its session is lost")
 
     def _lose(self, reason: str) -> None:
@@ -419,33 +437,23 @@ class AppPage:
             self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
-        self._tell(
+        self._notify(
             Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
         )
 
-    def _tell(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
+    def _notify(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
         if self._listener is not None:
             self._listener.on_notice(Notice(event, name, data))
 
 
-class _Reply:
-    """An answer that is given once."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-        self._response: dict[str, Json] = {}
-
-    def give(self, response: dict[str, Json]) -> None:
-        if not self._event.is_set():
-            self._response = response
-            self._event.set()
-
-    async def given(self) -> dict[str, Json]:
-        await self._event.wait()
-        return self._response
+def _give(reply: asyncio.Future[dict[str, Json]], response: dict[str, Json]) -> None:
+    """The first answer counts."""
+    if not reply.done():
+        reply.set_result(response)
 
 
-def _first_line(problem: PlaywrightError) -> str:
+def first_line(problem: PlaywrightError) -> str:
+    """What Playwright says, without its log of what it tried."""
     return label(str(problem).split("\n", 1)[0])
 
 
@@ -456,14 +464,17 @@ async def _close(page: Page) -> None:
 
 def _read(text: str) -> PageOutcome:
     try:
-        said = json_text.parse(text)
+        said = as_object(json_text.parse(text))
     except ValueError as problem:
-        return PageOutcome({"message": f"the page's answer cannot be read: {problem}"}, thrown=True)
-    if not isinstance(said, dict) or not ("value" in said or "thrown" in said):
-        return PageOutcome({"message": "the page's answer cannot be read"}, thrown=True)
-    notes = said.get("notes")
-    kept = tuple(label(note) for note in notes[:10]) if isinstance(notes, list) else ()
-    return PageOutcome(said.get("value", said.get("thrown")), "thrown" in said, kept)
+        return _thrown(f"the page's answer cannot be read: {problem}")
+    if not ("value" in said or "thrown" in said):
+        return _thrown("the page's answer cannot be read")
+    notes = tuple(label(note) for note in as_list(said.get("notes"))[:MAX_NOTES])
+    return PageOutcome(said.get("value", said.get("thrown")), "thrown" in said, notes)
+
+
+def _thrown(words: str) -> PageOutcome:
+    return PageOutcome({"message": words}, thrown=True)
 
 
 def _failure(code: str, words: str, *, cancelled: bool = False) -> dict[str, Json]:

@@ -4,7 +4,7 @@ and a browser that shows it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.core.capability import AppInfo, CallResult, Capability
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.capability import AppInfo
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.settings import Settings
 
@@ -26,51 +25,22 @@ _FILES = {
     "/abp.json": (_HERE / "page/abp.json", "application/json"),
     "/script.json": (_HERE / "script.json", "application/json"),
 }
-_MAX_REQUEST = 16_384
+_MAX_REQUEST = 16_384  # bytes of a request; browsers' have some 1,000
 
 
-class DemoPage:
-    """See `apps.App`. Its address changes from time to time, so that it is called by its name."""
-
-    renders = True
+class DemoPage(BrowserApp):
+    """The built-in page as an app. Its port changes from time to time, so that it is called by its
+    name.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self.origin = "demo page"
-        self._settings = settings
-        self._app: BrowserApp | None = None
+        super().__init__("http://127.0.0.1/", settings, named=True, origin="demo page")
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
-        """See `App.open`."""
-        async with only_error(AppError), serve() as address:
-            self._app = BrowserApp(address, self._settings, named=True, origin=self.origin)
-            async with self._app.open(listener) as opened:
-                yield opened
-
-    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
-        """See `App.call`."""
-        return await self._opened.call(capability, params, call)
-
-    async def cancel(self, call: str, reason: str) -> None:
-        """See `App.cancel`."""
-        await self._opened.cancel(call, reason)
-
-    async def wait_idle(self) -> None:
-        """Wait until the page's own turn is over (`App.wait_idle`)."""
-        await self._opened.wait_idle()
-
-    async def capabilities(self) -> tuple[Capability, ...]:
-        """See `App.capabilities`."""
-        return await self._opened.capabilities()
-
-    async def render_pdf(self) -> bytes:
-        """See `App.render_pdf`."""
-        return await self._opened.render_pdf()
-
-    @property
-    def _opened(self) -> BrowserApp:
-        assert self._app is not None, "the app is open"
-        return self._app
+        """Serve the page and open it, until the block ends (`App.open`)."""
+        async with only_error(AppError), serve() as self._address, super().open(listener) as opened:
+            yield opened
 
 
 @asynccontextmanager
