@@ -1119,6 +1119,44 @@ def test_a_temporary_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> N
         ]
 
 
+@pytest.mark.parametrize("variable", ["DEBUG", "DEBUGP"])
+def test_what_debugs_playwright_brings_no_answer_to_stderr(variable: str, tmp_path: Path) -> None:
+    code = f"""
+import anyio
+from abp_bridge.apps.demo.site import DemoPage
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.settings import Settings
+
+class Person:
+    def new_question_id(self):
+        return "q"
+    async def ask(self, question):
+        return Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {{question.fields[0].name: "planted"}})
+    def on_notice(self, _): ...
+    on_progress = on_disconnect = on_notice
+
+async def main():
+    app = DemoPage({SETTINGS!r})
+    async with app.open(Person()):
+        params = {{"prompt": "Key?", "sensitive": True}}
+        request = {{"method": "elicitation/input", "params": params}}
+        result = await app.call("demo.ask", {{"request": request}}, "c1")
+        assert result.data["data"] == {{"value": "planted"}}, result
+
+anyio.run(main)
+"""
+    with (tmp_path / "said").open("wb") as said:
+        subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=said,
+            stderr=said,
+            timeout=PATIENCE,
+            check=True,
+            env={**os.environ, variable: "pw:*"},
+        )
+    assert (tmp_path / "said").read_text() == ""
+
+
 async def test_an_app_on_this_machine_needs_the_persons_word(site: Web) -> None:
     async with hosted() as host:
         answer = await host.client.call_tool(
