@@ -156,5 +156,5 @@ def _make_endpoint(composition: Composition) -> McpEndpoint:
         patience=settings.host_tool_timeout,
         modern=settings.mcp_modern,
         ask_model=settings.ask_model,
-        overheard=composition.tap_tools,
+        make_tap=composition.tap_tools,
     )

@@ -38,6 +38,6 @@ METHODS = frozenset(
         PROGRESS,
         *_MCP.split(),
         *_ACP.split(),
-        acp.WITHDRAW,
+        acp.CANCEL_REQUEST,
     )
 )

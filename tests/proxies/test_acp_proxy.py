@@ -47,7 +47,7 @@ from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import byte_edit, mcp_endpoint, relay
 from abp_bridge.proxies.acp.client_session import ClientSession
-from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_STRANGERS
+from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_UNAUTHENTICATED
 from abp_bridge.proxies.acp.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.rpc.streams import accept
@@ -1251,7 +1251,7 @@ async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
             for _ in range(60):
                 strangers.enter_context(knocking(entry["args"][-1]))
             await play(editor, result["sessionId"], *[{"say": "still here"}] * 20)
-            assert descriptors(editor.process.pid) <= before + 2 * MAX_STRANGERS
+            assert descriptors(editor.process.pid) <= before + 2 * MAX_UNAUTHENTICATED
         assert (await ask(editor, result["sessionId"], "elicitation/confirm", message="Sure?"))[
             "data"
         ] == {"confirmed": True}
@@ -1264,7 +1264,7 @@ async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
 async def test_who_does_not_say_who_it_is_is_sent_away(
     says: bytes, admission: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_endpoint, "ADMISSION", admission)
+    monkeypatch.setattr(mcp_endpoint, "AUTHENTICATION_LIMIT", admission)
     async with inviting() as (address, _, _):
         with knocking(address) as stranger:
             stranger.sendall(says)

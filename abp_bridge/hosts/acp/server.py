@@ -257,5 +257,5 @@ _LATER: dict[str, Callable[[AcpServer, Id, JsonObject], None]] = {
 
 _NOTIFICATIONS: dict[str, Callable[[AcpServer, JsonObject], None]] = {
     "session/cancel": AcpServer._cancel,
-    acp.WITHDRAW: AcpServer._cancel_request,
+    acp.CANCEL_REQUEST: AcpServer._cancel_request,
 }

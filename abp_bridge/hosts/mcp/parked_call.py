@@ -11,18 +11,20 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp import decode_capabilities
 from abp_bridge.rpc.protocol import Id
 
-Json = Any
+if TYPE_CHECKING:
+    from abp_bridge.hosts.mcp.request_state import RequestState
 
 
 @dataclass(slots=True)
@@ -86,19 +88,19 @@ class ParkedCall:
         """The host as it showed itself with the newest request for this call."""
         return self._newest.client
 
-    def attach(self, leg: ToolRequest) -> None:
+    def attach(self, request: ToolRequest) -> None:
         """A request waits for this call. What it cannot show has to find another way."""
-        self._newest = leg
-        self.waiters.append(leg)
+        self._newest = request
+        self.waiters.append(request)
         for key, pending in list(self.pending.items()):
-            shows = decode_capabilities(leg.client.capabilities, leg.client.version)
-            if not leg.client.modern or not getattr(shows, pending.need):
+            shows = decode_capabilities(request.client.capabilities, request.client.version)
+            if not request.client.modern or not getattr(shows, pending.need):
                 del self.pending[key]
                 pending.fail(RouteChangedError())
 
-    def give_up(self, leg: ToolRequest, reason: str) -> None:
+    def give_up(self, request: ToolRequest, reason: str) -> None:
         """This request waits no more, and wants no answer: without another one, nobody does."""
-        if all(each is leg for each in self.waiters):
+        if all(each is request for each in self.waiters):
             self.cancel(reason)
 
     def cancel(self, reason: str) -> None:
@@ -120,9 +122,9 @@ class ParkedCall:
 
     def end(self, ended: CallOutcome) -> None:
         self.ended = ended
-        self.leave(RouteChangedError())
+        self.fail_questions(RouteChangedError())
 
-    def leave(self, problem: Exception) -> None:
+    def fail_questions(self, problem: Exception) -> None:
         """Nobody will answer here what is asked, now or later."""
         self._gone = problem
         for pending in self.pending.values():
@@ -157,29 +159,29 @@ class ParkedCall:
         """For as long as this lasts, results of the call that say it goes on say this too; the
         first of them goes at once.
         """
-        self.model_messages[question] = words = ModelMessage(text, asks)
+        self.model_messages[question] = message = ModelMessage(text, asks)
         with self.ask_person():
             try:
-                yield words
+                yield message
             finally:
-                if self.model_messages.get(question) is words:
+                if self.model_messages.get(question) is message:
                     del self.model_messages[question]
 
     def deliver_model_answer(self, question: str, answer: Mapping[str, Json]) -> bool:
         """The model came back with its user's answer; False when it was not to ask that, or has
         brought one already.
         """
-        words = self.model_messages.get(question)
-        if words is None or not words.asks or not words.sent:
+        message = self.model_messages.get(question)
+        if message is None or not message.asks or not message.sent:
             return False
         del self.model_messages[question]
-        words.answer = answer
-        words.answered.set()
+        message.answer = answer
+        message.answered.set()
         return True
 
     @property
     def has_unsent_messages(self) -> bool:
-        return any(not words.sent for words in self.model_messages.values())
+        return any(not message.sent for message in self.model_messages.values())
 
     @contextmanager
     def ask_person(self) -> Iterator[None]:
@@ -213,8 +215,8 @@ class ParkedCall:
 class ToolRequest:
     """A host's request while it waits for a call.
 
-    `held` is the call, once there is one; `made` the tool and the arguments that the request asked
-    for, `round` how many results asked for input before it.
+    `parked` is the call, once there is one; `state` what it brings back, if it does; `made` the
+    tool and the arguments that it asks for, `round` how many results asked for input before it.
     """
 
     def __init__(self, id: Id, client: McpClientInfo) -> None:
@@ -226,6 +228,7 @@ class ToolRequest:
         self.made: tuple[str, Mapping[str, Json]] = "", {}
         self.round = 0
         self.parked: ParkedCall | None = None
+        self.state: RequestState | None = None
 
     def cancel(self, reason: str) -> None:
         """The host cancelled: the call ends now, and nothing that the same read brings can still

@@ -154,28 +154,27 @@ class McpServer:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
     def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
-        self._running[id] = leg = ToolRequest(id, client)
+        self._running[id] = request = ToolRequest(id, client)
         if self._begun is not None and client.modern:
-            leg.parked = self._begun.claimed(
-                params
-            )  # known at once: the same read may bring its cancellation
-        self._connection.tasks.start_soon(self._call_tool, leg, params)
+            # Known at once: the same read may bring its cancellation.
+            self._begun.identify_retry(request, params)
+        self._connection.tasks.start_soon(self._call_tool, request, params)
 
-    async def _call_tool(self, leg: ToolRequest, params: Params) -> None:
+    async def _call_tool(self, request: ToolRequest, params: Params) -> None:
         """Attach the host to a call.
 
         A host that cancels gets no answer (basic/utilities/cancellation).
         """
-        id = leg.id
-        if leg.client.level is not None:
-            self._subscriptions.start_logging(id, leg.client.level)
-        with leg.scope:
+        id = request.id
+        if request.client.level is not None:
+            self._subscriptions.start_logging(id, request.client.level)
+        with request.scope:
             try:
                 await (
                     anyio.lowlevel.checkpoint_if_cancelled()
                 )  # cancelled in the same read: nothing has begun
-                result = await self._session.call_tool(params, leg)
-                if leg.client.modern:
+                result = await self._session.call_tool(params, request)
+                if request.client.modern:
                     result = complete_result(result, SERVER)
                 self._subscriptions.stop_logging(id)
                 self._rpc.respond(id, result)
@@ -185,7 +184,7 @@ class McpServer:
                 respond_internal_error(self._rpc, id, "tools/call")
         self._subscriptions.stop_logging(id)
         del self._running[id]
-        if leg.scope.cancelled_caught:
+        if request.scope.cancelled_caught:
             self._rpc.discard_request(id)
 
     @property
@@ -279,8 +278,8 @@ class McpServer:
             return
         if self._subscriptions.unlisten(id):
             self._rpc.discard_request(id)
-        elif (leg := self._running.get(id)) is not None:
-            leg.cancel("the host cancelled the call")
+        elif (request := self._running.get(id)) is not None:
+            request.cancel("the host cancelled the call")
 
 
 _BOTH: dict[str, Callable[[McpServer, Params], Json]] = {

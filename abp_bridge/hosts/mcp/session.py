@@ -79,15 +79,15 @@ class McpSession:
     ) -> None:
         self._connection = connection
         self._page = page
-        self._patience_set = patience
+        self._patience = patience
         self._ask_model = ask_model
-        self._refused: set[str] = set()  # capabilities that it declared, and turned out not to have
+        self._not_supported: set[str] = set()  # declared, and turned out not to be there
         self._calls = ToolCalls(
-            connection.tasks, limit=park, patience=self._patience, tell=self._progressed
+            connection.tasks, limit=park, timeout_of=self._timeout_of, on_progress=self._on_progress
         )
-        self._desk = begin(self)
+        self._api = begin(self)
         self._toolbox = McpTools(
-            self._desk,
+            self._api,
             self._calls,
             asks_model=ask_model,
             lost=connection.rpc.lost_notifications,
@@ -119,7 +119,7 @@ class McpSession:
         return [
             variant
             for variant, has in declared.items()
-            if has and _NEEDED.get(variant.surface) not in self._refused
+            if has and _NEEDED.get(variant.surface) not in self._not_supported
         ]
 
     async def ask(
@@ -167,7 +167,7 @@ class McpSession:
         then tells its user of (`Host.send_link`).
         """
         route = self._find_route(question.calls)
-        if not route.capabilities.form or FORM in self._refused:
+        if not route.capabilities.form or FORM in self._not_supported:
             return await _send_link_through_model(route.parked, question, url)
         params = mcp.encode_link(question, url, modes=route.capabilities.modes)
         with route.asking():
@@ -229,7 +229,7 @@ class McpSession:
             # any other error may be about this question only
             lasting = error.code == METHOD_NOT_FOUND
             if lasting:
-                self._refused.add(need)
+                self._not_supported.add(need)
             raise SurfaceUnsupportedError(
                 f"the host answered: {label(error, 300)}", lasting=lasting
             ) from None
@@ -254,14 +254,14 @@ class McpSession:
 
     # --- what the host asks of the bridge ---
 
-    def claimed(self, params: Mapping[str, Json]) -> ParkedCall | None:
-        """The call that a request comes back to."""
-        return self._calls.find_by_state(params.get("requestState"))
+    def identify_retry(self, request: ToolRequest, params: Mapping[str, Json]) -> None:
+        """Note on `request` which call it comes back to, if it does."""
+        self._calls.identify_retry(request, params.get("requestState"))
 
     def list_tools(self) -> list[Json]:
         return self._toolbox.list()
 
-    async def call_tool(self, params: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def call_tool(self, params: Mapping[str, Json], request: ToolRequest) -> Json:
         """`tools/call`.
 
         Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's
@@ -272,23 +272,21 @@ class McpSession:
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
         if arguments is not None and not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
-        leg.token = meta.get("progressToken") if isinstance(meta, Mapping) else None
-        state, answers = decode_retry(params) if leg.client.modern else (None, {})
+        request.token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:
-                return await self._calls.resume(name, arguments or {}, leg, state, answers)
-            return await self._toolbox.call(name, arguments or {}, leg)
+                return await self._calls.resume(name, arguments or {}, request, state, answers)
+            return await self._toolbox.call(name, arguments or {}, request)
         except UnknownToolError as problem:
             raise RpcError(INVALID_PARAMS, str(problem)) from None
 
-    def _patience(self, leg: ToolRequest) -> ToolTimeout:
-        row = profile(str(leg.client.info.get("name")))
-        return ToolTimeout(
-            (self._patience_set or row.tool_timeout) * MARGIN, row.paused_while_asking
-        )
+    def _timeout_of(self, request: ToolRequest) -> ToolTimeout:
+        row = profile(str(request.client.info.get("name")))
+        return ToolTimeout((self._patience or row.tool_timeout) * MARGIN, row.paused_while_asking)
 
-    def _progressed(self, leg: ToolRequest, progress: Progress) -> None:
-        token = leg.token
+    def _on_progress(self, request: ToolRequest, progress: Progress) -> None:
+        token = request.token
         if isinstance(token, (str, int)) and not isinstance(token, bool):
             self._connection.rpc.notify(
                 "notifications/progress",
@@ -305,13 +303,13 @@ class McpSession:
                 "mimeType": each.mime_type,
             }
             | ({} if each.size is None else {"size": each.size})
-            for each in self._desk.resources()
+            for each in self._api.resources()
         ]
 
     def read_resource(self, uri: str) -> Json:
         """The content of one resource. Raises Refusal."""
         try:
-            mime_type, content = self._desk.read(uri)
+            mime_type, content = self._api.read(uri)
         except SessionError as problem:
             raise RpcError(RESOURCE_NOT_FOUND, str(problem), {"uri": uri}) from None
         shown = (

@@ -44,7 +44,9 @@ class Subscriptions:
             or watched + len(wanted.get(UPDATES, ())) > MAX_UPDATES
         ):
             return False
-        self._tell_stream(id, "notifications/subscriptions/acknowledged", {"notifications": wanted})
+        self._notify_stream(
+            id, "notifications/subscriptions/acknowledged", {"notifications": wanted}
+        )
         self._listens[id] = wanted
         return True
 
@@ -53,7 +55,7 @@ class Subscriptions:
         return self._listens.pop(id, None) is not None
 
     def start_logging(self, id: Id, level: str) -> None:
-        """A request that runs wants to hear of logs, until `hush`."""
+        """A request that runs wants to hear of logs, until `stop_logging`."""
         if level in LEVELS:
             self._logged[id] = LEVELS.index(level)
 
@@ -72,7 +74,7 @@ class Subscriptions:
             self._rpc.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
         for id, wanted in self._listens.items():
             if uri in wanted.get(UPDATES, ()):
-                self._tell_stream(
+                self._notify_stream(
                     id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id)
                 )
 
@@ -88,9 +90,9 @@ class Subscriptions:
             self._rpc.notify(method, key=what)
         for id, wanted in self._listens.items():
             if wanted.get(word) is True:
-                self._tell_stream(id, method, {}, key=(what, id))
+                self._notify_stream(id, method, {}, key=(what, id))
 
-    def _tell_stream(
+    def _notify_stream(
         self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None
     ) -> None:
         self._rpc.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)

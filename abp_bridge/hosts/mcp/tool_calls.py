@@ -11,12 +11,14 @@ come.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.json_value import Json, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
@@ -40,9 +42,7 @@ from abp_bridge.rpc.errors import RpcError
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-Json = Any
-
-MAX_HELD = 2_000
+MAX_PARKED = 2_000
 MAX_DELIVERED = 200
 MAX_ASKED = 20  # questions of one round
 MAX_LISTED = 20
@@ -82,77 +82,77 @@ class ToolCalls:
         tasks: TaskGroup,
         *,
         limit: float,
-        patience: Callable[[ToolRequest], ToolTimeout],
-        tell: Callable[[ToolRequest, Progress], None],
+        timeout_of: Callable[[ToolRequest], ToolTimeout],
+        on_progress: Callable[[ToolRequest, Progress], None],
     ) -> None:
         self._tasks = tasks
         self._limit = limit
-        self._patience = patience
-        self._tell = tell
-        self._held: dict[str, ParkedCall] = {}
+        self._timeout_of = timeout_of
+        self._on_progress = on_progress
+        self._parked: dict[str, ParkedCall] = {}
         self._starting = 0
-        self._left: dict[
+        self._deadlines: dict[
             str, float
         ] = {}  # when the time ends of those that nobody waits for, the first to end first
         self._delivered: dict[str, None] = {}  # those whose result has been given, the oldest first
         self._expiring = False
-        self._seal = RequestStateCodec()
+        self._codec = RequestStateCodec()
 
     def find_carrier(self, calls: Iterable[str]) -> ParkedCall | None:
         """Of these calls, the one that can take a question to the host: the first that somebody
         waits for, else the first there is.
         """
         found = [
-            held
+            parked
             for call in calls
-            if (held := self._held.get(call)) is not None
-            and held.ended is None
-            and not held.abandoned
+            if (parked := self._parked.get(call)) is not None
+            and parked.ended is None
+            and not parked.abandoned
         ]
-        return next((held for held in found if held.waiters), next(iter(found), None))
+        return next((parked for parked in found if parked.waiters), next(iter(found), None))
 
-    def find_by_state(self, state: Json) -> ParkedCall | None:
-        """The call that a `requestState` names, if it is one."""
-        try:
-            return self._held.get(self._seal.decode(state).call) if isinstance(state, str) else None
-        except InvalidRequestStateError:
-            return None
+    def identify_retry(self, request: ToolRequest, state: JsonValue) -> None:
+        """Note on `request` which call its `requestState` names, if it is one."""
+        if isinstance(state, str):
+            with suppress(InvalidRequestStateError):
+                request.state = self._codec.decode(state)
+                request.parked = self._parked.get(request.state.call)
 
     async def begin(
-        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, start: Start
+        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, start: Start
     ) -> Json:
         """Start a call and wait for it: its CallToolResult, or what it asks.
 
         Raises SessionError, Refusal.
         """
-        if len(self._held) + self._starting - len(self._delivered) >= MAX_HELD:
+        if len(self._parked) + self._starting - len(self._delivered) >= MAX_PARKED:
             raise SessionError(
                 "RATE_LIMITED",
-                f"{MAX_HELD} calls are running or kept already; come back to them with abp_wait, or"
-                " wait a while.",
+                f"{MAX_PARKED} calls are running or kept already; come back to them with abp_wait,"
+                " or wait a while.",
             )
-        leg.made = tool, arguments
+        request.made = tool, arguments
 
         def on_progress(progress: Progress) -> None:
-            if held.waiters:
-                self._tell(held.waiters[-1], progress)
+            if parked.waiters:
+                self._on_progress(parked.waiters[-1], progress)
 
         def on_end(outcome: CallOutcome) -> None:
-            held.end(outcome)
+            parked.end(outcome)
 
         self._starting += 1
         try:
             call = await start(on_progress, on_end)
-            held = self._held[call.id] = ParkedCall(call, leg)
+            parked = self._parked[call.id] = ParkedCall(call, request)
         finally:
             self._starting -= 1
-        return await self._attend(held, leg)
+        return await self._attend(parked, request)
 
     async def resume(
         self,
         tool: str,
         arguments: Mapping[str, Json],
-        leg: ToolRequest,
+        request: ToolRequest,
         state: str,
         answers: Mapping[str, Mapping[str, Json]],
     ) -> Json:
@@ -162,196 +162,196 @@ class ToolCalls:
         mistake.
         """
         try:
-            found = self._seal.decode(state)
+            found = request.state or self._codec.decode(state)
         except InvalidRequestStateError:
             raise RpcError(
                 INVALID_PARAMS, "this requestState was not made here, or was changed on its way"
             ) from None
-        leg.made = tool, arguments
-        if found.digest != digest(*leg.made):
+        request.made = tool, arguments
+        if found.digest != digest(*request.made):
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState belongs to a call of another tool, or with other arguments",
             )
-        held = self._held.get(found.call)
-        if held is None:
+        parked = self._parked.get(found.call)
+        if parked is None:
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState is too old: its call is over. Call the tool again if it is still"
                 " needed",
             )
-        leg.round = found.round
-        held.deliver(answers)
-        return await self._attend(held, leg)
+        request.round = found.round
+        parked.deliver(answers)
+        return await self._attend(parked, request)
 
     async def wait(
-        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, call: str
+        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, call: str
     ) -> Json:
         """Attach to a call that goes on, or get the result it is kept with. Raises SessionError."""
-        leg.made = tool, arguments
-        held = self._held.get(call)
-        if held is None:
+        request.made = tool, arguments
+        parked = self._parked.get(call)
+        if parked is None:
             known = [
-                *list(self._held)[-MAX_LISTED:],
-                *(["..."] if len(self._held) > MAX_LISTED else []),
+                *list(self._parked)[-MAX_LISTED:],
+                *(["..."] if len(self._parked) > MAX_LISTED else []),
             ]
             raise SessionError(
                 "UNKNOWN_CALL",
                 f"There is no call {call[:80]!r} to come back to; there are"
                 f" {', '.join(known) or 'none'}.",
             )
-        held.promised = True
-        return await self._attend(held, leg)
+        parked.promised = True
+        return await self._attend(parked, request)
 
     async def answer(
-        self, tool: str, arguments: Mapping[str, Json], leg: ToolRequest, question: str
+        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, question: str
     ) -> Json:
         """A model brings what its user said, and goes on waiting for the call that asked.
 
         Raises SessionError.
         """
-        leg.made = tool, arguments
-        for held in list(self._held.values()):
-            if held.deliver_model_answer(question, arguments):
-                held.promised = True
-                return await self._attend(held, leg)
+        request.made = tool, arguments
+        for parked in list(self._parked.values()):
+            if parked.deliver_model_answer(question, arguments):
+                parked.promised = True
+                return await self._attend(parked, request)
         raise SessionError(
             "UNKNOWN_QUESTION",
             f"No question {question[:80]!r} waits for an answer of your user's. Each is answered"
             " once.",
         )
 
-    async def _attend(self, held: ParkedCall, leg: ToolRequest) -> Json:
+    async def _attend(self, parked: ParkedCall, request: ToolRequest) -> Json:
         """Wait with the host for what comes first: the end, a question that it has to bring to its
         person, or the end of its patience.
         """
-        held.attach(leg)
-        leg.parked = held
-        self._left.pop(held.call.id, None)
-        patience = self._patience(leg)
-        patience.left -= anyio.current_time() - leg.began
+        parked.attach(request)
+        request.parked = parked
+        self._deadlines.pop(parked.call.id, None)
+        timeout = self._timeout_of(request)
+        timeout.left -= anyio.current_time() - request.began
         try:
-            while held.ended is None:
-                if leg.client.modern and held.pending:
-                    await _gather_round(held)
-                    if held.pending and held.ended is None:
-                        return self._round(held, leg)
-                elif patience.left <= 0 or held.has_unsent_messages:
-                    return _later(held)
+            while parked.ended is None:
+                if request.client.modern and parked.pending:
+                    await _gather_round(parked)
+                    if parked.pending and parked.ended is None:
+                        return self._ask_round(parked, request)
+                elif timeout.left <= 0 or parked.has_unsent_messages:
+                    return _encode_unfinished(parked)
                 else:
-                    await _watch(held, patience)
+                    await _watch(parked, timeout)
         except anyio.get_cancelled_exc_class():
-            held.give_up(leg, "the host cancelled the call")
+            parked.give_up(request, "the host cancelled the call")
             raise
         finally:
-            held.waiters.remove(leg)
-            self._leave(held)
-        return _result(held.ended, leg)
+            parked.waiters.remove(request)
+            self._release(parked)
+        return _result(parked.ended, request)
 
-    def _round(self, held: ParkedCall, leg: ToolRequest) -> Json:
+    def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> Json:
         """What is asked, as far as one round takes it."""
-        if leg.round >= MAX_ROUNDS:
-            return _later(held)
-        held.promised = True
-        asked = dict(list(held.pending.items())[:MAX_ASKED])
+        if request.round >= MAX_ROUNDS:
+            return _encode_unfinished(parked)
+        parked.promised = True
+        asked = dict(list(parked.pending.items())[:MAX_ASKED])
         for pending in asked.values():
             pending.shown = pending.shown or anyio.current_time()
-        state = RequestState(held.call.id, digest(*leg.made), leg.round + 1)
+        state = RequestState(parked.call.id, digest(*request.made), request.round + 1)
         return encode_round(
-            {key: pending.request for key, pending in asked.items()}, self._seal.encode(state)
+            {key: pending.request for key, pending in asked.items()}, self._codec.encode(state)
         )
 
     # --- those that nobody waits for ---
 
-    def _leave(self, held: ParkedCall) -> None:
-        """A leg is gone. What somebody was promised, and may still come back for, is kept."""
-        id = held.call.id
-        if held.waiters or id not in self._held:
+    def _release(self, parked: ParkedCall) -> None:
+        """A request is gone. What somebody was promised, and may still come back for, is kept."""
+        id = parked.call.id
+        if parked.waiters or id not in self._parked:
             return
-        if held.abandoned or (held.ended is not None and not held.promised):
+        if parked.abandoned or (parked.ended is not None and not parked.promised):
             self._forget(id)
             return
-        if held.ended is not None:
+        if parked.ended is not None:
             self._delivered[id] = None
         while len(self._delivered) > MAX_DELIVERED:
             self._forget(next(iter(self._delivered)))
-        self._left[id] = anyio.current_time() + self._limit
+        self._deadlines[id] = anyio.current_time() + self._limit
         if not self._expiring:
             self._expiring = True
             self._tasks.start_soon(self._expire)
 
     async def _expire(self) -> None:
-        while self._left:
-            id, deadline = next(iter(self._left.items()))
+        while self._deadlines:
+            id, deadline = next(iter(self._deadlines.items()))
             await anyio.sleep_until(deadline)
-            if self._left.get(id) == deadline:
-                self._tasks.start_soon(self._abandon, self._held[id])
+            if self._deadlines.get(id) == deadline:
+                self._tasks.start_soon(self._abandon, self._parked[id])
                 self._forget(id)
         self._expiring = False
 
     def _forget(self, id: str) -> None:
-        for table in (self._left, self._delivered, self._held):
+        for table in (self._deadlines, self._delivered, self._parked):
             table.pop(id, None)
 
-    async def _abandon(self, held: ParkedCall) -> None:
+    async def _abandon(self, parked: ParkedCall) -> None:
         """Nobody came back: the app is told so, by its question first, and then by the end of its
         call.
         """
-        if held.ended is None:
+        if parked.ended is None:
             reason = f"the host did not come back within {self._limit:g} s"
-            held.leave(HostTimeoutError(reason))
+            parked.fail_questions(HostTimeoutError(reason))
             await anyio.sleep(GRACE)
-            held.cancel(reason)
+            parked.cancel(reason)
 
 
-async def _gather_round(held: ParkedCall) -> None:
+async def _gather_round(parked: ParkedCall) -> None:
     """Questions that are asked together go together: wait until no more come, or as many as one
     round takes.
     """
     for _ in range(MAX_ASKED):
-        asked = held.asked
-        await held.call.wait_idle()
+        asked = parked.asked
+        await parked.call.wait_idle()
         for _ in range(LOOP_TURNS):
             await anyio.lowlevel.checkpoint()
-        if held.asked == asked:
+        if parked.asked == asked:
             break
 
 
-async def _watch(held: ParkedCall, patience: ToolTimeout) -> None:
+async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     """Until something happens to the call, or the host's patience is over."""
-    if patience.paused_while_asking and held.asking > len(
-        held.model_messages
+    if timeout.paused_while_asking and parked.asking > len(
+        parked.model_messages
     ):  # what only the model was told is no question that stops a clock
-        await held.changed()
+        await parked.changed()
         return
     started = anyio.current_time()
-    await held.changed(patience.left)
-    patience.left -= anyio.current_time() - started
+    await parked.changed(timeout.left)
+    timeout.left -= anyio.current_time() - started
 
 
-def _later(held: ParkedCall) -> Json:
-    held.promised = True
-    state = "waits for an answer of the person's" if held.asking else "is still running"
-    words = list(held.model_messages.values())
-    for each in words:
+def _encode_unfinished(parked: ParkedCall) -> Json:
+    parked.promised = True
+    state = "waits for an answer of the person's" if parked.asking else "is still running"
+    messages = list(parked.model_messages.values())
+    for each in messages:
         each.sent = True
-    after = "Then call" if words else "Call"
+    after = "Then call" if messages else "Call"
     goes_on = (
-        f'The call {held.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
-        f' "{held.call.id}"}} to go on waiting for its result. Do not call the tool again.'
+        f'The call {parked.call.id} {state}; nothing is lost. {after} abp_wait with {{"call":'
+        f' "{parked.call.id}"}} to go on waiting for its result. Do not call the tool again.'
     )
-    return encode_text("\n\n".join([*(each.text for each in words), goes_on]))
+    return encode_text("\n\n".join([*(each.text for each in messages), goes_on]))
 
 
-def _result(ended: CallOutcome, leg: ToolRequest) -> Json:
-    if leg.client.modern and (missing := _missing(ended, leg)):
+def _result(ended: CallOutcome, request: ToolRequest) -> Json:
+    if request.client.modern and (missing := _missing(ended, request)):
         raise RpcError(
             MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
         )
     return encode_result(ended.result, told=ended.summary, files=ended.files)
 
 
-def _missing(ended: CallOutcome, leg: ToolRequest) -> dict[str, Json]:
+def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, Json]:
     """What the client would have had to declare, where the call failed for nothing else: the app
     only passed a question's refusal on.
     """
@@ -363,5 +363,7 @@ def _missing(ended: CallOutcome, leg: ToolRequest) -> dict[str, Json]:
         or ended.files
     ):
         return {}
-    declared = leg.client.capabilities if isinstance(leg.client.capabilities, Mapping) else {}
+    declared = (
+        request.client.capabilities if isinstance(request.client.capabilities, Mapping) else {}
+    )
     return {need: {} for kind in ended.refused if (need := _NEEDS.get(kind, _FORM)) not in declared}

@@ -37,14 +37,14 @@ class McpTools:
 
     def __init__(
         self,
-        desk: SessionApi,
+        api: SessionApi,
         calls: ToolCalls,
         *,
         asks_model: bool,
         lost: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`lost` counts the notifications that the host never got; empty when there are none."""
-        self._desk = desk
+        self._api = api
         self._lost = lost
         self._calls = calls
         self._asks_model = asks_model
@@ -58,9 +58,9 @@ class McpTools:
         own = [
             *OWN_TOOLS,
             *([ANSWER] if self._asks_model else []),
-            *([RENDER] if self._desk.renders else []),
+            *([RENDER] if self._api.renders else []),
         ]
-        offers = self._named()
+        offers = self._update_names()
         return own + [
             encode_tool(
                 self._names[offer.app, offer.capability.name], offer.capability, offer.origin
@@ -68,9 +68,9 @@ class McpTools:
             for offer in offers
         ]
 
-    def _named(self) -> Sequence[AppCapability]:
+    def _update_names(self) -> Sequence[AppCapability]:
         """What the apps offer now, after each has got its name and no other has one."""
-        offers = self._desk.capabilities()
+        offers = self._api.capabilities()
         live = {(offer.app, offer.capability.name) for offer in offers}
         self._names = {key: name for key, name in self._names.items() if key in live}
         for offer in offers:
@@ -80,42 +80,42 @@ class McpTools:
         self._tools = {name: key for key, name in self._names.items()}
         return offers
 
-    async def call(self, name: str, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def call(self, name: str, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
         """`tools/call`: the CallToolResult.
 
         Raises UnknownToolError; what goes wrong inside a tool is a result that says so.
         """
         try:
             if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
-                _know(name, arguments)
-                return await own(self, arguments, leg)
+                _check_arguments(name, arguments)
+                return await own(self, arguments, request)
             if name not in self._tools:
-                self._named()
+                self._update_names()
             if name in self._tools:
                 app, capability = self._tools[name]
-                return await self._run(name, arguments, leg, capability, arguments, app=app)
+                return await self._run(name, arguments, request, capability, arguments, app=app)
         except SessionError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownToolError(
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
 
-    async def _connect(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def _connect(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
         target = _text(arguments, "target")
-        apps = await self._desk.connect(target)
-        return self._account(apps, alone=target is not None)
+        apps = await self._api.connect(target)
+        return self._describe_apps(apps, alone=target is not None)
 
-    async def _disconnect(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
-        apps = await self._desk.disconnect(_text(arguments, "app"))
+    async def _disconnect(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+        apps = await self._api.disconnect(_text(arguments, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
-        status = self._desk.status()
+    async def _status(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+        status = self._api.status()
         if lost := self._lost():
             status["lostNotifications"] = lost
         return encode_text(json.dumps(status, ensure_ascii=False, indent=1))
 
-    async def _call(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def _call(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
         capability = _text(arguments, "capability")
         if not capability:
             raise SessionError(
@@ -136,23 +136,23 @@ class McpTools:
         return await self._run(
             "abp_call",
             arguments,
-            leg,
+            request,
             capability,
             params or {},
             app=_text(arguments, "app"),
             timeout=timeout,
         )
 
-    async def _wait(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def _wait(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
         call = _text(arguments, "call")
         if not call:
             raise SessionError(
                 "MISSING_PARAM",
                 "abp_wait needs the call to come back to; the result that asked for it names it.",
             )
-        return await self._calls.wait("abp_wait", arguments, leg, call)
+        return await self._calls.wait("abp_wait", arguments, request, call)
 
-    async def _answer(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
+    async def _answer(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
         question = _text(arguments, "question")
         if not question:
             raise SessionError(
@@ -164,10 +164,10 @@ class McpTools:
             decode_answered(arguments)
         except RemoteProtocolError as problem:
             raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
-        return await self._calls.answer("abp_answer", arguments, leg, question)
+        return await self._calls.answer("abp_answer", arguments, request, question)
 
-    async def _render(self, arguments: Mapping[str, Json], leg: ToolRequest) -> Json:
-        file = await self._desk.render_pdf(_text(arguments, "app"))
+    async def _render(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+        file = await self._api.render_pdf(_text(arguments, "app"))
         return encode_result(
             CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file]
         )
@@ -176,7 +176,7 @@ class McpTools:
         self,
         tool: str,
         arguments: Mapping[str, Json],
-        leg: ToolRequest,
+        request: ToolRequest,
         capability: str,
         params: Mapping[str, Json],
         *,
@@ -186,7 +186,7 @@ class McpTools:
         def start(
             on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
         ) -> Awaitable[Call]:
-            return self._desk.start(
+            return self._api.start(
                 capability,
                 params,
                 app=app,
@@ -195,18 +195,18 @@ class McpTools:
                 on_end=on_end,
             )
 
-        return await self._calls.begin(tool, arguments, leg, start)
+        return await self._calls.begin(tool, arguments, request, start)
 
-    def _account(self, apps: Sequence[str], *, alone: bool) -> Json:
-        self._named()
-        status = self._desk.status()
+    def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> Json:
+        self._update_names()
+        status = self._api.status()
         known = as_object(status["apps"])
         lines = []
         for app in apps:
             details = as_object(known[app])
             lines.append(f"Connected {app}: {details['name']} ({details['origin']}).")
             lines.extend(f"Warning: {warning}." for warning in as_texts(details["warnings"]))
-            offers = [offer for offer in self._desk.capabilities() if offer.app == app]
+            offers = [offer for offer in self._api.capabilities() if offer.app == app]
             lines.append(
                 "Its capabilities, each also a tool of its own:"
                 if offers
@@ -231,20 +231,20 @@ _OWN: dict[str, Callable[[McpTools, Mapping[str, Json], ToolRequest], Awaitable[
 }
 
 
-_TAKES: dict[str, list[str]] = {
+_ARGUMENTS: dict[str, list[str]] = {
     str(tool["name"]): list(tool["inputSchema"]["properties"])
     for tool in (*OWN_TOOLS, ANSWER, RENDER)
 }
 
 
-def _know(name: str, arguments: Mapping[str, Json]) -> None:
+def _check_arguments(name: str, arguments: Mapping[str, Json]) -> None:
     """An argument that a tool does not have is a mistake to be told, not to be dropped."""
-    takes = _TAKES[name]
+    known = _ARGUMENTS[name]
     for argument in arguments:
-        if argument not in takes:
+        if argument not in known:
             raise SessionError(
                 "INVALID_PARAMS",
-                f"{name} has no argument {argument[:80]!r}; it takes {', '.join(takes) or 'none'}.",
+                f"{name} has no argument {argument[:80]!r}; it takes {', '.join(known) or 'none'}.",
             )
 
 

@@ -24,7 +24,7 @@ from abp_bridge.protocols import mcp
 
 VERSION = 1
 REQUEST_CANCELLED = -32800
-WITHDRAW = "$/cancel_request"
+CANCEL_REQUEST = "$/cancel_request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ClientCapabilities:
 
 def encode_cancel(id: Json, reason: str) -> tuple[str, Json]:
     """How a request is taken back: (method, params). There is no room for a reason."""
-    return WITHDRAW, {"requestId": id}
+    return CANCEL_REQUEST, {"requestId": id}
 
 
 def decode_capabilities(declared: Json) -> ClientCapabilities:
@@ -134,7 +134,7 @@ def encode_permission(question: Question, step: Step, session: str, call: str) -
         "title": title,
         "kind": "other",
         "status": "pending",
-        "content": [_shown(shown)],
+        "content": [_encode_content(shown)],
     }
     return {"sessionId": session, "toolCall": tool_call, "options": options}
 
@@ -197,7 +197,9 @@ def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
         "sessionUpdate": "tool_call_update",
         "toolCallId": call,
         "status": "in_progress",
-        "content": [_shown(" · ".join(part for part in (share, progress.message) if part))],
+        "content": [
+            _encode_content(" · ".join(part for part in (share, progress.message) if part))
+        ],
         "_meta": {"toolNotification": {"type": "progress", "params": params}},
     }
 
@@ -223,7 +225,7 @@ def encode_ended(
         "sessionUpdate": "tool_call_update",
         "toolCallId": call,
         "status": "failed" if failed else "completed",
-        "content": [*(_shown(line) for line in lines if line), *links],
+        "content": [*(_encode_content(line) for line in lines if line), *links],
     }
 
 
@@ -283,7 +285,7 @@ _DOUBLE = (-1.7976931348623157e308, 1.7976931348623157e308)
 _COUNT = (0, 2**32 - 1)
 
 # What strict clients can hold: (type, word) -> the least and the most.
-_HELD: dict[tuple[str, str], tuple[float, float]] = {
+_BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     **{("integer", word): _INT64 for word in ("minimum", "maximum", "default")},
     **{("number", word): _DOUBLE for word in ("minimum", "maximum", "default")},
     **{("string", word): _COUNT for word in ("minLength", "maxLength")},
@@ -308,11 +310,11 @@ def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
     return {
         word: value
         for word, value in made.items()
-        if (kind, word) not in _HELD or _HELD[kind, word][0] <= value <= _HELD[kind, word][1]
+        if (kind, word) not in _BOUNDS or _BOUNDS[kind, word][0] <= value <= _BOUNDS[kind, word][1]
     }
 
 
-def _shown(words: str) -> dict[str, Json]:
+def _encode_content(words: str) -> dict[str, Json]:
     return {"type": "content", "content": {"type": "text", "text": words}}
 
 

@@ -102,19 +102,21 @@ def encode_result(
         lines = [result.data if isinstance(result.data, str) else _json(result.data)]
     if isinstance(note := result.metadata.get("note"), str):
         lines.append(f"Note: {note}.")
-    content: list[Json] = [_text("\n".join(lines))]
+    content: list[Json] = [_encode_text_block("\n".join(lines))]
     for file in files:
-        content += [*_shown(file), _link(file)]
+        content += [*_encode_embedded(file), _encode_link(file)]
     if told:
         content.append(
-            _text("While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told))
+            _encode_text_block(
+                "While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told)
+            )
         )
     return {"content": content, "isError": result.failure is not None}
 
 
 def encode_text(words: str, *, error: bool = False) -> dict[str, Json]:
     """A CallToolResult of the bridge's own."""
-    return {"content": [_text(words)], "isError": error}
+    return {"content": [_encode_text_block(words)], "isError": error}
 
 
 def encode_progress(token: Json, progress: Progress) -> dict[str, Json]:
@@ -139,7 +141,7 @@ def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     }
 
 
-def _text(words: str) -> dict[str, Json]:
+def _encode_text_block(words: str) -> dict[str, Json]:
     return {"type": "text", "text": words}
 
 
@@ -147,7 +149,7 @@ _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _WORDS = ("text/", "application/json")
 
 
-def _shown(file: SavedFile) -> list[Json]:
+def _encode_embedded(file: SavedFile) -> list[Json]:
     """What a model can see or hear of a file, beside the link to it."""
     kind = file.mime_type.partition(";")[0].strip().lower()
     if file.content is None:
@@ -176,7 +178,7 @@ def _read(content: bytes, mime_type: str) -> str | None:
         return None
 
 
-def _link(file: SavedFile) -> dict[str, Json]:
+def _encode_link(file: SavedFile) -> dict[str, Json]:
     return {
         "type": "resource_link",
         "uri": file.uri,

@@ -1,1 +1,1 @@
-"""ACP: between an editor and its agent."""
+"""ACP: between a client and its agent."""

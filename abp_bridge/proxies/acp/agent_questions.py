@@ -108,7 +108,7 @@ class AgentQuestions:
         params = as_object(message.get("params"))
         if "id" in message or not is_id(id := params.get("requestId")) or id not in self._open:
             return False
-        await self._injected.feed({"method": acp.WITHDRAW, "params": params})
+        await self._injected.feed({"method": acp.CANCEL_REQUEST, "params": params})
         return True
 
     def _on_message(self, message: Request | Notification) -> None:

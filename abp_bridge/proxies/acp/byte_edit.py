@@ -31,7 +31,7 @@ class Cutter:
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
-        self._held: list[bytes] = []  # the beginning of a line
+        self._begun: list[bytes] = []  # the beginning of a line
         self._size = 0
         self._passing = False  # inside a line that is too long to be held
 
@@ -45,11 +45,11 @@ class Cutter:
             yield data[:end], False
             data = data[end:]
         if end := data.rfind(b"\n") + 1:
-            yield (b"".join([*self._held, data[:end]]) if self._held else data[:end]), True
-            self._held, self._size = [], 0
+            yield (b"".join([*self._begun, data[:end]]) if self._begun else data[:end]), True
+            self._begun, self._size = [], 0
             data = data[end:]
         if data:
-            self._held.append(data)
+            self._begun.append(data)
             self._size += len(data)
         if self._size > self._longest:
             yield self.rest(), False
@@ -57,8 +57,8 @@ class Cutter:
 
     def rest(self) -> bytes:
         """At the end of the stream: what came after the last line."""
-        rest = b"".join(self._held)
-        self._held, self._size = [], 0
+        rest = b"".join(self._begun)
+        self._begun, self._size = [], 0
         return rest
 
 

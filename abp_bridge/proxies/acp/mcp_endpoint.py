@@ -43,18 +43,24 @@ logger = logging.getLogger(__name__)
 Json = Any
 
 NAME = "abp"
-ADMISSION = 5.0  # seconds to say who one is
-MAX_STRANGERS = 8  # who have not said it yet, at once
+AUTHENTICATION_LIMIT = 5.0  # seconds to say who one is
+MAX_UNAUTHENTICATED = 8  # who have not said it yet, at once
 LONGEST_TOKEN = 64  # bytes
 RETRY = 0.1
-LONGEST_PLACE = 70  # bytes; some systems take 103 for the path of a socket
+LONGEST_PARENT = 70  # bytes; some systems take 103 for the path of a socket
 
 
 class McpEndpoint:
     """The injected servers of one proxy.
 
-    `begin(host, tasks)` makes the desk of one connection, which lives in `tasks`; `page()` is the
-    process's.
+    Args:
+        begin: (host, tasks) -> what one connection works at, which lives in `tasks`.
+        page: The process's page.
+        park: As in `McpSession`, in seconds.
+        patience: As in `McpSession`, in seconds.
+        modern: As in `McpServer`.
+        ask_model: As in `McpSession`.
+        make_tap: Makes the tap of one connection.
     """
 
     def __init__(
@@ -66,23 +72,20 @@ class McpEndpoint:
         patience: float | None,
         modern: bool,
         ask_model: bool = False,
-        overheard: Callable[[], Tap] = lambda: unobserved_stream,
+        make_tap: Callable[[], Tap] = lambda: unobserved_stream,
     ) -> None:
-        """`park`, `patience` and `ask_model` as in `McpSession`, `modern` as in `McpServer`;
-        `overheard()` is the tap of one connection.
-        """
         self._begin = begin
         self._page = page
         self._park = park
         self._patience = patience
         self._modern = modern
         self._ask_model = ask_model
-        self._overheard = overheard
+        self._make_tap = make_tap
         self._sessions: dict[str, ClientSession] = {}
         self._folder = ""
         self._socket: socket.socket | None = None
         self._opened = anyio.Event()
-        self._strangers = anyio.CapacityLimiter(MAX_STRANGERS)
+        self._unauthenticated = anyio.CapacityLimiter(MAX_UNAUTHENTICATED)
 
     def server_entry(self, session: ClientSession, taken: Collection[Json]) -> Json:
         """An entry for `mcpServers` whose connections belong to `session`.
@@ -111,12 +114,12 @@ class McpEndpoint:
 
     def _address(self) -> str:
         if self._socket is None:
-            place = tempfile.gettempdir()
-            if len(os.fsencode(place)) > LONGEST_PLACE:
-                place = "/tmp"  # noqa: S108 - the folder in it is our own
-            _sweep(place)
+            parent = tempfile.gettempdir()
+            if len(os.fsencode(parent)) > LONGEST_PARENT:
+                parent = "/tmp"  # noqa: S108 - the folder in it is our own
+            _remove_abandoned(parent)
             self._folder = tempfile.mkdtemp(
-                prefix=f"abp-{os.getpid()}-", dir=place
+                prefix=f"abp-{os.getpid()}-", dir=parent
             )  # for its owner only
             self._socket = listen(f"{self._folder}/s")
             self._opened.set()
@@ -129,25 +132,25 @@ class McpEndpoint:
                 await self._opened.wait()
                 assert self._socket is not None
                 while True:
-                    await self._strangers.acquire_on_behalf_of(stranger := object())
+                    await self._unauthenticated.acquire_on_behalf_of(borrower := object())
                     try:
                         streams = await accept(self._socket)
                     except OSError:  # gone again, or no descriptor is free
-                        self._strangers.release_on_behalf_of(stranger)
+                        self._unauthenticated.release_on_behalf_of(borrower)
                         await anyio.sleep(RETRY)
                     else:
-                        tasks.start_soon(self._admit, *streams, stranger)
+                        tasks.start_soon(self._admit, *streams, borrower)
         finally:
             if self._socket is not None:
                 self._socket.close()
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _admit(self, source: StreamReader, sink: StreamWriter, stranger: object) -> None:
+    async def _admit(self, source: StreamReader, sink: StreamWriter, borrower: object) -> None:
         try:
             try:
                 session = self._sessions.get(await _token(source))
             finally:
-                self._strangers.release_on_behalf_of(stranger)
+                self._unauthenticated.release_on_behalf_of(borrower)
             if session is not None and sink.write_nowait(relay.WELCOME):
                 await self._serve(session, source, sink)
         # of one connection: the others, and the lines that pass, have nothing to do with it
@@ -160,19 +163,19 @@ class McpEndpoint:
     async def _serve(
         self, session: ClientSession, source: StreamReader, sink: StreamWriter
     ) -> None:
-        desks: list[SessionApi] = []
+        apis: list[SessionApi] = []
 
         def begin(connection: McpConnection) -> McpSession:
             from abp_bridge.hosts.mcp.session import McpSession
             from abp_bridge.proxies.acp.client_session import ProxiedHost
 
-            def settle(agent: Host) -> SessionApi:
-                desks.append(self._begin(ProxiedHost(session, agent), tasks))
-                return desks[-1]
+            def make_api(agent: Host) -> SessionApi:
+                apis.append(self._begin(ProxiedHost(session, agent), tasks))
+                return apis[-1]
 
             return McpSession(
                 connection,
-                settle,
+                make_api,
                 self._page(),
                 park=self._park,
                 patience=self._patience,
@@ -182,7 +185,7 @@ class McpEndpoint:
         async with anyio.create_task_group() as tasks:
             rpc = JsonRpcConnection(
                 JsonRpcProtocol(),
-                *self._overheard()(source, sink),
+                *self._make_tap()(source, sink),
                 on_message=lambda message: server.on_message(message),  # noqa: PLW0108 - made below
                 cancel_request=encode_cancel,
             )
@@ -190,15 +193,15 @@ class McpEndpoint:
             try:
                 await rpc.run()
             finally:
-                for desk in desks:
-                    await desk.close("the agent ended the connection")
+                for api in apis:
+                    await api.close("the agent ended the connection")
             tasks.cancel_scope.cancel()
 
 
 async def _token(source: StreamReader) -> str:
     """The line that says who connects; or what of it came in time, and is not too long."""
     token = b""
-    with anyio.move_on_after(ADMISSION):
+    with anyio.move_on_after(AUTHENTICATION_LIMIT):
         while (
             not token.endswith(b"\n")
             and len(token) < LONGEST_TOKEN
@@ -208,19 +211,19 @@ async def _token(source: StreamReader) -> str:
     return token.decode(errors="replace").strip()
 
 
-def _sweep(place: str) -> None:
+def _remove_abandoned(parent: str) -> None:
     """Remove the folders of proxies that were killed."""
-    for folder in Path(place).glob("abp-*-*"):
+    for folder in Path(parent).glob("abp-*-*"):
         with contextlib.suppress(OSError):
             if (
                 folder.lstat().st_uid == os.getuid()
                 and not folder.is_symlink()
-                and _abandoned(folder)
+                and _is_abandoned(folder)
             ):
                 shutil.rmtree(folder)
 
 
-def _abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """Whether the process that made it has gone, and nobody listens there (from another container,
     processes look gone that are not).
     """

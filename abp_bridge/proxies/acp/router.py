@@ -130,7 +130,7 @@ class Router:
         self._questions.agent_name = next(filter(None, names), self._questions.agent_name)
         if (version := result.get("protocolVersion", acp.VERSION)) != acp.VERSION:
             logger.warning(
-                "the editor and the agent speak version %s of ACP:"
+                "the client and the agent speak version %s of ACP:"
                 " their lines pass, and nothing else is done",
                 sanitize.label(version, 20),
             )
@@ -236,13 +236,13 @@ _FROM_CLIENT: dict[str, Callable[[Router, bytes, JsonValue, JsonObject], bytes]]
     "session/cancel": Router._cancel,
     "session/close": Router._close,
     "session/delete": Router._close,
-    acp.WITHDRAW: Router._cancel_request,
+    acp.CANCEL_REQUEST: Router._cancel_request,
 }
 
 # Whether the line is taken, and goes no further.
 _FROM_AGENT: dict[str, Callable[[AgentQuestions, JsonObject], Awaitable[bool]]] = {
     ELICIT: AgentQuestions.take_question,
-    acp.WITHDRAW: AgentQuestions.take_cancel,
+    acp.CANCEL_REQUEST: AgentQuestions.take_cancel,
 }
 
 

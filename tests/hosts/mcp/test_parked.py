@@ -54,28 +54,28 @@ class Play:
     def __init__(self, tasks: Any) -> None:
         self.tasks = tasks
         self.app = AppCall()
-        self.held: ParkedCall
+        self.parked: ParkedCall
         self.calls = ToolCalls(
             tasks,
             limit=600.0,
-            patience=lambda leg: ToolTimeout(600.0),
-            tell=lambda leg, progress: None,
+            timeout_of=lambda request: ToolTimeout(600.0),
+            on_progress=lambda request, progress: None,
         )
         self.states: list[str] = []
         self.results: list[Json] = []
         self.asked: list[str] = []  # the keys, in the order of asking
         self.delivered: dict[str, Json] = {}  # what the host brought first for each that was open
         self.answers: dict[str, list[Json]] = {}  # what the app got
-        self.legs: list[ToolRequest] = []
+        self.requests: list[ToolRequest] = []
 
     async def begin(self) -> None:
         async def start(on_progress: Any, on_end: Any) -> Any:
             return self.app
 
-        await self._leg(lambda leg: self.calls.begin("abp_call", ARGUMENTS, leg, start))
-        held = self.calls.find_carrier([self.app.id])
-        assert held is not None
-        self.held = held
+        await self._request(lambda request: self.calls.begin("abp_call", ARGUMENTS, request, start))
+        parked = self.calls.find_carrier([self.app.id])
+        assert parked is not None
+        self.parked = parked
 
     async def ask(self) -> None:
         number = len(self.asked) + 1
@@ -86,7 +86,7 @@ class Play:
     async def _ask(self, key: str) -> None:
         answer: Json
         try:
-            answer, _ = await self.held.ask("elicitation/create", {"message": key}, "form")
+            answer, _ = await self.parked.ask("elicitation/create", {"message": key}, "form")
         except (HostTimeoutError, RouteChangedError) as problem:
             answer = problem
         self.answers.setdefault(key, []).append(answer)
@@ -95,17 +95,19 @@ class Play:
         state = self.states[which % len(self.states)]
         answers: dict[str, Mapping[str, Json]] = {f"q{key}": {"action": action} for key in keys}
         for key, answer in answers.items():
-            if key in self.held.pending and self.held.pending[key].shown is not None:
+            if key in self.parked.pending and self.parked.pending[key].shown is not None:
                 self.delivered.setdefault(key, answer)
-        await self._leg(lambda leg: self.calls.resume("abp_call", ARGUMENTS, leg, state, answers))
+        await self._request(
+            lambda request: self.calls.resume("abp_call", ARGUMENTS, request, state, answers)
+        )
 
-    async def _leg(self, attach: Any) -> None:
-        leg = ToolRequest(len(self.legs), CLIENT)
-        self.legs.append(leg)
+    async def _request(self, attach: Any) -> None:
+        request = ToolRequest(len(self.requests), CLIENT)
+        self.requests.append(request)
 
         async def run() -> None:
-            with leg.scope:
-                result = await attach(leg)
+            with request.scope:
+                result = await attach(request)
                 self.results.append(result)
                 if "requestState" in result:
                     self.states.append(result["requestState"])
@@ -114,8 +116,8 @@ class Play:
         await wait_all_tasks_blocked()
 
     async def end(self) -> None:
-        if self.held.ended is None:
-            self.held.end(DONE)
+        if self.parked.ended is None:
+            self.parked.end(DONE)
         await wait_all_tasks_blocked()
 
     def check(self) -> None:
@@ -125,9 +127,11 @@ class Play:
                 "the first answer that came for an open question is its answer"
             )
         waiting = set(self.asked) - set(self.answers)
-        assert waiting == set(self.held.pending)
-        assert not waiting or self.held.ended is None, "a question outlived its call"
-        assert not (waiting and self.held.waiters), "the host waits, and is not told what is asked"
+        assert waiting == set(self.parked.pending)
+        assert not waiting or self.parked.ended is None, "a question outlived its call"
+        assert not (waiting and self.parked.waiters), (
+            "the host waits, and is not told what is asked"
+        )
         for result in self.results:
             if result.get("resultType") == "input_required":
                 assert 0 < len(result["inputRequests"]) <= MAX_ASKED
@@ -167,7 +171,7 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
             await play.end()
             await play.come_back(len(play.states) - 1, [], "accept")
             play.check()
-            assert not play.held.pending
+            assert not play.parked.pending
             assert play.results[-1]["content"] == [{"type": "text", "text": "done"}], (
                 "whoever comes back gets the result"
             )
@@ -180,7 +184,9 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
 @pytest.mark.parametrize(
     "shutdown", [True, False], ids=["by the end of the session", "by the host"]
 )
-def test_a_cancelled_leg_ends_the_call_that_it_waits_for(asked_before: int, shutdown: bool) -> None:
+def test_a_cancelled_request_ends_the_call_that_it_waits_for(
+    asked_before: int, shutdown: bool
+) -> None:
 
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
@@ -189,10 +195,10 @@ def test_a_cancelled_leg_ends_the_call_that_it_waits_for(asked_before: int, shut
             for _ in range(asked_before):
                 await play.ask()
                 await play.come_back(len(play.states) - 1, [len(play.asked)], "accept")
-            (leg,) = play.held.waiters
-            leg.scope.cancel() if shutdown else leg.cancel("the host cancelled the call")
+            (request,) = play.parked.waiters
+            request.scope.cancel() if shutdown else request.cancel("the host cancelled the call")
             await wait_all_tasks_blocked()
-            assert play.held.waiters == []
+            assert play.parked.waiters == []
             assert play.app.cancelled != []
             tasks.cancel_scope.cancel()
 
@@ -238,7 +244,7 @@ def test_an_app_that_never_stops_asking_is_heard_all_the_same() -> None:
             play = Play(tasks)
 
             async def wait_idle() -> None:
-                tasks.start_soon(play._ask, f"q{play.held.asked + 1}")
+                tasks.start_soon(play._ask, f"q{play.parked.asked + 1}")
 
             play.app.wait_idle = wait_idle  # type: ignore[method-assign]
             await play.begin()

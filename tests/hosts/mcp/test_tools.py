@@ -41,9 +41,9 @@ async def test_the_status_counts_the_notifications_that_the_host_never_got() -> 
     connection = JsonRpcConnection(
         JsonRpcProtocol(), Silent(), Stuck(), on_message=lambda message: None
     )
-    desk: Any = Desk()
+    api: Any = Desk()
     nothing: Any = None
-    tools = McpTools(desk, nothing, asks_model=False, lost=connection.lost_notifications)
+    tools = McpTools(api, nothing, asks_model=False, lost=connection.lost_notifications)
 
     async def status() -> Json:
         result = await tools.call("abp_status", {}, nothing)
