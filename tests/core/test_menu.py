@@ -332,7 +332,7 @@ def test_an_optional_field_that_fills_the_step_can_still_be_left_empty() -> None
 
 def agents_form(**properties: Json) -> Question:
     """An agent's, in which everything may stay empty."""
-    schema = {"type": "object", "properties": properties}
+    schema: Json = {"type": "object", "properties": properties}
     return decode_form(
         {"message": "Please answer", "requestedSchema": schema}, id="q", origin="agent"
     )
@@ -345,7 +345,7 @@ def test_an_agents_optional_field_that_fills_the_step_can_be_skipped(k: int) -> 
 
 
 def test_an_agents_required_field_that_fills_the_step_has_no_more_buttons() -> None:
-    schema = {
+    schema: Json = {
         "type": "object",
         "properties": {"db": {"type": "string", "enum": ["a", "b", "c", "d"]}},
         "required": ["db"],
@@ -415,7 +415,7 @@ def test_the_title_of_a_step_says_what_that_field_asks() -> None:
 
 
 def test_the_only_field_of_an_agents_form_says_what_it_asks() -> None:
-    schema = {
+    schema: Json = {
         "type": "object",
         "properties": {
             "db": {

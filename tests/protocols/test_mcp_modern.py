@@ -13,7 +13,10 @@ from abp_bridge.protocols.mcp import modern
 Json = Any
 
 META = "io.modelcontextprotocol/"
-WHOLE = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {"elicitation": {}}}
+WHOLE: dict[str, Json] = {
+    f"{META}protocolVersion": "2026-07-28",
+    f"{META}clientCapabilities": {"elicitation": {}},
+}
 
 
 def test_an_envelope_says_who_sends_it() -> None:
@@ -108,7 +111,7 @@ def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
 
 
 def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
-    wanted = {
+    wanted: Json = {
         "toolsListChanged": True,
         "promptsListChanged": True,
         "resourcesListChanged": "yes",

@@ -1417,10 +1417,11 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
     server = mcp_endpoint.McpEndpoint(
         lambda host, tasks: cast(SessionApi, Quiet()), NoPage, park=1, patience=None, modern=True
     )
-    link = InjectedConnection(
+    connection = InjectedConnection(
         JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
     ).connection
-    entry = server.server_entry(ClientSession(ClientSurfaces(link, {}, "s1", NoPage())), [])
+    session = ClientSession(ClientSurfaces(connection, {}, "s1", NoPage()))
+    entry: Json = server.server_entry(session, [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)
         with anyio.fail_after(PATIENCE):

@@ -4,11 +4,9 @@ modern one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Json = Any
+from abp_bridge.core.json_value import JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +17,8 @@ class McpClientInfo:
     """
 
     version: str
-    info: Mapping[str, Json]
-    capabilities: Json
+    info: JsonObject
+    capabilities: JsonValue
     modern: bool = False
     level: str | None = None
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.protocol import Id
-
-Json = Any
 
 RESOURCE_NOT_FOUND = -32002
 
 
-def encode_cancel(id: Id, reason: str) -> tuple[str, Json]:
-    """How a request of ours is taken back in MCP: see `rpc.connection.Link`."""
+def encode_cancel(id: Id, reason: str) -> tuple[str, JsonValue]:
+    """How a request of ours is taken back in MCP: (method, params)."""
     return "notifications/cancelled", {"requestId": id, "reason": reason}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
@@ -34,11 +34,11 @@ class Pending:
     `need` is the capability that shows it; `shown` when it first went out.
     """
 
-    request: Mapping[str, Json]
+    request: JsonObject
     need: str
     shown: float | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
-    answer: Mapping[str, Json] | None = None
+    answer: JsonObject | None = None
     problem: Exception | None = None
 
     def fail(self, problem: Exception) -> None:
@@ -59,7 +59,7 @@ class ModelMessage:
     asks: bool
     sent: bool = False
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Mapping[str, Json] = field(default_factory=dict)
+    answer: JsonObject = field(default_factory=dict)
 
 
 class ParkedCall:
@@ -107,7 +107,7 @@ class ParkedCall:
         self.abandoned = True
         self.call.cancel(reason)
 
-    def deliver(self, answers: Mapping[str, Mapping[str, Json]]) -> None:
+    def deliver(self, answers: Mapping[str, JsonObject]) -> None:
         """What a host brought.
 
         What is not asked any more, or was never shown, is nobody's question.
@@ -131,9 +131,7 @@ class ParkedCall:
             pending.fail(problem)
         self.change()
 
-    async def ask(
-        self, method: str, params: Mapping[str, Json], need: str
-    ) -> tuple[Mapping[str, Json], float]:
+    async def ask(self, method: str, params: JsonObject, need: str) -> tuple[JsonObject, float]:
         """Put a question into the next round: (its answer, the seconds since it was first shown).
 
         Raises HostTimeoutError when nobody came back with one, and RouteChangedError when it has to
@@ -167,7 +165,7 @@ class ParkedCall:
                 if self.model_messages.get(question) is message:
                     del self.model_messages[question]
 
-    def deliver_model_answer(self, question: str, answer: Mapping[str, Json]) -> bool:
+    def deliver_model_answer(self, question: str, answer: JsonObject) -> bool:
         """The model came back with its user's answer; False when it was not to ask that, or has
         brought one already.
         """
@@ -224,8 +222,8 @@ class ToolRequest:
         self.client = client
         self.scope = anyio.CancelScope()
         self.began = anyio.current_time()
-        self.token: Json = None
-        self.made: tuple[str, Mapping[str, Json]] = "", {}
+        self.token: JsonValue = None
+        self.made: tuple[str, JsonObject] = "", {}
         self.round = 0
         self.parked: ParkedCall | None = None
         self.state: RequestState | None = None

@@ -13,17 +13,16 @@ import binascii
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.json_value import JsonObject
 
 from abp_bridge.errors import AbpBridgeError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-Json = Any
 
 _NONCE = 12
 _PURPOSE = b"abp-bridge requestState"
@@ -46,7 +45,7 @@ class RequestState:
     round: int
 
 
-def digest(tool: str, arguments: Mapping[str, Json]) -> str:
+def digest(tool: str, arguments: JsonObject) -> str:
     """What a call was made with, in few characters."""
     made = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.blake2b(made.encode(errors="surrogatepass"), digest_size=16).hexdigest()

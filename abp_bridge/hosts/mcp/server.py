@@ -11,12 +11,13 @@ message that needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
 from abp_bridge import VERSION
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.connection import LATEST, McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
@@ -46,8 +47,7 @@ from abp_bridge.rpc.protocol import (
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.session import McpSession
 
-Json = Any
-Params = Mapping[str, Json]
+Params = JsonObject
 
 VERSIONS = (LATEST, "2025-06-18", "2025-03-26", "2024-11-05")
 MAX_SUBSCRIPTIONS = 1_000
@@ -59,7 +59,7 @@ INSTRUCTIONS = (
     " app may ask the person something; wait for the tool's result, and do not answer for them."
     " When a result says that a call goes on, come back to it with abp_wait."
 )
-_OFFERED: dict[str, Json] = {
+_OFFERED: JsonObject = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "logging": {},
@@ -195,13 +195,13 @@ class McpServer:
 
     # --- methods of both eras ---
 
-    def _list_tools(self, params: Params) -> Json:
+    def _list_tools(self, params: Params) -> JsonObject:
         return {"tools": list(OWN_TOOLS) if self._begun is None else self._begun.list_tools()}
 
-    def _list_resources(self, params: Params) -> Json:
+    def _list_resources(self, params: Params) -> JsonObject:
         return {"resources": [] if self._begun is None else self._begun.list_resources()}
 
-    def _list_templates(self, params: Params) -> Json:
+    def _list_templates(self, params: Params) -> JsonObject:
         state = {
             "uriTemplate": "abp://{app}/state/{field}",
             "name": "App state",
@@ -210,12 +210,12 @@ class McpServer:
         result = {"uriTemplate": "abp://{app}/results/{name}", "name": "Saved result of a call"}
         return {"resourceTemplates": [state, result]}
 
-    def _read_resource(self, params: Params) -> Json:
+    def _read_resource(self, params: Params) -> JsonObject:
         return {"contents": [self._session.read_resource(_uri(params))]}
 
     # --- legacy ---
 
-    def _initialize(self, params: Params) -> Json:
+    def _initialize(self, params: Params) -> JsonObject:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str):
             raise RpcError(
@@ -235,16 +235,16 @@ class McpServer:
             "instructions": INSTRUCTIONS,
         }
 
-    def _ping(self, params: Params) -> Json:
+    def _ping(self, params: Params) -> JsonObject:
         return {}
 
-    def _set_level(self, params: Params) -> Json:
+    def _set_level(self, params: Params) -> JsonObject:
         if params.get("level") not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
         self._subscriptions.level = LEVELS.index(params["level"])
         return {}
 
-    def _subscribe(self, params: Params) -> Json:
+    def _subscribe(self, params: Params) -> JsonObject:
         if len(self._subscriptions.subscribed) >= MAX_SUBSCRIPTIONS:
             raise RpcError(
                 INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions"
@@ -254,7 +254,7 @@ class McpServer:
         self._subscriptions.subscribed.add(uri)
         return {}
 
-    def _unsubscribe(self, params: Params) -> Json:
+    def _unsubscribe(self, params: Params) -> JsonObject:
         self._subscriptions.subscribed.discard(_uri(params))
         return {}
 
@@ -263,7 +263,7 @@ class McpServer:
 
     # --- modern ---
 
-    def _discover(self, params: Params) -> Json:
+    def _discover(self, params: Params) -> JsonObject:
         return {
             "supportedVersions": list(MODERN),
             "capabilities": _OFFERED,
@@ -282,7 +282,7 @@ class McpServer:
             request.cancel("the host cancelled the call")
 
 
-_BOTH: dict[str, Callable[[McpServer, Params], Json]] = {
+_BOTH: dict[str, Callable[[McpServer, Params], JsonObject]] = {
     "tools/list": McpServer._list_tools,
     "resources/list": McpServer._list_resources,
     "resources/templates/list": McpServer._list_templates,

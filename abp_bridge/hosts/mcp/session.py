@@ -12,11 +12,11 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
 
 from abp_bridge.core.event import ChoiceEvent, Observer, no_observer
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -44,8 +44,6 @@ from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
-
-Json = Any
 
 # The capability that shows what goes to a surface.
 FORM, URL, ROOTS = "form", "url", "roots"
@@ -204,8 +202,8 @@ class McpSession:
         )
 
     async def _request(
-        self, route: _HostRoute, need: str, method: str, params: Json
-    ) -> tuple[Json, float | None]:
+        self, route: _HostRoute, need: str, method: str, params: JsonObject
+    ) -> tuple[JsonValue, float | None]:
         """What the host answers, and in how many seconds since it was shown, where that is
         known.
         """
@@ -218,9 +216,9 @@ class McpSession:
             )
         return await route.parked.ask(method, params, need)
 
-    async def _request_legacy(self, need: str, method: str, params: Json) -> Json:
+    async def _request_legacy(self, need: str, method: str, params: JsonObject) -> JsonValue:
         try:
-            return await self._connection.rpc.request(
+            answer: JsonValue = await self._connection.rpc.request(
                 method, params, reason="the question is no longer open"
             )
         except ConnectionClosedError:
@@ -233,6 +231,7 @@ class McpSession:
             raise SurfaceUnsupportedError(
                 f"the host answered: {label(error, 300)}", lasting=lasting
             ) from None
+        return answer
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """See `Host.on_notice`: a log message, and an update of the state it changes for those who
@@ -254,14 +253,14 @@ class McpSession:
 
     # --- what the host asks of the bridge ---
 
-    def identify_retry(self, request: ToolRequest, params: Mapping[str, Json]) -> None:
+    def identify_retry(self, request: ToolRequest, params: JsonObject) -> None:
         """Note on `request` which call it comes back to, if it does."""
         self._calls.identify_retry(request, params.get("requestState"))
 
-    def list_tools(self) -> list[Json]:
+    def list_tools(self) -> list[JsonObject]:
         return self._toolbox.list()
 
-    async def call_tool(self, params: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
         """`tools/call`.
 
         Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's
@@ -294,7 +293,7 @@ class McpSession:
                 key=("progress", token),
             )
 
-    def list_resources(self) -> list[Json]:
+    def list_resources(self) -> list[JsonObject]:
         return [
             {
                 "uri": each.uri,
@@ -306,7 +305,7 @@ class McpSession:
             for each in self._api.resources()
         ]
 
-    def read_resource(self, uri: str) -> Json:
+    def read_resource(self, uri: str) -> JsonObject:
         """The content of one resource. Raises Refusal."""
         try:
             mime_type, content = self._api.read(uri)
@@ -372,7 +371,7 @@ async def _send_link_through_model(
 
 def _encode(
     question: Question, variant: SurfaceVariant, route: _HostRoute, problem: str
-) -> tuple[str, dict[str, Json]]:
+) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
         return "sampling/createMessage", mcp.encode_sampling(question)
@@ -385,12 +384,12 @@ def _encode(
     )
 
 
-def _decode_response(answer: Json, question: Question) -> SurfaceResponse:
+def _decode_response(answer: JsonValue, question: Question) -> SurfaceResponse:
     action, content = mcp.decode_reply(answer, question)
     return SurfaceResponse(OUTCOMES[action], content)
 
 
-def _choice(question: Question, answer: Json, seconds: float) -> ChoiceEvent:
+def _choice(question: Question, answer: JsonValue, seconds: float) -> ChoiceEvent:
     action = answer.get("action") if isinstance(answer, Mapping) else None
     chosen = action if isinstance(action, str) else None
     return ChoiceEvent(anyio.current_time(), question.id, 1, chosen, seconds)

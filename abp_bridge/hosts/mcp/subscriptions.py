@@ -7,16 +7,15 @@ the newest.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
+from abp_bridge.core.json_value import JsonObject, as_list
 from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
-
-Json = Any
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MAX_LISTENS = 100
@@ -30,18 +29,18 @@ class Subscriptions:
         self.initialized = False
         self.level = LEVELS.index("info")
         self.subscribed: set[str] = set()
-        self._listens: dict[Id, Mapping[str, Json]] = {}
+        self._listens: dict[Id, JsonObject] = {}
         self._logged: dict[Id, int] = {}
 
-    def listen(self, id: Id, wanted: Mapping[str, Json]) -> bool:
+    def listen(self, id: Id, wanted: JsonObject) -> bool:
         """Begin a stream and acknowledge it.
 
         `wanted` is a filter that `decode_filter` let pass. False when there are too many.
         """
-        watched = sum(len(each.get(UPDATES, ())) for each in self._listens.values())
+        watched = sum(len(as_list(each.get(UPDATES))) for each in self._listens.values())
         if (
             len(self._listens) >= MAX_LISTENS
-            or watched + len(wanted.get(UPDATES, ())) > MAX_UPDATES
+            or watched + len(as_list(wanted.get(UPDATES))) > MAX_UPDATES
         ):
             return False
         self._notify_stream(
@@ -62,7 +61,7 @@ class Subscriptions:
     def stop_logging(self, id: Id) -> None:
         self._logged.pop(id, None)
 
-    def log(self, params: Mapping[str, Json], key: Hashable = None) -> None:
+    def log(self, params: JsonObject, key: Hashable = None) -> None:
         level = LEVELS.index(params["level"])
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
@@ -73,7 +72,7 @@ class Subscriptions:
         if self.initialized and uri in self.subscribed:
             self._rpc.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
         for id, wanted in self._listens.items():
-            if uri in wanted.get(UPDATES, ()):
+            if uri in as_list(wanted.get(UPDATES)):
                 self._notify_stream(
                     id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id)
                 )
@@ -92,7 +91,5 @@ class Subscriptions:
             if wanted.get(word) is True:
                 self._notify_stream(id, method, {}, key=(what, id))
 
-    def _notify_stream(
-        self, id: Id, method: str, params: Mapping[str, Json], key: Hashable = None
-    ) -> None:
+    def _notify_stream(self, id: Id, method: str, params: JsonObject, key: Hashable = None) -> None:
         self._rpc.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.core.json_value import Json, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
 from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
@@ -119,8 +119,8 @@ class ToolCalls:
                 request.parked = self._parked.get(request.state.call)
 
     async def begin(
-        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, start: Start
-    ) -> Json:
+        self, tool: str, arguments: JsonObject, request: ToolRequest, start: Start
+    ) -> JsonObject:
         """Start a call and wait for it: its CallToolResult, or what it asks.
 
         Raises SessionError, Refusal.
@@ -151,11 +151,11 @@ class ToolCalls:
     async def resume(
         self,
         tool: str,
-        arguments: Mapping[str, Json],
+        arguments: JsonObject,
         request: ToolRequest,
         state: str,
-        answers: Mapping[str, Mapping[str, Json]],
-    ) -> Json:
+        answers: Mapping[str, JsonObject],
+    ) -> JsonObject:
         """A modern host comes back.
 
         Raises Refusal for a `requestState` that is not this call's: a call is never begun again by
@@ -185,8 +185,8 @@ class ToolCalls:
         return await self._attend(parked, request)
 
     async def wait(
-        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, call: str
-    ) -> Json:
+        self, tool: str, arguments: JsonObject, request: ToolRequest, call: str
+    ) -> JsonObject:
         """Attach to a call that goes on, or get the result it is kept with. Raises SessionError."""
         request.made = tool, arguments
         parked = self._parked.get(call)
@@ -204,8 +204,8 @@ class ToolCalls:
         return await self._attend(parked, request)
 
     async def answer(
-        self, tool: str, arguments: Mapping[str, Json], request: ToolRequest, question: str
-    ) -> Json:
+        self, tool: str, arguments: JsonObject, request: ToolRequest, question: str
+    ) -> JsonObject:
         """A model brings what its user said, and goes on waiting for the call that asked.
 
         Raises SessionError.
@@ -221,7 +221,7 @@ class ToolCalls:
             " once.",
         )
 
-    async def _attend(self, parked: ParkedCall, request: ToolRequest) -> Json:
+    async def _attend(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
         """Wait with the host for what comes first: the end, a question that it has to bring to its
         person, or the end of its patience.
         """
@@ -248,7 +248,7 @@ class ToolCalls:
             self._release(parked)
         return _result(parked.ended, request)
 
-    def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> Json:
+    def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
         """What is asked, as far as one round takes it."""
         if request.round >= MAX_ROUNDS:
             return _encode_unfinished(parked)
@@ -329,7 +329,7 @@ async def _watch(parked: ParkedCall, timeout: ToolTimeout) -> None:
     timeout.left -= anyio.current_time() - started
 
 
-def _encode_unfinished(parked: ParkedCall) -> Json:
+def _encode_unfinished(parked: ParkedCall) -> JsonObject:
     parked.promised = True
     state = "waits for an answer of the person's" if parked.asking else "is still running"
     messages = list(parked.model_messages.values())
@@ -343,7 +343,7 @@ def _encode_unfinished(parked: ParkedCall) -> Json:
     return encode_text("\n\n".join([*(each.text for each in messages), goes_on]))
 
 
-def _result(ended: CallOutcome, request: ToolRequest) -> Json:
+def _result(ended: CallOutcome, request: ToolRequest) -> JsonObject:
     if request.client.modern and (missing := _missing(ended, request)):
         raise RpcError(
             MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
@@ -351,7 +351,7 @@ def _result(ended: CallOutcome, request: ToolRequest) -> Json:
     return encode_result(ended.result, told=ended.summary, files=ended.files)
 
 
-def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, Json]:
+def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
     """What the client would have had to declare, where the call failed for nothing else: the app
     only passed a question's refusal on.
     """

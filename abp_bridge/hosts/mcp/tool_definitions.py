@@ -5,14 +5,13 @@ Data only: this is listed before anything else is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-Json = Any
+from abp_bridge.core.json_value import JsonObject, JsonValue
 
 
-def _object(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
-    schema: dict[str, Json] = {"type": "object", "properties": dict(properties)}
+def _object(properties: JsonObject, *required: str) -> dict[str, JsonValue]:
+    schema: dict[str, JsonValue] = {"type": "object", "properties": dict(properties)}
     return {**schema, "required": list(required)} if required else schema
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.json_value import as_list, as_object, as_texts
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_texts
 from abp_bridge.core.notice import Progress
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.parked_call import ToolRequest
@@ -21,8 +20,6 @@ from abp_bridge.protocols.mcp import (
     encode_tool,
     tool_name,
 )
-
-Json = Any
 
 
 class UnknownToolError(AbpBridgeError):
@@ -51,7 +48,7 @@ class McpTools:
         self._names: dict[tuple[str, str], str] = {}
         self._tools: dict[str, tuple[str, str]] = {}
 
-    def list(self) -> list[Json]:
+    def list(self) -> list[JsonObject]:
         """`tools/list`: the bridge's own tools first, then one per capability in the app's
         order.
         """
@@ -61,12 +58,13 @@ class McpTools:
             *([RENDER] if self._api.renders else []),
         ]
         offers = self._update_names()
-        return own + [
+        tools = (
             encode_tool(
                 self._names[offer.app, offer.capability.name], offer.capability, offer.origin
             )
             for offer in offers
-        ]
+        )
+        return [*own, *tools]
 
     def _update_names(self) -> Sequence[AppCapability]:
         """What the apps offer now, after each has got its name and no other has one."""
@@ -80,7 +78,7 @@ class McpTools:
         self._tools = {name: key for key, name in self._names.items()}
         return offers
 
-    async def call(self, name: str, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def call(self, name: str, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         """`tools/call`: the CallToolResult.
 
         Raises UnknownToolError; what goes wrong inside a tool is a result that says so.
@@ -100,22 +98,22 @@ class McpTools:
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
 
-    async def _connect(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _connect(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         target = _text(arguments, "target")
         apps = await self._api.connect(target)
         return self._describe_apps(apps, alone=target is not None)
 
-    async def _disconnect(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _disconnect(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         apps = await self._api.disconnect(_text(arguments, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _status(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         status = self._api.status()
         if lost := self._lost():
             status["lostNotifications"] = lost
         return encode_text(json.dumps(status, ensure_ascii=False, indent=1))
 
-    async def _call(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _call(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         capability = _text(arguments, "capability")
         if not capability:
             raise SessionError(
@@ -143,7 +141,7 @@ class McpTools:
             timeout=timeout,
         )
 
-    async def _wait(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _wait(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         call = _text(arguments, "call")
         if not call:
             raise SessionError(
@@ -152,7 +150,7 @@ class McpTools:
             )
         return await self._calls.wait("abp_wait", arguments, request, call)
 
-    async def _answer(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _answer(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         question = _text(arguments, "question")
         if not question:
             raise SessionError(
@@ -166,7 +164,7 @@ class McpTools:
             raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
         return await self._calls.answer("abp_answer", arguments, request, question)
 
-    async def _render(self, arguments: Mapping[str, Json], request: ToolRequest) -> Json:
+    async def _render(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
         file = await self._api.render_pdf(_text(arguments, "app"))
         return encode_result(
             CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file]
@@ -175,14 +173,14 @@ class McpTools:
     async def _run(
         self,
         tool: str,
-        arguments: Mapping[str, Json],
+        arguments: JsonObject,
         request: ToolRequest,
         capability: str,
-        params: Mapping[str, Json],
+        params: JsonObject,
         *,
         app: str | None,
         timeout: float | None = None,
-    ) -> Json:
+    ) -> JsonObject:
         def start(
             on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
         ) -> Awaitable[Call]:
@@ -197,7 +195,7 @@ class McpTools:
 
         return await self._calls.begin(tool, arguments, request, start)
 
-    def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> Json:
+    def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> JsonObject:
         self._update_names()
         status = self._api.status()
         known = as_object(status["apps"])
@@ -220,7 +218,7 @@ class McpTools:
         return encode_text("\n".join(lines))
 
 
-_OWN: dict[str, Callable[[McpTools, Mapping[str, Json], ToolRequest], Awaitable[Json]]] = {
+_OWN: dict[str, Callable[[McpTools, JsonObject, ToolRequest], Awaitable[JsonObject]]] = {
     "abp_connect": McpTools._connect,
     "abp_disconnect": McpTools._disconnect,
     "abp_status": McpTools._status,
@@ -237,7 +235,7 @@ _ARGUMENTS: dict[str, list[str]] = {
 }
 
 
-def _check_arguments(name: str, arguments: Mapping[str, Json]) -> None:
+def _check_arguments(name: str, arguments: JsonObject) -> None:
     """An argument that a tool does not have is a mistake to be told, not to be dropped."""
     known = _ARGUMENTS[name]
     for argument in arguments:
@@ -248,7 +246,7 @@ def _check_arguments(name: str, arguments: Mapping[str, Json]) -> None:
             )
 
 
-def _text(arguments: Mapping[str, Json], name: str) -> str | None:
+def _text(arguments: JsonObject, name: str) -> str | None:
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise SessionError("INVALID_TYPE", f"{name} must be a string.")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
@@ -39,16 +39,16 @@ class ClientCapabilities:
     notices: bool = False
 
 
-def encode_cancel(id: Json, reason: str) -> tuple[str, Json]:
+def encode_cancel(id: JsonValue, reason: str) -> tuple[str, JsonValue]:
     """How a request is taken back: (method, params). There is no room for a reason."""
     return CANCEL_REQUEST, {"requestId": id}
 
 
-def decode_capabilities(declared: Json) -> ClientCapabilities:
+def decode_capabilities(declared: JsonValue) -> ClientCapabilities:
     """The `clientCapabilities` of `initialize`. Anything that is not an object declares nothing."""
     elicitation, session = (
-        _object(_object(declared).get("elicitation")),
-        _object(_object(declared).get("session")),
+        as_object(as_object(declared).get("elicitation")),
+        as_object(as_object(declared).get("session")),
     )
     return ClientCapabilities(
         form=isinstance(elicitation.get("form"), Mapping),
@@ -139,24 +139,24 @@ def encode_permission(question: Question, step: Step, session: str, call: str) -
     return {"sessionId": session, "toolCall": tool_call, "options": options}
 
 
-def decode_outcome(result: Json) -> str | None:
+def decode_outcome(result: JsonValue) -> str | None:
     """The outcome of a permission request: the chosen option, or None when it was cancelled, which
     is no "no".
 
     Raises RemoteProtocolError for an outcome that ACP does not have.
     """
-    outcome = _object(_object(result).get("outcome"))
+    outcome = as_object(as_object(result).get("outcome"))
     if outcome.get("outcome") == "cancelled":
         return None
-    if outcome.get("outcome") == "selected" and isinstance(outcome.get("optionId"), str):
-        option: str = outcome["optionId"]
+    option = outcome.get("optionId")
+    if outcome.get("outcome") == "selected" and isinstance(option, str):
         return option
     raise RemoteProtocolError(
         f"the client answered the permission with {sanitize.label(outcome.get('outcome'), 80)!r}"
     )
 
 
-def encode_call(call: str, capability: str, params: Mapping[str, Json]) -> dict[str, Json]:
+def encode_call(call: str, capability: str, params: JsonObject) -> dict[str, Json]:
     """The update that a call has begun."""
     return {
         "sessionUpdate": "tool_call",
@@ -270,7 +270,7 @@ def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Jso
     return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
 
 
-def prompt_text(prompt: Json) -> str:
+def prompt_text(prompt: JsonValue) -> str:
     """The words of a prompt; other blocks have none."""
     blocks = prompt if isinstance(prompt, list) else []
     return "\n".join(
@@ -316,7 +316,3 @@ def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
 
 def _encode_content(words: str) -> dict[str, Json]:
     return {"type": "content", "content": {"type": "text", "text": words}}
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}

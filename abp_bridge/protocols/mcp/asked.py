@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue
 from abp_bridge.core.question import Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import IRREVERSIBLE, Action
 from abp_bridge.protocols.schema_fields import decode_fields
 
 
-def decode_form(raw: Json, *, id: str, origin: str) -> Question:
+def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     """The parameters of a form-mode `elicitation/create` -> Question, whose answer is an object of
     its fields.
 
@@ -57,7 +57,7 @@ def decode_form(raw: Json, *, id: str, origin: str) -> Question:
     )
 
 
-def encode_reply(outcome: Outcome, content: Mapping[str, Json]) -> dict[str, Json]:
+def encode_reply(outcome: Outcome, content: JsonObject) -> dict[str, Json]:
     """How a form was answered -> the result of `elicitation/create`.
 
     What is neither an accept nor a decline is a cancel.
@@ -72,7 +72,7 @@ def encode_reply(outcome: Outcome, content: Mapping[str, Json]) -> dict[str, Jso
 _ACTIONS = {Outcome.ACCEPTED: Action.ACCEPT, Outcome.DECLINED: Action.DECLINE}
 
 
-def _mapping(value: Json, what: str) -> Mapping[str, Json]:
+def _mapping(value: JsonValue, what: str) -> JsonObject:
     if not isinstance(value, Mapping):
         raise RemoteProtocolError(f"{what} must be an object")
     return value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, JsonObject
 from abp_bridge.core.question import Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
@@ -63,7 +63,7 @@ def encode_asked(question: Question, problem: str = "") -> str:
     )
 
 
-def decode_answered(arguments: Mapping[str, Json]) -> tuple[Action, Mapping[str, Json]]:
+def decode_answered(arguments: JsonObject) -> tuple[Action, JsonObject]:
     """The arguments of `abp_answer` -> (action, content by field name), not yet reviewed.
 
     Raises RemoteProtocolError for what is no answer.

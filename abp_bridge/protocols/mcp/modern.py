@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
 from abp_bridge.errors import AbpBridgeError
-
-Json = Any
 
 V2026_07_28 = "2026-07-28"
 MODERN = (V2026_07_28,)
@@ -46,7 +44,7 @@ LONGEST_URI = 2_000
 class InvalidParamsError(AbpBridgeError):
     """A request that the revision does not allow: a JSON-RPC error with this code and data."""
 
-    def __init__(self, code: int, message: str, data: Json = None) -> None:
+    def __init__(self, code: int, message: str, data: JsonValue = None) -> None:
         super().__init__(message)
         self.code = code
         self.data = data
@@ -60,23 +58,23 @@ class Envelope:
     """
 
     version: str
-    capabilities: Mapping[str, Json]
-    client: Mapping[str, Json]
+    capabilities: JsonObject
+    client: JsonObject
     level: str | None = None
 
 
-def is_enveloped(params: Json) -> bool:
+def is_enveloped(params: JsonValue) -> bool:
     """Whether a request speaks this revision, or a later one: it names its version itself."""
-    return VERSION in _object(_object(params).get("_meta"))
+    return VERSION in as_object(as_object(params).get("_meta"))
 
 
-def decode_envelope(params: Json) -> Envelope:
+def decode_envelope(params: JsonValue) -> Envelope:
     """The `_meta` of a request.
 
     Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is
     not spoken here.
     """
-    meta = _object(_object(params).get("_meta"))
+    meta = as_object(as_object(params).get("_meta"))
     version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
     missing = [
         key
@@ -96,14 +94,14 @@ def decode_envelope(params: Json) -> Envelope:
     level = meta.get(LOG_LEVEL)
     return Envelope(
         V2026_07_28,
-        _object(capabilities),
-        _object(meta.get(CLIENT)),
+        as_object(capabilities),
+        as_object(meta.get(CLIENT)),
         level if isinstance(level, str) else None,
     )
 
 
 def complete_result(
-    result: Mapping[str, Json], server: Mapping[str, Json], *, cached: bool = False
+    result: JsonObject, server: JsonObject, *, cached: bool = False
 ) -> dict[str, Json]:
     """A final result.
 
@@ -113,14 +111,14 @@ def complete_result(
     return {"resultType": "complete", **result, **lifetime, "_meta": {SERVER: dict(server)}}
 
 
-def encode_round(requests: Mapping[str, Json], state: str) -> dict[str, Json]:
+def encode_round(requests: JsonObject, state: str) -> dict[str, Json]:
     """A result that asks: `requests` by key, each `{method, params}`, and the `state` that must
     come back with the answers.
     """
     return {"resultType": "input_required", "inputRequests": dict(requests), "requestState": state}
 
 
-def decode_retry(params: Mapping[str, Json]) -> tuple[str | None, dict[str, Mapping[str, Json]]]:
+def decode_retry(params: JsonObject) -> tuple[str | None, dict[str, JsonObject]]:
     """The parameters of a call -> (the `requestState` it brings, the answers by key).
 
     Raises InvalidParamsError.
@@ -135,10 +133,12 @@ def decode_retry(params: Mapping[str, Json]) -> tuple[str | None, dict[str, Mapp
             INVALID_PARAMS,
             "inputResponses must be an object with one result, an object too, per question",
         )
-    return state if isinstance(state, str) else None, dict(answers)
+    return state if isinstance(state, str) else None, {
+        key: as_object(answer) for key, answer in answers.items()
+    }
 
 
-def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
+def decode_filter(params: JsonObject) -> dict[str, Json]:
     """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter
     that is acknowledged. Raises InvalidParamsError.
     """
@@ -158,7 +158,3 @@ def decode_filter(params: Mapping[str, Json]) -> dict[str, Json]:
             INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters"
         )
     return honoured | ({UPDATES: uris} if uris else {})
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}

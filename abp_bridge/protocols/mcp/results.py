@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import Json, JsonValue
 from abp_bridge.core.notice import Notice, Progress
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
@@ -119,9 +119,12 @@ def encode_text(words: str, *, error: bool = False) -> dict[str, Json]:
     return {"content": [_encode_text_block(words)], "isError": error}
 
 
-def encode_progress(token: Json, progress: Progress) -> dict[str, Json]:
+def encode_progress(token: JsonValue, progress: Progress) -> dict[str, Json]:
     """The parameters of `notifications/progress`."""
-    params: dict[str, Json] = {"progressToken": token, "progress": _plain_number(progress.value)}
+    params: dict[str, Json] = {
+        "progressToken": token,
+        "progress": _plain_number(progress.value),
+    }
     if progress.total is not None:
         params["total"] = _plain_number(progress.total)
     if progress.message:
@@ -189,7 +192,7 @@ def _encode_link(file: SavedFile) -> dict[str, Json]:
     }
 
 
-def _json(value: Json) -> str:
+def _json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

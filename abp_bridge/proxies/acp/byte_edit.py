@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-Json = Any
+from abp_bridge.core.json_value import JsonValue
 
 LONGEST = 64 * 2**20
 
@@ -62,14 +61,15 @@ class Cutter:
         return rest
 
 
-def read(line: bytes) -> Json:
+def read(line: bytes) -> JsonValue:
     """What a line says, read generously: None for what is no JSON, and for a number in it that JSON
     cannot hold (NaN, Infinity, 1e999).
     """
     try:
-        return json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
+        value: JsonValue = json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def _finite(word: str) -> float | None:
@@ -77,7 +77,7 @@ def _finite(word: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def put(line: bytes, path: Sequence[str], value: Json) -> bytes:
+def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     """`line`, which is a JSON object, with `value` at `path`, and nothing else changed.
 
     Objects that are missing on the way are made, also where there is a `null`. Something else on
@@ -88,7 +88,7 @@ def put(line: bytes, path: Sequence[str], value: Json) -> bytes:
     return (text[:start] + made + text[end:]).encode(*_CODE)
 
 
-def add(line: bytes, path: Sequence[str], value: Json) -> bytes:
+def add(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     """`line` with `value` as the last item of the list at `path`, which is made as in `put`.
 
     Something else there stays as it is.
@@ -114,7 +114,7 @@ def _find(text: str, path: Sequence[str]) -> int | None:
     return at
 
 
-def _place(text: str, at: int, path: Sequence[str], value: Json) -> tuple[int, int, str]:
+def _place(text: str, at: int, path: Sequence[str], value: JsonValue) -> tuple[int, int, str]:
     """(start, end, what to write between them) for `value` at `path` below the value at `at`."""
     if not path or text.startswith("null", at):
         for name in reversed(path):
@@ -157,5 +157,5 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _dump(value: Json) -> str:
+def _dump(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

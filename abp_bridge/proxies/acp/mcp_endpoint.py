@@ -17,10 +17,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.acp.client_session import ClientSession
 
 logger = logging.getLogger(__name__)
-
-Json = Any
 
 NAME = "abp"
 AUTHENTICATION_LIMIT = 5.0  # seconds to say who one is
@@ -87,7 +86,7 @@ class McpEndpoint:
         self._opened = anyio.Event()
         self._unauthenticated = anyio.CapacityLimiter(MAX_UNAUTHENTICATED)
 
-    def server_entry(self, session: ClientSession, taken: Collection[Json]) -> Json:
+    def server_entry(self, session: ClientSession, taken: Collection[JsonValue]) -> JsonObject:
         """An entry for `mcpServers` whose connections belong to `session`.
 
         `taken` are the names of the other entries.

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, dump
-
-Json = Any
 
 MAX_UNREAD = 2**20  # bytes of messages that wait to be read
 
@@ -126,7 +123,7 @@ class InjectedConnection(ByteReader):
             protocol, self, writer, on_message=on_message, cancel_request=cancel_request
         )
 
-    async def feed(self, message: dict[str, Json]) -> None:
+    async def feed(self, message: dict[str, JsonValue]) -> None:
         """A message of the stream that is for us, without its version.
 
         Returns when it is read, or few enough wait.

@@ -46,7 +46,7 @@ async def test_the_status_counts_the_notifications_that_the_host_never_got() -> 
     tools = McpTools(api, nothing, asks_model=False, lost=connection.lost_notifications)
 
     async def status() -> Json:
-        result = await tools.call("abp_status", {}, nothing)
+        result: Json = await tools.call("abp_status", {}, nothing)
         return json.loads(result["content"][0]["text"])
 
     connection.notify("first")  # has begun to leave
