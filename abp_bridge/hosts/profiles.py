@@ -12,13 +12,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`plain`: the host's forms really show only text, yes or no, and one of several choices.
+    """What one host really does.
 
-    `loopback`: it opens addresses on this machine; `url_ids`: it cannot read a modern url question
-    without an elicitationId. `patience`: after how many seconds it gives a tool up; `stops`: that
-    clock stands still while its person is asked. `buttons`: how many options of an ACP permission
-    it shows with their labels; 2 means allow or deny, without any. `shows`: its surfaces as it
-    declares them, for people who look it up; a session goes by what is declared in it.
+    Attributes:
+        name: What people call it.
+        plain: Its forms show only text, yes or no, and one of several choices.
+        buttons: How many options of an ACP permission it shows with their labels; 2 means allow
+            or deny, without any.
+        loopback: It opens addresses on this machine.
+        url_ids: It cannot read a modern url question without an elicitationId.
+        tool_timeout: After how many seconds it gives a tool up.
+        paused_while_asking: That clock stands still while its person is asked.
+        shows: Its surfaces as it declares them, for people who look it up; a session goes by what
+            is declared in it.
     """
 
     name: str
@@ -65,5 +71,5 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile(client: str) -> Profile:
-    """The row for `clientInfo.name`."""
+    """The row for a host by its `clientInfo.name`; the careful one for a host that has none."""
     return PROFILES.get(client.lower(), CAREFUL)

@@ -11,9 +11,14 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class McpClientInfo:
-    """`info` and `capabilities` are as they came.
+    """Who the host is.
 
-    `level` is the least log level that a modern request wants to hear of.
+    Attributes:
+        version: The version of MCP that is spoken with it.
+        info: Its `clientInfo`, as it came.
+        capabilities: What it declared, as it came.
+        modern: Whether that version has no handshake.
+        level: The least log level that a modern request wants to hear of; None for no logs.
     """
 
     version: str
@@ -24,6 +29,7 @@ class McpClientInfo:
 
     @property
     def name(self) -> str:
+        """The host as it calls itself, with its version and the version of MCP."""
         return (
             f"{self.info.get('name', 'an unnamed host')} {self.info.get('version', '')} (MCP"
             f" {self.version})"

@@ -22,8 +22,11 @@ LATEST = "2025-11-25"  # of the legacy versions
 class McpConnection:
     """Made first, and handed to both.
 
-    `rpc` carries the messages; calls run in `tasks`, which outlive it; `client` is the host as it
-    showed itself last.
+    Attributes:
+        rpc: Carries the messages.
+        tasks: Where calls run; it outlives `rpc`.
+        subscriptions: What the host wants to hear of.
+        client: The host as it showed itself last.
     """
 
     def __init__(self, rpc: JsonRpcConnection, tasks: TaskGroup) -> None:

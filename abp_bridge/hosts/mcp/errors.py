@@ -9,5 +9,5 @@ RESOURCE_NOT_FOUND = -32002
 
 
 def encode_cancel(id: Id, reason: str) -> tuple[str, JsonValue]:
-    """How a request of ours is taken back in MCP: (method, params)."""
+    """The notification that takes a request of ours back: (method, params)."""
     return "notifications/cancelled", {"requestId": id, "reason": reason}

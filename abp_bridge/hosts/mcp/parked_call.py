@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 class Pending:
     """A question as a modern host is to get it, and what came of it.
 
-    `need` is the capability that shows it; `shown` when it first went out.
+    Attributes:
+        request: Its method and its params.
+        need: The capability that shows it.
+        shown: When it first went out, by the loop's clock in seconds.
+        done: Set when there is an answer or a problem.
+        answer: The host's, as it came.
+        problem: Why there will be none.
     """
 
     request: JsonObject
@@ -42,6 +48,7 @@ class Pending:
     problem: Exception | None = None
 
     def fail(self, problem: Exception) -> None:
+        """There will be no answer, and why."""
         self.problem = problem
         self.done.set()
 
@@ -50,9 +57,12 @@ class Pending:
 class ModelMessage:
     """What a model is to tell its user, or to ask of them, before it waits on.
 
-    `told` says that a result has said so.
-
-    `answer` is what it brought back, where it was to ask.
+    Attributes:
+        text: The words.
+        asks: Whether it is to bring an answer back.
+        sent: Whether a result has said it.
+        answered: Set when there is an answer.
+        answer: What it brought back, where it was to ask.
     """
 
     text: str
@@ -63,8 +73,15 @@ class ModelMessage:
 
 
 class ParkedCall:
-    """One call, begun by `request`. `waiters` are the requests that wait for it now, the newest
-    last.
+    """One call, which outlives the requests that wait for it.
+
+    Args:
+        call: The call of the app.
+        request: The request that began it.
+
+    Attributes:
+        waiters: The requests that wait for it now, the newest last.
+        pending: The questions that wait to be taken to the host, by key.
     """
 
     def __init__(self, call: Call, request: ToolRequest) -> None:
@@ -104,6 +121,7 @@ class ParkedCall:
             self.cancel(reason)
 
     def cancel(self, reason: str) -> None:
+        """Nobody wants the call any more: the app is told why."""
         self.abandoned = True
         self.call.cancel(reason)
 
@@ -121,6 +139,7 @@ class ParkedCall:
     # --- the app ---
 
     def end(self, ended: CallOutcome) -> None:
+        """The call is over: what is still asked goes nowhere."""
         self.ended = ended
         self.fail_questions(RouteChangedError())
 
@@ -134,8 +153,14 @@ class ParkedCall:
     async def ask(self, method: str, params: JsonObject, need: str) -> tuple[JsonObject, float]:
         """Put a question into the next round: (its answer, the seconds since it was first shown).
 
-        Raises HostTimeoutError when nobody came back with one, and RouteChangedError when it has to
-        go another way.
+        Args:
+            method: Of the request that asks.
+            params: Its parameters.
+            need: The capability that the host must declare to be asked so.
+
+        Raises:
+            HostTimeoutError: Nobody came back with an answer.
+            RouteChangedError: The question has to go another way.
         """
         if self._gone is not None:
             raise self._gone
@@ -179,6 +204,7 @@ class ParkedCall:
 
     @property
     def has_unsent_messages(self) -> bool:
+        """Whether the model is to say something that no result has said yet."""
         return any(not message.sent for message in self.model_messages.values())
 
     @contextmanager
@@ -213,8 +239,14 @@ class ParkedCall:
 class ToolRequest:
     """A host's request while it waits for a call.
 
-    `parked` is the call, once there is one; `state` what it brings back, if it does; `made` the
-    tool and the arguments that it asks for, `round` how many results asked for input before it.
+    Attributes:
+        scope: Cancelled when the host takes the request back.
+        began: When it came, by the loop's clock in seconds.
+        token: Its `progressToken`, as it came.
+        made: The tool and the arguments that it asks for.
+        round: How many results asked for input before it.
+        parked: The call, once there is one.
+        state: What it brings back of an earlier round, where that was made here.
     """
 
     def __init__(self, id: Id, client: McpClientInfo) -> None:

@@ -24,13 +24,13 @@ from abp_bridge.errors import AbpBridgeError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-_NONCE = 12
+_NONCE = 12  # bytes
 _PURPOSE = b"abp-bridge requestState"
-LONGEST = 4_096
+LONGEST = 4_096  # characters
 
 
 class InvalidRequestStateError(AbpBridgeError):
-    """It was not sealed here, or not as it is now."""
+    """It was not made here, or was changed on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,17 @@ class RequestStateCodec:
         return ChaCha20Poly1305(ChaCha20Poly1305.generate_key())
 
     def encode(self, state: RequestState) -> str:
+        """A state as text that only this can read or make."""
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, json.dumps(astuple(state)).encode(), _PURPOSE)
         return base64.urlsafe_b64encode(nonce + sealed).decode()
 
     def decode(self, text: str) -> RequestState:
-        """Raises InvalidRequestStateError."""
+        """What a text of `encode` stands for.
+
+        Raises:
+            InvalidRequestStateError: It was not made here, or was changed on its way.
+        """
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -67,10 +67,12 @@ _OFFERED: JsonObject = {
 
 
 class McpServer:
-    """One connection.
+    """The server of one connection.
 
-    `begin(connection)` makes its session. Without `modern`, hosts that look for that era find the
-    other.
+    Args:
+        connection: Where the host is; it is told there who it says it is.
+        begin: Makes the session, with the first message that needs it.
+        modern: Whether the modern era is spoken; hosts that look for it find the other if not.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import anyio
 
 from abp_bridge.core.event import ChoiceEvent, Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -56,13 +56,15 @@ COMPLETED = "2025-11-25"  # the version that has a word for it
 
 
 class McpSession:
-    """One session of one host, spoken to through `connection`.
+    """One session of one host: a `Host` for the bridge, and tools and resources for the host.
 
-    `begin` makes the desk that its tools work at; `page` is where its person is sent.
-
-    `park` is how long a call is kept for a host to come back to; `patience` how long the host waits
-    for a tool, where its user has changed that. Both are in seconds. `ask_model` says that its
-    model may be asked to ask its user.
+    Args:
+        connection: Where the host is spoken to.
+        begin: Makes what the tools work at.
+        page: Where the person is sent.
+        park: How long a call is kept for a host to come back to, in seconds.
+        patience: How long the host waits for a tool, in seconds, where its user has changed that.
+        ask_model: Whether the host's model may be asked to ask its user.
     """
 
     def __init__(
@@ -234,8 +236,8 @@ class McpSession:
         return answer
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
-        """See `Host.on_notice`: a log message, and an update of the state it changes for those who
-        subscribed.
+        """Log a notice for the host, and tell those who subscribed to the state that it changes
+        (`Host.on_notice`).
         """
         field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
         self._connection.subscriptions.log(
@@ -246,9 +248,11 @@ class McpSession:
             self._connection.subscriptions.updated(state_uri(app, field))
 
     def on_capabilities_changed(self) -> None:
+        """Tell those who listen that the tools are others (`Host.on_capabilities_changed`)."""
         self._connection.subscriptions.tools_changed()
 
     def on_resources_changed(self) -> None:
+        """Tell those who listen that there are other resources (`Host.on_resources_changed`)."""
         self._connection.subscriptions.resources_changed()
 
     # --- what the host asks of the bridge ---
@@ -258,20 +262,24 @@ class McpSession:
         self._calls.identify_retry(request, params.get("requestState"))
 
     def list_tools(self) -> list[JsonObject]:
+        """The tools there are now, as `tools/list` has them."""
         return self._toolbox.list()
 
     async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
-        """`tools/call`.
+        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
 
-        Raises Refusal or Malformed for a call that is no call; cancelling it cancels the app's
-        call.
+        Cancelling it cancels the app's call.
+
+        Raises:
+            RpcError: It names no tool, no tool of ours, or a `requestState` of no call.
+            InvalidParamsError: What a modern host brings back is not what it was sent.
         """
-        name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
+        name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
         if arguments is not None and not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
-        request.token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        request.token = as_object(params.get("_meta")).get("progressToken")
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:
@@ -294,6 +302,7 @@ class McpSession:
             )
 
     def list_resources(self) -> list[JsonObject]:
+        """The resources there are now, as `resources/list` has them."""
         return [
             {
                 "uri": each.uri,
@@ -306,7 +315,11 @@ class McpSession:
         ]
 
     def read_resource(self, uri: str) -> JsonObject:
-        """The content of one resource. Raises Refusal."""
+        """The content of one resource, as `resources/read` has it.
+
+        Raises:
+            RpcError: There is no such resource.
+        """
         try:
             mime_type, content = self._api.read(uri)
         except SessionError as problem:

@@ -22,7 +22,13 @@ MAX_LISTENS = 100
 
 
 class Subscriptions:
-    """One connection's. `initialized`, `level` and `subscribed` are the legacy host's."""
+    """What the host of one connection wants to hear of.
+
+    Attributes:
+        initialized: Whether the legacy host is ready to hear anything.
+        level: The least level of logs it wants, as an index of `LEVELS`.
+        subscribed: The uris of the resources whose updates it wants.
+    """
 
     def __init__(self, rpc: JsonRpcConnection) -> None:
         self._rpc = rpc
@@ -35,7 +41,12 @@ class Subscriptions:
     def listen(self, id: Id, wanted: JsonObject) -> bool:
         """Begin a stream and acknowledge it.
 
-        `wanted` is a filter that `decode_filter` let pass. False when there are too many.
+        Args:
+            id: Of the request, which names the stream.
+            wanted: A filter that `decode_filter` let pass.
+
+        Returns:
+            False when there are too many streams, or too many resources in them.
         """
         watched = sum(len(as_list(each.get(UPDATES))) for each in self._listens.values())
         if (
@@ -59,9 +70,14 @@ class Subscriptions:
             self._logged[id] = LEVELS.index(level)
 
     def stop_logging(self, id: Id) -> None:
+        """The request has ended: it wants to hear no more."""
         self._logged.pop(id, None)
 
     def log(self, params: JsonObject, key: Hashable = None) -> None:
+        """Send `notifications/message` if anybody wants its level.
+
+        A newer one with the same `key` replaces one that still waits.
+        """
         level = LEVELS.index(params["level"])
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
@@ -69,6 +85,7 @@ class Subscriptions:
             self._rpc.notify("notifications/message", params, key=key)
 
     def updated(self, uri: str) -> None:
+        """Tell those who watch this resource that it has changed."""
         if self.initialized and uri in self.subscribed:
             self._rpc.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
         for id, wanted in self._listens.items():
@@ -78,9 +95,11 @@ class Subscriptions:
                 )
 
     def tools_changed(self) -> None:
+        """Tell those who listen that there are other tools."""
         self._list_changed("tools", TOOLS)
 
     def resources_changed(self) -> None:
+        """Tell those who listen that there are other resources."""
         self._list_changed("resources", RESOURCES)
 
     def _list_changed(self, what: str, word: str) -> None:

@@ -42,10 +42,10 @@ from abp_bridge.rpc.errors import RpcError
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-MAX_PARKED = 2_000
-MAX_DELIVERED = 200
+MAX_PARKED = 2_000  # calls that run, or that somebody was promised to find again
+MAX_DELIVERED = 200  # of them, those whose result has been given
 MAX_ASKED = 20  # questions of one round
-MAX_LISTED = 20
+MAX_LISTED = 20  # calls that are named to who asks for one that is not there
 GRACE = 1.0  # seconds for an app to do something about a question that nobody came back for
 # Turns of the loop from what is written on a pipe to its question here: one that tells, one that
 # reads, one that asks, and two to spare.
@@ -64,8 +64,11 @@ Start = Callable[
 
 @dataclass(slots=True)
 class ToolTimeout:
-    """How long a host waits for a call, in seconds; `stops` says that it does not count the time of
-    a person.
+    """How long a host waits for a call.
+
+    Attributes:
+        left: In seconds.
+        paused_while_asking: Whether the time that a person is asked does not count.
     """
 
     left: float
@@ -73,8 +76,13 @@ class ToolTimeout:
 
 
 class ToolCalls:
-    """The calls of one session. `limit` is how long, in seconds, one is kept that nobody
-    waits for.
+    """The calls of one session.
+
+    Args:
+        tasks: Where what nobody waits for is let go.
+        limit: How long a call is kept that nobody waits for, in seconds.
+        timeout_of: How long the host waits for the answer to a request.
+        on_progress: Gets the progress of a call, for the newest request that waits for it.
     """
 
     def __init__(
@@ -123,7 +131,9 @@ class ToolCalls:
     ) -> JsonObject:
         """Start a call and wait for it: its CallToolResult, or what it asks.
 
-        Raises SessionError, Refusal.
+        Raises:
+            SessionError: The call cannot begin, or too many are kept.
+            RpcError: A modern client did not declare what the call needs.
         """
         if len(self._parked) + self._starting - len(self._delivered) >= MAX_PARKED:
             raise SessionError(
@@ -156,10 +166,10 @@ class ToolCalls:
         state: str,
         answers: Mapping[str, JsonObject],
     ) -> JsonObject:
-        """A modern host comes back.
+        """A modern host comes back, with `answers` by the keys of the questions.
 
-        Raises Refusal for a `requestState` that is not this call's: a call is never begun again by
-        mistake.
+        Raises:
+            RpcError: `state` is not this call's; a call is never begun again by mistake.
         """
         try:
             found = request.state or self._codec.decode(state)
@@ -187,7 +197,11 @@ class ToolCalls:
     async def wait(
         self, tool: str, arguments: JsonObject, request: ToolRequest, call: str
     ) -> JsonObject:
-        """Attach to a call that goes on, or get the result it is kept with. Raises SessionError."""
+        """Attach to a call that goes on, or get the result it is kept with.
+
+        Raises:
+            SessionError: There is no such call.
+        """
         request.made = tool, arguments
         parked = self._parked.get(call)
         if parked is None:
@@ -208,7 +222,8 @@ class ToolCalls:
     ) -> JsonObject:
         """A model brings what its user said, and goes on waiting for the call that asked.
 
-        Raises SessionError.
+        Raises:
+            SessionError: No such question waits for an answer.
         """
         request.made = tool, arguments
         for parked in list(self._parked.values()):
@@ -353,7 +368,7 @@ def _result(ended: CallOutcome, request: ToolRequest) -> JsonObject:
 
 def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
     """What the client would have had to declare, where the call failed for nothing else: the app
-    only passed a question's refusal on.
+    only passed on that a question could not be asked.
     """
     failure = ended.result.failure
     if (

@@ -30,6 +30,12 @@ class McpTools:
     """The tools of one session.
 
     Names of capability tools are made once per (app, capability) and stay while both do.
+
+    Args:
+        api: The session that the tools work at.
+        calls: Where calls are begun, waited for and answered.
+        asks_model: Whether there is a tool for what a model was to ask its user.
+        lost: Counts the notifications that the host never got; empty when there are none.
     """
 
     def __init__(
@@ -40,7 +46,6 @@ class McpTools:
         asks_model: bool,
         lost: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`lost` counts the notifications that the host never got; empty when there are none."""
         self._api = api
         self._lost = lost
         self._calls = calls
@@ -79,9 +84,13 @@ class McpTools:
         return offers
 
     async def call(self, name: str, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        """`tools/call`: the CallToolResult.
+        """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
 
-        Raises UnknownToolError; what goes wrong inside a tool is a result that says so.
+        What goes wrong inside a tool is a result that says so.
+
+        Raises:
+            UnknownToolError: There is no tool of this name.
+            RpcError: A modern client did not declare what the call needs.
         """
         try:
             if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
@@ -236,7 +245,7 @@ _ARGUMENTS: dict[str, list[str]] = {
 
 
 def _check_arguments(name: str, arguments: JsonObject) -> None:
-    """An argument that a tool does not have is a mistake to be told, not to be dropped."""
+    """An argument that a tool does not have is a mistake to be reported, not to be dropped."""
     known = _ARGUMENTS[name]
     for argument in arguments:
         if argument not in known:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_list, as_object, as_texts
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
@@ -99,9 +99,10 @@ def link_step(question: Question, url: str) -> Step:
 
 
 def decode_link_outcome(chosen: str | None) -> Outcome:
-    """What was chosen of a `pointer`'s options.
+    """What was chosen of the options of a `link_step`; None is a cancel.
 
-    Raises RemoteProtocolError for what is none of them.
+    Raises:
+        RemoteProtocolError: It is none of them.
     """
     if chosen is None:
         return Outcome.CANCELLED
@@ -143,7 +144,8 @@ def decode_outcome(result: JsonValue) -> str | None:
     """The outcome of a permission request: the chosen option, or None when it was cancelled, which
     is no "no".
 
-    Raises RemoteProtocolError for an outcome that ACP does not have.
+    Raises:
+        RemoteProtocolError: ACP has no such outcome.
     """
     outcome = as_object(as_object(result).get("outcome"))
     if outcome.get("outcome") == "cancelled":
@@ -272,12 +274,8 @@ def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Jso
 
 def prompt_text(prompt: JsonValue) -> str:
     """The words of a prompt; other blocks have none."""
-    blocks = prompt if isinstance(prompt, list) else []
-    return "\n".join(
-        block["text"]
-        for block in blocks
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str)
-    ).strip()
+    words = [as_object(block).get("text") for block in as_list(prompt)]
+    return "\n".join(as_texts(words)).strip()
 
 
 _INT64 = (-(2**63), 2**63 - 1)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonValue
 
-LONGEST = 64 * 2**20
+LONGEST = 64 * 2**20  # bytes: of a longer line nothing is looked at
 
 _WHITE = " \t\r\n\ufeff"
 _DECODER = json.JSONDecoder()
@@ -32,7 +32,7 @@ class Cutter:
         self._longest = longest
         self._begun: list[bytes] = []  # the beginning of a line
         self._size = 0
-        self._passing = False  # inside a line that is too long to be held
+        self._passing = False  # inside a line that is too long to be kept
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """The next bytes of the stream -> (block, whole): whole lines, or the next part of a line

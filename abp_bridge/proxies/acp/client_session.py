@@ -23,7 +23,9 @@ _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
 class ElicitorApi(Protocol):
     """Who puts questions to a host, and answers each exactly once."""
 
-    async def ask(self, question: Question) -> Answer: ...
+    async def ask(self, question: Question) -> Answer:
+        """Ask, and return how it was answered; what is no answer is one that says so."""
+        ...
 
 
 class ClientSession:
@@ -32,7 +34,8 @@ class ClientSession:
     `begin_prompt`, `cancel_turn` and `end_prompt` tell it what passes between the client and
     its agent.
 
-    `elicitor` puts the agent's own questions to this session, once there is one.
+    Attributes:
+        elicitor: Asks the agent's own questions in this session, once there is one.
     """
 
     def __init__(self, surfaces: ClientSurfaces) -> None:
@@ -56,6 +59,7 @@ class ClientSession:
     # --- what passes by ---
 
     def begin_prompt(self, prompt: Id) -> None:
+        """A prompt runs: the person can be asked."""
         self._turns.begin(prompt)
 
     def cancel_turn(self, reason: str = "the user cancelled the turn") -> None:
@@ -75,9 +79,11 @@ class ClientSession:
 
     @property
     def name(self) -> str:
+        """The client as it calls itself."""
         return self._surfaces.name
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces of the client, best first."""
         return self._surfaces.variants
 
     async def ask(
@@ -87,7 +93,7 @@ class ClientSession:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `Host.ask`.
+        """Ask while a prompt runs (`Host.ask`).
 
         Each question is on a card of its own: which tool call it belongs to, only the agent knows.
         """
@@ -96,7 +102,7 @@ class ClientSession:
         )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """See `Host.send_link`."""
+        """Show the link by a form or buttons, while a prompt runs (`Host.send_link`)."""
         return await self._turns.within(lambda: self._surfaces.send_link(question, url))
 
 
@@ -111,6 +117,7 @@ class ProxiedHost:
 
     @property
     def name(self) -> str:
+        """The client, and the agent if there is one."""
         return (
             self._client.name
             if self._agent is None
@@ -122,7 +129,7 @@ class ProxiedHost:
         models = (
             []
             if self._agent is None
-            else [column for column in self._agent.variants(calls) if column.surface in _THE_AGENTS]
+            else [each for each in self._agent.variants(calls) if each.surface in _THE_AGENTS]
         )
         return [*self._client.variants(), *models]
 
@@ -133,11 +140,13 @@ class ProxiedHost:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
+        """Ask the client's person, or the agent's model on a surface of its own (`Host.ask`)."""
         if variant.surface in _THE_AGENTS and self._agent is not None:
             return await self._agent.ask(question, variant, problem, observe)
         return await self._client.ask(question, variant, problem, observe)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
+        """Send the client's person to `url` (`Host.send_link`)."""
         return await self._client.send_link(question, url)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
@@ -145,13 +154,16 @@ class ProxiedHost:
         return () if self._agent is None else await self._agent.roots(calls)
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
+        """Tell the agent (`Host.on_notice`)."""
         if self._agent is not None:
             self._agent.on_notice(app, origin, notice)
 
     def on_capabilities_changed(self) -> None:
+        """Tell the agent (`Host.on_capabilities_changed`)."""
         if self._agent is not None:
             self._agent.on_capabilities_changed()
 
     def on_resources_changed(self) -> None:
+        """Tell the agent (`Host.on_resources_changed`)."""
         if self._agent is not None:
             self._agent.on_resources_changed()

@@ -42,9 +42,10 @@ class SharedWriter:
         self.forwarded = 0  # bytes that were forwarded
 
     async def forward(self, data: bytes) -> None:
-        """Write lines of theirs, or the next part of one.
+        """Write lines of theirs, or the next part of one. Returns when all is written.
 
-        Returns when all is written; raises OSError when nobody reads any more.
+        Raises:
+            OSError: Nobody reads any more.
         """
         while not self._in_line and not self._given_up and (self._unsent or self._waiting):
             self._progress = anyio.Event()
@@ -67,7 +68,12 @@ class SharedWriter:
                 await self._sink.writable()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """See `ByteWriter`. `data` is one line, or what is left of one."""
+        """Write what can be written of `data`, one line of ours or what is left of one, unless a
+        line of theirs is being written (`ByteWriter.write_nowait`).
+
+        Raises:
+            BrokenPipeError: The stream is closed.
+        """
         if self._closed:
             raise BrokenPipeError
         if self._in_line:
@@ -79,6 +85,7 @@ class SharedWriter:
         return written
 
     async def writable(self) -> None:
+        """Returns when a line of ours can begin or go on (`ByteWriter.writable`)."""
         while self._in_line and not self._closed:
             self._line_ended = anyio.Event()
             await self._line_ended.wait()
@@ -139,7 +146,7 @@ class InjectedConnection(ByteReader):
             await self._read.wait()
 
     async def receive(self) -> bytes:
-        """See `ByteReader`."""
+        """The next line that was fed; empty at the end (`ByteReader.receive`)."""
         while not self._lines and not self._closed:
             self._fed = anyio.Event()
             await self._fed.wait()
