@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject
-
 from abp_bridge.errors import AbpBridgeError
 
 if TYPE_CHECKING:
