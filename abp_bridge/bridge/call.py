@@ -21,7 +21,7 @@ from abp_bridge.interfaces.host import CallOutcome
 logger = logging.getLogger(__name__)
 
 
-MAX_TOLD = 50  # different lines of a summary: more would bury the result
+MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 FOREVER = float("inf")
 
 
@@ -161,8 +161,8 @@ class Call:
             self._on_progress(higher)
 
     def add_summary_line(self, line: str) -> None:
-        """Keep what the app told for the result: `MAX_TOLD` different lines, the rest counted."""
-        if line in self._summary_lines or len(self._summary_lines) < MAX_TOLD:
+        """Keep a line for the result: `MAX_SUMMARY_LINES` different ones, the rest counted."""
+        if line in self._summary_lines or len(self._summary_lines) < MAX_SUMMARY_LINES:
             self._summary_lines[line] += 1
         else:
             self._omitted_lines += 1

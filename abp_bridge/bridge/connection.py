@@ -217,7 +217,7 @@ class AppConnection:
             else "(other kinds)"
         )
         self._counts[name] += 1
-        self._last[name] = _brief(notice.data)
+        self._last[name] = _shorten(notice.data)
         if (hook := _HOOKS.get(notice.event)) is not None:
             hook(self, notice)
         call = self.calls.get(notice.operation or "") or self._only_call()
@@ -264,7 +264,7 @@ class AppConnection:
                 " as resources"
             )
             return
-        self.state[field] = _kept(notice.data.get("newValue"))
+        self.state[field] = _limit_size(notice.data.get("newValue"))
         if not known:
             self._session.host.on_resources_changed()
 
@@ -303,13 +303,13 @@ _HOOKS: dict[Event, Callable[[AppConnection, Notice], None]] = {
 }
 
 
-def _brief(value: JsonValue) -> JsonValue:
+def _shorten(value: JsonValue) -> JsonValue:
     """What the status shows of something an app told: the whole of it while that is short."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     return value if len(words) <= MAX_BRIEF else message(words, MAX_BRIEF)
 
 
-def _kept(value: JsonValue) -> JsonValue:
+def _limit_size(value: JsonValue) -> JsonValue:
     """What is remembered of something an app told: the newest, up to a size."""
     size = len(json.dumps(value, default=str))
     return value if size <= MAX_STATE_SIZE else f"[{size} characters: too large to keep]"

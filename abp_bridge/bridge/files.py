@@ -23,8 +23,8 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds for one file
-LONGEST_URI = 4_096
-MAX_ROOTS = 100
+LONGEST_URI = 4_096  # characters; the longest path that Linux opens
+MAX_ROOTS = 100  # folders of a host that are looked at: each costs a call of the file system
 FILE, CONFIRMED = "file", "confirmed"
 
 

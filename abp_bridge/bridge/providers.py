@@ -51,6 +51,7 @@ class Providers:
                     self.places[surface.value] = f"not there: {problem}"
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces that a question of one of `calls` can be asked on, best first."""
         return [column for _, column in self.variants_by_owner(calls)]
 
     def variants_by_owner(self, calls: Sequence[str] = ()) -> list[tuple[str, SurfaceVariant]]:

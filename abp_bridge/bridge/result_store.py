@@ -51,7 +51,7 @@ class ResultStore:
         """
         files: list[SavedFile] = []
         data, found = abp.extract(result.data)
-        data = abp.fill(data, [self._put(app, files, item) for item in found])
+        data = abp.fill(data, [self._save_item(app, files, item) for item in found])
         text = to_text(data)
         if len(text) > INLINE_LIMIT:
             is_text = isinstance(data, str)
@@ -59,13 +59,13 @@ class ResultStore:
                 ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
             )
             whole: list[SavedFile] = []
-            item = self._put(app, whole, abp.Blob(text.encode(errors="replace"), kind, name))
+            item = self._save_item(app, whole, abp.Blob(text.encode(errors="replace"), kind, name))
             # It is too large to be shown: that is why it is a file.
             files += [replace(file, content=None) for file in whole]
             data = item if "savedTo" in item else data
         return replace(result, data=data), files
 
-    def _put(
+    def _save_item(
         self, app: str, files: list[SavedFile], item: abp.Blob | abp.Reference
     ) -> dict[str, JsonValue]:
         """Save `item`, add it to `files`, and describe it."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 
-FEW = 4
+FEW = 4  # options; with more, a select is another shape of question
 
 
 class Surface(enum.Enum):
@@ -79,6 +79,8 @@ class QuestionShape(enum.Enum):
 
 
 class Support(enum.Enum):
+    """How well a surface can ask a question; the value is the word in the printed matrix."""
+
     NATIVE = "native"
     DOWNGRADED = "downgraded"
     OUT_OF_BAND = "out of band"
@@ -95,6 +97,7 @@ class Route:
 
     @property
     def asks(self) -> bool:
+        """Whether a question is asked here at all."""
         return self.support is not Support.REFUSED
 
 
@@ -122,6 +125,7 @@ class Attempt:
 
     @property
     def name(self) -> str:
+        """The surface and what it does, as `Answer.route` and the status have it."""
         how = f" ({self.route.how})" if self.route.how else ""
         return self.variant.surface.value + how
 

@@ -30,7 +30,7 @@ from abp_bridge.core.question import (
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_RANGE = 20  # whole numbers that are still buttons
-TITLE_LIMIT = 300
+TITLE_LIMIT = 300  # characters; some hosts show nothing but the title
 PART_LIMIT = 140  # of a title: the form's message, and what one field of it asks
 MIN_STEPS = 60  # a walk ends after this many steps and some per option, however buttons are pressed
 ROUNDS = 2  # of yes or no to everything there is, before "no" to all of it is taken for leaving

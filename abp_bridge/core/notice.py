@@ -48,10 +48,10 @@ class Notice:
 
 def describe(notice: Notice) -> str:
     """What an app told, in one line that is safe to show."""
-    return sanitize.label(_described(notice), LINE_LIMIT)
+    return sanitize.label(_line(notice), LINE_LIMIT)
 
 
-def _described(notice: Notice) -> str:
+def _line(notice: Notice) -> str:
     data = notice.data
     if notice.event is Event.STATE_CHANGED:
         return f"{_short(data.get('field', 'its state'))} is now {_short(data.get('newValue'))}"

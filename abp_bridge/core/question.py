@@ -17,7 +17,7 @@ from typing import Final
 from abp_bridge.core import file as files
 from abp_bridge.core import json_text, sanitize
 from abp_bridge.core import schema as schemas
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.schema import Schema
 
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
@@ -246,17 +246,17 @@ def answer_errors(question: Question, answer: JsonObject) -> list[str]:
                     f"{each.name} {problem}"
                     for problem in files.file_errors(answer[each.name], each.accept)
                 ]
-            problems.extend(_unsaid(wrong, each) if each.secret else wrong)
+            problems.extend(_without_values(wrong, each) if each.secret else wrong)
         elif each.required:
             problems.append(f"{each.name} is required")
     if not problems and _asks_all(question):
         problems = schemas.check(dict(answer), question.whole)
         secrets = [each for each in question.fields if each.secret]
-        problems = _unsaid(problems, secrets[0]) if problems and secrets else problems
+        problems = _without_values(problems, secrets[0]) if problems and secrets else problems
     return [sanitize.label(problem, LONGEST_PROBLEM) for problem in problems]
 
 
-def _unsaid(problems: list[str], secret: Field) -> list[str]:
+def _without_values(problems: list[str], secret: Field) -> list[str]:
     """What is wrong, without the value that it is wrong with: problems are shown, logged and told
     to the app's developer.
     """
@@ -273,8 +273,12 @@ def read(asked: Field, sent: JsonValue) -> JsonValue:
 
 
 def is_default(asked: Field, choice: Choice) -> bool:
-    """Whether `choice` is what the app proposes for `asked`."""
-    return asked.default is not MISSING and schemas.json_equal(asked.default, choice.value)
+    """Whether `choice` is what the app proposes for `asked`, or one of several."""
+    if asked.default is MISSING:
+        return False
+    several = asked.type is FieldType.CHOICES and isinstance(asked.default, list)
+    wanted = as_list(asked.default) if several else [asked.default]
+    return any(schemas.json_equal(choice.value, each) for each in wanted)
 
 
 def _asks_all(question: Question) -> bool:

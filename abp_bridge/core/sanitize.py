@@ -9,8 +9,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-LABEL_LIMIT = 200
-MESSAGE_LIMIT = 4_000
+LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
+MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen
 
 # Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not
 # repaint the question. The joiners are Cf too, but scripts and emoji need them.

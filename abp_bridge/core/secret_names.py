@@ -41,7 +41,7 @@ _HOLDS = re.compile(rf"(?:{_PHRASES}|\b(?:authorization|(?:set )?cookies?|pass))
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BORDERS = re.compile(r"[_\W]+")
-LONGEST_NAME = 200
+LONGEST_NAME = 200  # characters, from the end, that are searched: time grows with the length
 
 
 def asks_for_secret(words: str) -> bool:

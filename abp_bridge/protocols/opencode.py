@@ -15,12 +15,21 @@ from dataclasses import dataclass, replace
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
 from abp_bridge.core.menu import act
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
+from abp_bridge.core.question import (
+    MISSING,
+    Choice,
+    Field,
+    FieldType,
+    Kind,
+    Missing,
+    Question,
+    is_default,
+)
 from abp_bridge.core.schema import json_equal
 from abp_bridge.errors import RemoteProtocolError
 
 HEADER_LIMIT = 30  # the API's own
-SCHEMA_LIMIT = 1_000
+SCHEMA_LIMIT = 1_000  # characters of a schema in a question: a person reads it
 SUGGESTED_LIMIT = 200  # characters of a default, up to which it is an option
 SHOWN = 10  # labels that an error names
 
@@ -188,11 +197,8 @@ def _offers(question: Question, asked: Field) -> list[_Offer]:
     """
     offers: list[_Offer] = []
     for choice in _choices(question, asked):
-        about = " ".join(
-            filter(
-                None, (choice.description, SUGGESTED if _is_default(asked, choice.value) else "")
-            )
-        )
+        suggested = SUGGESTED if not _typed(asked) and is_default(asked, choice) else ""
+        about = " ".join(filter(None, (choice.description, suggested)))
         offers.append(_Offer(_unused(offers, choice), choice.value, about))
     if not asked.required:
         offers.append(_Offer(_unused(offers, Choice(None, "no answer", LEAVE_EMPTY)), MISSING))
@@ -235,17 +241,6 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
         *(f"{wanted} ({number})" for number in range(2, len(used) + 3)),
     ]
     return next(label for label in candidates if label not in used)
-
-
-def _is_default(asked: Field, value: JsonValue) -> bool:
-    if asked.default is MISSING or _typed(asked):
-        return False
-    wanted = (
-        asked.default
-        if asked.type is FieldType.CHOICES and isinstance(asked.default, list)
-        else [asked.default]
-    )
-    return any(json_equal(value, each) for each in wanted)
 
 
 def _typed(asked: Field) -> bool:

@@ -71,11 +71,11 @@ _TYPES = {
 
 
 def _type(schema: Schema) -> tuple[FieldType, tuple[Choice, ...]]:
-    if (choices := _listed(schema)) is not None:
+    if (choices := _choices(schema)) is not None:
         return FieldType.CHOICE, choices
     kind = kind_of(schema)
     items = schema.get("items")
-    if kind == "array" and isinstance(items, Mapping) and (choices := _listed(items)) is not None:
+    if kind == "array" and isinstance(items, Mapping) and (choices := _choices(items)) is not None:
         return FieldType.CHOICES, choices
     if kind == "" and any(
         word in schema for word in ("properties", "items", "allOf", "anyOf", "oneOf")
@@ -95,7 +95,7 @@ def kind_of(schema: Schema) -> str:
     return names[0] if names else ""
 
 
-def _listed(schema: Schema) -> tuple[Choice, ...] | None:
+def _choices(schema: Schema) -> tuple[Choice, ...] | None:
     values = schema.get("enum")
     if isinstance(values, list) and values:
         names = schema.get("enumNames")
@@ -147,7 +147,7 @@ def decode_choices(listed: Sequence[tuple[JsonValue, JsonValue, JsonValue]]) -> 
             )
         elif shown not in known.label.split(_BOTH):
             found[key] = replace(known, label=sanitize.label(known.label + _BOTH + shown))
-    return _told_apart(found)
+    return _unique_labels(found)
 
 
 _BOTH = " / "  # two labels of one option
@@ -158,14 +158,14 @@ def _key(value: JsonValue, texts: Collection[str], found: Mapping[str, Choice]) 
 
     A text is its own key: so a key and a value are never taken for each other.
     """
-    spelt = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    key = f"{type_of(value)} {spelt}" if spelt in texts else spelt
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    key = f"{type_of(value)} {text}" if text in texts else text
     while key in texts or (key in found and not json_equal(found[key].value, value)):
         key += "'"
     return key
 
 
-def _told_apart(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
+def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
     """No two labels are alike, and none is another option's key: some hosts send labels back."""
     made: dict[str, Choice] = {}
     for key, choice in found.items():

@@ -27,6 +27,7 @@ class Stderr:
         self._polled = can_poll(2)
 
     def say(self, data: bytes) -> None:
+        """Write `data` as soon as it can be, without waiting; over the limit it is counted only."""
         if len(self._waiting) + len(data) > self._limit:
             self._lost += len(data)
             return

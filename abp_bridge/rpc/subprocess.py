@@ -22,8 +22,8 @@ from anyio.abc import Process
 from abp_bridge.core.sanitize import label
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
-STDERR_LINES = 20
-GRACE = 0.3
+STDERR_LINES = 20  # the last ones, in the error of a child that ended: more no one reads
+GRACE = 0.3  # seconds to leave in after stdin closed, and again after SIGTERM
 
 
 class Child:

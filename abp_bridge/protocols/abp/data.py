@@ -103,7 +103,7 @@ def _member(
         and name != "mimeType"
         and not _is_textual(declared)
     ):
-        content = _decoded(value)
+        content = _decode_base64(value)
         if content is not None:
             return _add(Blob(content, _type(declared), _file_name(parent)), {}, found)
     return value
@@ -127,7 +127,7 @@ def _take(value: JsonValue, found: list[Blob | Reference]) -> Place | None:
         value.get("encoding") != "base64" and _is_textual(mime_type)
     ):
         return None
-    raw = _decoded(content)
+    raw = _decode_base64(content)
     return (
         None
         if raw is None
@@ -152,11 +152,11 @@ def _from_data_url(value: str) -> Blob | None:
     match = _DATA_URL.match(value) if value[:5].lower() == "data:" else None
     if match is None or match[3] is None:
         return None
-    content = _decoded(value[match.end() :])
+    content = _decode_base64(value[match.end() :])
     return None if content is None else Blob(content, _type(match[1] or "text/plain"))
 
 
-def _decoded(content: str) -> bytes | None:
+def _decode_base64(content: str) -> bytes | None:
     """Base64, in lines or not.
 
     Spaces are not base64: without them, words in a row would pass for it.

@@ -58,7 +58,7 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
         rpc["id"] = envelope["id"]
     if kind in _ANSWERS:
         return rpc | {"result": payload}
-    body = _object(payload)
+    body = payload_object(payload)
     if kind == "elicitation/request":
         method = body.get("method")
         params = body.get("params")
@@ -76,9 +76,10 @@ def from_envelope(envelope: JsonObject) -> dict[str, JsonValue]:
         data = body.get("data", body.get("params"))
         name = name if isinstance(name, str) else "unnamed"
         method = name if name.startswith("notifications/") else f"notifications/{name}"
-        return rpc | {"method": method, "params": _object(data)}
+        return rpc | {"method": method, "params": payload_object(data)}
     return rpc | {"method": f"notifications/{kind}", "params": body}
 
 
-def _object(value: JsonValue) -> JsonObject:
+def payload_object(value: JsonValue) -> JsonObject:
+    """What an app sent along as an object; anything else is kept in one, as its `value`."""
     return value if isinstance(value, Mapping) else {} if value is None else {"value": value}

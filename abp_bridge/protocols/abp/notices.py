@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonValue, as_list, as_number, as_object, as_text
 from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.protocols.abp.envelope import payload_object
 
 PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"
@@ -27,8 +28,7 @@ def decode_notice(raw: JsonValue) -> Notice:
     name = raw.get("event", raw.get("method"))
     name = sanitize.label(name, 120) if isinstance(name, str) and name else "unnamed"
     name = name if name.startswith(PREFIX) else PREFIX + name
-    body = raw.get("data", raw.get("params"))
-    data = body if isinstance(body, Mapping) else {} if body is None else {"value": body}
+    data = payload_object(raw.get("data", raw.get("params")))
     event = _EVENTS.get(name.removeprefix(PREFIX), Event.OTHER)
     if event is Event.CAPABILITIES_CHANGED:
         data = decode_changes(data)

@@ -203,13 +203,13 @@ def _input(params: JsonObject) -> _Parts:
         whole = {word: value for word, value in schema.items() if word != "required"}
         return {
             "message": prompt,
-            "fields": _marked(fields, (schema, params), prompt),
+            "fields": _mark_secrets(fields, (schema, params), prompt),
             "wrapped": False,
             "whole": whole,
         }
     return {
         "message": prompt,
-        "fields": _marked((decode_field(VALUE, schema, required=True),), (params,), prompt),
+        "fields": _mark_secrets((decode_field(VALUE, schema, required=True),), (params,), prompt),
     }
 
 
@@ -237,7 +237,7 @@ def _confirm(params: JsonObject) -> _Parts:
     prompt = _prompt(params, "Please confirm.")
     return {
         "message": prompt,
-        "fields": _marked((field,), (params,), prompt),
+        "fields": _mark_secrets((field,), (params,), prompt),
         "destructive": params.get("destructive") is True,
     }
 
@@ -260,7 +260,7 @@ def _select(params: JsonObject) -> _Parts:
         SELECTED, kind, schema, title="Choice", choices=choices, default=fitting(default, schema)
     )
     prompt = _prompt(params, "Please choose.")
-    return {"message": prompt, "fields": _marked((field,), (params,), prompt)}
+    return {"message": prompt, "fields": _mark_secrets((field,), (params,), prompt)}
 
 
 def _resource(params: JsonObject) -> _Parts:
@@ -302,7 +302,9 @@ def _option(option: JsonValue) -> tuple[JsonValue, JsonValue, JsonValue]:
 _TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
 
 
-def _marked(fields: tuple[Field, ...], around: Sequence[Schema], prompt: str) -> tuple[Field, ...]:
+def _mark_secrets(
+    fields: tuple[Field, ...], around: Sequence[Schema], prompt: str
+) -> tuple[Field, ...]:
     """The fields with those marked that ask for a secret.
 
     `around` is what else may say so, the nearest first.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abp_bridge.core import file as files
-from abp_bridge.core.json_value import Json, as_count, as_list
+from abp_bridge.core.json_value import Json, as_count
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -22,10 +22,11 @@ from abp_bridge.core.question import (
     FieldType,
     Kind,
     Question,
+    is_default,
     validate_answer,
 )
 from abp_bridge.core.sanitize import label
-from abp_bridge.core.schema import is_valid, json_equal
+from abp_bridge.core.schema import is_valid
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines
@@ -356,12 +357,8 @@ def _default(asked: Field) -> Sequence[str]:
     if asked.default is MISSING or asked.secret or asked.type is FieldType.FILE:
         return ()
     if asked.type in _LISTED:
-        several = asked.type is FieldType.CHOICES and isinstance(asked.default, list)
-        wanted = as_list(asked.default) if several else [asked.default]
         return [
-            str(place)
-            for place, choice in enumerate(_choices(asked))
-            if any(json_equal(choice.value, value) for value in wanted)
+            str(place) for place, choice in enumerate(_choices(asked)) if is_default(asked, choice)
         ]
     if isinstance(asked.default, str) and asked.type is FieldType.TEXT:
         return [asked.default]
