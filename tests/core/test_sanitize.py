@@ -85,3 +85,16 @@ def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: 
         assert whole.startswith(start)
         assert len(start) <= limit
         assert rest == f"{len(whole) - limit} more characters not shown]"
+
+
+TARGETS = {
+    "https://me:pass@example.org/app?key=s3cret": "https://example.org/app",
+    "https://example.org/app": "https://example.org/app",
+    "stdio:/usr/bin/python3 /srv/app.py --token s3cret": "stdio:python3 app.py",
+    "stdio:printer --token s3cret": "stdio:printer",
+}
+
+
+@pytest.mark.parametrize(("target", "shown"), TARGETS.items())
+def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
+    assert sanitize.redact_target(target) == shown
