@@ -11,12 +11,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Any
 
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.capability import AppInfo, CallResult, Capability
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.interfaces.app import App, AppListener
@@ -29,8 +29,6 @@ from abp_bridge.surfaces.page.surface import ask_by_link
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.redact.structure import blank
-
-Json = Any
 
 _PRESSED = {Outcome.ACCEPTED: "send", Outcome.DECLINED: "decline", Outcome.CANCELLED: "cancel"}
 
@@ -189,8 +187,8 @@ class RecordedPage:
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
         """Show the question on the page, overheard (`PageServer.shown`)."""
-        async with self._page.shown(question) as sheet:
-            yield _RecordedPageQuestion(sheet, question, self._recorder)
+        async with self._page.shown(question) as shown:
+            yield _RecordedPageQuestion(shown, question, self._recorder)
 
     async def ask(
         self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
@@ -200,9 +198,9 @@ class RecordedPage:
 
 
 class _RecordedPageQuestion:
-    def __init__(self, sheet: PageQuestion, question: Question, recorder: Recorder) -> None:
-        self.url = sheet.url
-        self._question_page = sheet
+    def __init__(self, shown: PageQuestion, question: Question, recorder: Recorder) -> None:
+        self.url = shown.url
+        self._question_page = shown
         self._question = question
         self._recorder = recorder
         self._elsewhere = False  # it was answered from another place than the page
@@ -214,9 +212,9 @@ class _RecordedPageQuestion:
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         """Answer it from elsewhere: then nobody filled the page in (`PageQuestion.answer`)."""
-        taken = self._question_page.answer(reply, words)
-        self._elsewhere = self._elsewhere or taken
-        return taken
+        counts = self._question_page.answer(reply, words)
+        self._elsewhere = self._elsewhere or counts
+        return counts
 
     async def answered(self) -> SurfaceResponse:
         """Wait for the answer, and write down what was filled in for it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
 from abp_bridge.trace.format import (
     BRIDGE,
@@ -23,8 +23,6 @@ from abp_bridge.trace.format import (
     is_response,
 )
 
-Json = Any
-
 NARROWEST = 60
 DETAIL_LINES = 3
 PERMISSION, UPDATE, FORM = "session/request_permission", "session/update", "elicitation/create"
@@ -33,6 +31,9 @@ QUESTION_LINES = 40  # of what is asked, and of what comes of it
 _ABOUT = {"tools/call": "name", "capabilities/call": "capability", "resources/read": "uri"}
 # What is asked and answered is worth the first lines, what goes with every message the last ones.
 _WEIGHT = {"inputRequests": -1, "inputResponses": -1, "_meta": 1}
+
+# What a response answers: (party, whether the bridge asked, id) -> the request.
+Asked = Mapping[tuple[str, bool, str], Mapping[str, Json]]
 
 
 def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[str]:
@@ -50,9 +51,7 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
     half = (width - 3) // 2
     space = max(0, width - half - len(BRIDGE) - 2)
     yield (f"{HOST:<{half}} {BRIDGE} {', '.join(right):>{space}}".rstrip())
-    asked: dict[
-        tuple[str, bool, str], Mapping[str, Json]
-    ] = {}  # what a response answers: (party, whether the bridge asked, id) -> the request
+    asked: dict[tuple[str, bool, str], Mapping[str, Json]] = {}
     for entry in recording.entries:
         if is_request(entry.value) and entry.kind == "message":
             asked[(entry.party, entry.ours, str(entry.value["id"]))] = entry.value
@@ -83,7 +82,7 @@ def _title(head: Head, width: int) -> Iterator[str]:
 
 def _arrow(
     entry: Entry,
-    asked: Mapping[tuple[str, bool, str], Mapping[str, Json]],
+    asked: Asked,
     half: int,
     *,
     many: bool,
@@ -107,7 +106,6 @@ def _arrow(
         yield f"{words}{' ' * (half - _columns(words))} │" if left else f"{' ' * half} │ {words}"
 
 
-Asked = Mapping[tuple[str, bool, str], Mapping[str, Json]]
 Named = tuple[str, str]  # what it is, and what it says
 
 # What is no message, by its kind.

@@ -18,7 +18,7 @@ Json = Any
 SCRIPT = json.loads(Path(__file__).with_name("script.json").read_text())
 
 
-class Failed(Exception):
+class CallError(Exception):
     """A step that ends the call with an ABP error."""
 
 
@@ -35,6 +35,7 @@ class App:
         self._serial = 0
 
     async def run(self) -> None:
+        """Answer what comes, until `shutdown` or the end of the pipe."""
         while line := await self._reader.readline():
             message = json.loads(line)
             if "method" not in message:
@@ -91,7 +92,7 @@ class App:
         capability = self._offered.get(params["capability"])
         try:
             if capability is None:
-                raise Failed(
+                raise CallError(
                     {
                         "code": "UNKNOWN_CAPABILITY",
                         "message": f"no {params['capability']}",
@@ -102,7 +103,7 @@ class App:
                 "success": True,
                 "data": await self._play(capability["steps"], {"params": params["params"]}, call),
             }
-        except Failed as failure:
+        except CallError as failure:
             response = {"success": False, "error": failure.args[0]}
         except asyncio.CancelledError:
             response = {
@@ -126,15 +127,15 @@ class App:
         for step in steps:
             match next(iter(step)):
                 case "ask":
-                    known[step["as"]] = await self._ask(_filled(step["ask"], known))
+                    known[step["as"]] = await self._ask(_fill(step["ask"], known))
                 case "askAll":
                     known[step["as"]] = await asyncio.gather(
-                        *(self._ask(each) for each in _filled(step["askAll"], known))
+                        *(self._ask(each) for each in _fill(step["askAll"], known))
                     )
                 case "askEach":
-                    known[step["as"]] = await self._ask_each(_filled(step["askEach"], known), call)
+                    known[step["as"]] = await self._ask_each(_fill(step["askEach"], known), call)
                 case "tell":
-                    self._tell(_filled(step["tell"], known), _filled(step.get("times"), known) or 1)
+                    self._notify(_fill(step["tell"], known), _fill(step.get("times"), known) or 1)
                 case "progress":
                     self._send(
                         {
@@ -153,18 +154,18 @@ class App:
                 case "leave":
                     os._exit(1)
                 case "fail":
-                    raise Failed(step["fail"])
+                    raise CallError(step["fail"])
                 case "return":
-                    return _filled(step["return"], known)
+                    return _fill(step["return"], known)
         return {
             name: answer.get("data") or answer.get("error")
             for name, answer in known.items()
             if name != "params"
         }
 
-    def _tell(self, told: Json, times: int) -> None:
+    def _notify(self, notice: Json, times: int) -> None:
         for _ in range(times):
-            self._send({"method": told["event"], "params": told["data"] or {}})
+            self._send({"method": notice["event"], "params": notice["data"] or {}})
 
     async def _ask_each(self, requests: list[Json], call: str) -> Json:
         responses = []
@@ -189,18 +190,19 @@ class App:
         sys.stdout.flush()
 
 
-def _filled(template: Json, known: dict[str, Json]) -> Json:
+def _fill(template: Json, known: dict[str, Json]) -> Json:
     if isinstance(template, str) and template.startswith("$"):
         value: Json = known
         for word in template[1:].split("."):
             value = value.get(word) if isinstance(value, dict) else None
         return value
     if isinstance(template, dict):
-        return {name: _filled(value, known) for name, value in template.items()}
+        return {name: _fill(value, known) for name, value in template.items()}
     return template
 
 
 async def main() -> None:
+    """Play the app on stdin and stdout."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

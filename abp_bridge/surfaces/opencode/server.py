@@ -13,7 +13,7 @@ import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core import json_text
+from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
@@ -30,8 +31,6 @@ from abp_bridge.surfaces import http
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
-
-Json = Any
 
 LATELY = 60.0  # seconds after its last request in which a program counts as there
 BEAT = 10.0  # seconds between heartbeats
@@ -89,16 +88,16 @@ class QuestionsServer:
                 lasting=False,
             ) from None
 
-    async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
-        """List `question` until `sheet` is answered, here or elsewhere, or until this is
+    async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:
+        """List `question` until `page` is answered, here or elsewhere, or until this is
         cancelled.
         """
         id = f"que_{secrets.token_hex(12)}"
-        self._open[id] = asked = _Asked(question, encode_request(question, id, session), sheet)
+        self._open[id] = asked = _Asked(question, encode_request(question, id, session), page)
         self._publish("question.asked", asked.request)
         reply = None
         try:
-            reply = await sheet.answered()
+            reply = await page.answered()
             return reply
         finally:
             self._open.pop(id, None)
@@ -186,7 +185,7 @@ class QuestionsServer:
         asked = self._open.pop(request.path_params["id"], None)
         return (
             JSONResponse(True)
-            if asked is not None and asked.sheet.answer(reply, words)
+            if asked is not None and asked.page.answer(reply, words)
             else _not_open(request)
         )
 
@@ -218,10 +217,10 @@ class QuestionsServer:
 class _Asked:
     """A question that is open here, as it was sent, and where its answer goes."""
 
-    def __init__(self, question: Question, request: Json, sheet: PageQuestion) -> None:
+    def __init__(self, question: Question, request: Json, page: PageQuestion) -> None:
         self.question = question
         self.request = request
-        self.sheet = sheet
+        self.page = page
 
 
 def _event(kind: str, properties: Json) -> Json:

@@ -35,12 +35,14 @@ class QuestionsApi:
         self._session = f"ses_{secrets.token_hex(12)}"
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The questions API, whoever listens (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.QUESTIONS_API)]
 
     async def start(self) -> str:
         """Serve, so that programs can wait for questions: the address.
 
-        Raises SurfaceUnsupportedError.
+        Raises:
+            SurfaceUnsupportedError: The port is taken, or the server did not start in time.
         """
         await self._served().start()
         return self._served().url
@@ -52,9 +54,12 @@ class QuestionsApi:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `InputProvider.ask`.
+        """List the question for programs, and on the page, until one answers (`InputProvider.ask`).
 
         What does not fit is refused to the program that sends it, and the question stays.
+
+        Raises:
+            SurfaceUnsupportedError: It cannot be asked there, or no program has come lately.
         """
         cell = matrix.route(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
         if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
@@ -66,5 +71,5 @@ class QuestionsApi:
             raise SurfaceUnsupportedError(
                 "no program has come to the questions API lately", lasting=False
             )
-        async with self._page.shown(question) as sheet:
-            return await self._served().ask(question, self._session, sheet)
+        async with self._page.shown(question) as shown:
+            return await self._served().ask(question, self._session, shown)

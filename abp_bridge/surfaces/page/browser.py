@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-OPEN_LIMIT = 5.0
+OPEN_LIMIT = 5.0  # seconds for the command that opens a browser
 
 
 @contextmanager

@@ -17,12 +17,16 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.http import MAX_BODY, FormError, read_body
 from abp_bridge.surfaces.page.controls import Filled
 
-MAX_FIELDS = 10_000
-MAX_NAME = 255
+MAX_FIELDS = 10_000  # of one form: a long list of checkboxes sends one for each
+MAX_NAME = 255  # characters of a file's name: what file systems take
 
 
 async def read(request: Request, *, files: bool) -> Filled:
-    """The form that `request` brings, with a file only where there may be one. Raises NotRead."""
+    """The form that `request` brings, with files only if there may be `files`.
+
+    Raises:
+        FormError: It cannot be read, is too large, or did not come in time.
+    """
     body = await read_body(request, MAX_BODY + (file.MAX_SIZE if files else 0))
     if not files or not request.headers.get("content-type", "").lower().startswith(
         "multipart/form-data"
@@ -62,8 +66,9 @@ def _sorted(parts: FormData) -> Filled:
 
 def _file(part: UploadFile) -> file.File:
     name = label((part.filename or "").replace("\\", "/").rpartition("/")[2], MAX_NAME)
-    told = label(part.content_type or "", 100).partition(";")[0].strip().lower()
-    kind = told if "/" in told and told != "application/octet-stream" else file.guess_type(name)
+    kind = label(part.content_type or "", 100).partition(";")[0].strip().lower()
+    if "/" not in kind or kind == "application/octet-stream":
+        kind = file.guess_type(name)
     with part.file as opened:
         return file.File(opened.read(), kind, name)
 

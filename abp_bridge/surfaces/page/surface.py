@@ -41,14 +41,18 @@ class LazyPageServer:
 
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """See `Page.shown`."""
+        """Put the question on the page for as long as the block lasts (`Page.shown`).
+
+        Raises:
+            SurfaceUnsupportedError: The page cannot be served here.
+        """
         if self._page is None:
             from abp_bridge.surfaces.page.app import PageApp
 
             self._page = PageApp(self._tasks)
         try:
-            async with self._page.shown(question) as sheet:
-                yield sheet
+            async with self._page.shown(question) as shown:
+                yield shown
         except (OSError, TimeoutError) as problem:
             raise SurfaceUnsupportedError(
                 f"the bridge's own page cannot be served: {problem}", lasting=True
@@ -65,26 +69,29 @@ class LazyPageServer:
     async def ask(
         self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
     ) -> SurfaceResponse:
-        """See `Page.ask`."""
+        """Ask on the page, where `send_link` sends the person (`Page.ask`)."""
         return await ask_by_link(self, question, send_link)
 
 
-# times that a person is pointed to the page, and says that it is done, before nobody can have been
-# there
-POINTS = 3
+# times that the person is sent to the page, and says that it is done, before it is certain that
+# nobody goes there
+MAX_LINKS = 3
 
 
 class PageSurface:
     """The page as a surface of its own: an `InputProvider`.
 
-    `point` tells the person of it: see `Host.send_link`.
+    `send_link` shows the person a question's link, and says whether they go there.
     """
 
-    def __init__(self, page: Page, point: Callable[[Question, str], Awaitable[Outcome]]) -> None:
+    def __init__(
+        self, page: Page, send_link: Callable[[Question, str], Awaitable[Outcome]]
+    ) -> None:
         self._page = page
-        self._point = point
+        self._send_link = send_link
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The page, whatever is open (`InputProvider.variants`)."""
         return [SurfaceVariant(Surface.PAGE)]
 
     async def ask(
@@ -94,40 +101,57 @@ class PageSurface:
         problem: str = "",
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
-        """See `InputProvider.ask`. The page checks what is filled in, and asks again itself."""
+        """Ask on the page, which checks what is filled in and asks again itself
+        (`InputProvider.ask`).
 
-        async def point(sheet: PageQuestion) -> Outcome:
-            for _ in range(POINTS):
-                outcome = await self._point(question, sheet.url)
-                if outcome is not Outcome.ACCEPTED or sheet.opened:
+        Raises:
+            SurfaceUnsupportedError: There can be no page, or nobody opened it after `MAX_LINKS`.
+        """
+
+        async def send_link(shown: PageQuestion) -> Outcome:
+            for _ in range(MAX_LINKS):
+                outcome = await self._send_link(question, shown.url)
+                if outcome is not Outcome.ACCEPTED or shown.opened:
                     return outcome
             raise SurfaceUnsupportedError(
-                f"the host said {POINTS} times that it is done, and nobody was on the page",
+                f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
                 lasting=False,
             )
 
-        return await self._page.ask(question, point)
+        return await self._page.ask(question, send_link)
 
 
 async def ask_by_link(
     page: QuestionPage, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
 ) -> SurfaceResponse:
-    """What `Page.ask` does, for a page of any kind."""
-    problems: list[Exception] = []
-    async with page.shown(question) as sheet, anyio.create_task_group() as tasks:
+    """Put `question` on `page` and send the person there; what comes back first counts.
 
-        async def show() -> None:
+    Args:
+        page: A page of any kind.
+        question: What is asked.
+        send_link: Sends the person there; what it returns other than accepted ends the question.
+
+    Returns:
+        What was answered on the page, or elsewhere in its place.
+
+    Raises:
+        SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
+    """
+    problems: list[Exception] = []
+    async with page.shown(question) as shown, anyio.create_task_group() as tasks:
+
+        async def send() -> None:
             try:
-                outcome = await send_link(sheet)
+                outcome = await send_link(shown)
             except Exception as problem:
                 problems.append(problem)
                 tasks.cancel_scope.cancel()
             else:
                 if outcome is not Outcome.ACCEPTED:
-                    sheet.answer(SurfaceResponse(outcome), _LEFT[outcome])
+                    shown.answer(SurfaceResponse(outcome), _LEFT[outcome])
 
-        tasks.start_soon(show)
-        reply = await sheet.answered()
+        tasks.start_soon(send)
+        reply = await shown.answered()
         tasks.cancel_scope.cancel()
         return reply
     raise problems[0]
