@@ -180,8 +180,8 @@ class QuestionsEndpoint(Protocol):
         """Serve, if that has not begun. Raises SurfaceUnsupportedError."""
         ...
 
-    async def ask(self, question: Question, session: str, sheet: PageQuestion) -> SurfaceResponse:
-        """List `question` until `sheet` is answered, here or elsewhere, or until this is
+    async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:
+        """List `question` until `page` is answered, here or elsewhere, or until this is
         cancelled.
         """
         ...
