@@ -164,29 +164,37 @@ _PLAIN = (
 )
 
 
-def format_exception(problem: BaseException, *, chain: int = MAX_CHAIN) -> Iterator[str]:
+def format_exception(
+    problem: BaseException, *, chain: int = MAX_CHAIN, written: set[int] | None = None
+) -> Iterator[str]:
     """The lines of a traceback as Python writes it, but no message that may quote a value.
 
     Args:
         problem: What was raised.
         chain: How many exceptions before it are written, of those that led to it.
+        written: Those that are written already, by their `id`: groups lead to each on many ways.
     """
+    name = f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins.")
+    written = set() if written is None else written
+    if id(problem) in written:
+        yield f"{name}, as written above"
+        return
+    written.add(id(problem))
     cause = problem.__cause__
     before = cause or (None if problem.__suppress_context__ else problem.__context__)
     if before is not None and chain:
-        yield from format_exception(before, chain=chain - 1)
+        yield from format_exception(before, chain=chain - 1, written=written)
         yield "The above exception led to this one:"
     elif before is not None:
         yield "(The exceptions that led to this one are left out.)"
     yield "Traceback (most recent call last):"
     yield from "".join(traceback.format_tb(problem.__traceback__)).splitlines()
-    yield f"{type(problem).__module__}.{type(problem).__qualname__}{_said(problem)}".removeprefix(
-        "builtins."
-    )
+    yield f"{name}{_said(problem)}"
     if isinstance(problem, BaseExceptionGroup) and chain:
         for number, inner in enumerate(problem.exceptions, 1):
             yield f"  {number} of {len(problem.exceptions)}:"
-            yield from (f"    {line}" for line in format_exception(inner, chain=chain - 1))
+            lines = format_exception(inner, chain=chain - 1, written=written)
+            yield from (f"    {line}" for line in lines)
 
 
 def _said(problem: BaseException) -> str:
@@ -200,10 +208,25 @@ def _said(problem: BaseException) -> str:
 def _write_nowait(descriptor: int, data: bytes) -> int:
     """Write as far as it is taken at once. Returns the number of bytes."""
     written = 0
-    with contextlib.suppress(OSError, ValueError):
-        while written < len(data) and select.select([], [descriptor], [], 0)[1]:
-            written += os.write(descriptor, data[written : written + PIPE_BUF])
+    with contextlib.suppress(OSError, ValueError), _opened_anew(descriptor) as ours:
+        while written < len(data) and select.select([], [ours], [], 0)[1]:
+            written += os.write(ours, data[written : written + PIPE_BUF])
     return written
+
+
+@contextlib.contextmanager
+def _opened_anew(descriptor: int) -> Iterator[int]:
+    """A terminal is writable when it takes one byte, and holds up whoever writes more: unless it is
+    opened so as not to, which must not concern others that have it.
+    """
+    ours = descriptor
+    with contextlib.suppress(OSError):  # no terminal, or none that can be opened here
+        ours = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        yield ours
+    finally:
+        if ours != descriptor:
+            os.close(ours)
 
 
 def _open(path: str) -> int:

@@ -16,6 +16,8 @@ import pytest
 from support.harness import PATIENCE, RawHost, environment
 from support.paths import APPS
 
+from abp_bridge.log import format_exception
+
 Json = Any
 
 KEY = "planted-key-5be1"
@@ -300,6 +302,17 @@ logger.error("it failed", exc_info=problem)
     assert "(The exceptions that led to this one are left out.)" in said
 
 
+def test_an_exception_that_is_met_on_several_ways_is_written_once() -> None:
+    problem: BaseException = ValueError(KEY)
+    for number in range(18):
+        problem, before = BaseExceptionGroup(f"level {number}", [problem]), problem
+        problem.__context__ = before
+    lines = list(format_exception(problem))
+    assert len(lines) < 200
+    assert sum("its message is left out" in line for line in lines) == 1
+    assert sum("written above" in line for line in lines) == 18
+
+
 def test_threads_tasks_and_finalizers_are_heard() -> None:
     code = f"""
 import asyncio, gc, threading
@@ -356,6 +369,24 @@ logger.warning("and this")
         "abp-bridge: WARNING abp_bridge.room: this is read",
         "abp-bridge: WARNING abp_bridge.room: and this",
     ]
+
+
+def test_nobody_waits_for_a_terminal_that_is_not_read() -> None:
+    code = """
+import pty
+configure()
+kept = os.dup(2)
+reading, terminal = pty.openpty()
+os.dup2(terminal, 2)
+for _ in range(60): logger.warning("z" * 700)
+print_message("nor this")
+assert os.get_blocking(terminal)
+os.dup2(kept, 2)
+logger.warning("this is read")
+"""
+    lost, read = log(code).strip().splitlines()
+    assert "records before this one were lost or cut" in lost
+    assert read == "abp-bridge: WARNING abp_bridge.room: this is read"
 
 
 def test_a_record_that_was_cut_in_the_middle_says_so_on_a_new_line() -> None:
