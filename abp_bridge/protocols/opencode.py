@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts
 from abp_bridge.core.menu import act
 from abp_bridge.core.question import (
     MISSING,
@@ -77,7 +77,7 @@ def decode_answers(question: Question, body: JsonValue) -> dict[str, JsonValue]:
             f" {len(answers)}"
         )
     decoded = (
-        (each.name, _decode(question, each, labels))
+        (each.name, _decode(question, each, as_texts(labels)))
         for each, labels in zip(question.fields, answers, strict=True)
     )
     return {name: value for name, value in decoded if value is not MISSING}

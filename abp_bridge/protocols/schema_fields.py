@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_text, as_texts, to_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_text, as_texts, to_text
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
@@ -104,16 +104,13 @@ def _choices(schema: Schema) -> tuple[Choice, ...] | None:
             [(value, label, "") for value, label in zip(values, labels, strict=True)]
         )
     for word in ("oneOf", "anyOf"):
-        parts = schema.get(word)
-        if (
-            isinstance(parts, list)
-            and parts
-            and all(isinstance(part, Mapping) and "const" in part for part in parts)
-        ):
+        parts = as_list(schema.get(word))
+        constants = [part for part in parts if isinstance(part, Mapping) and "const" in part]
+        if constants and len(constants) == len(parts):
             return decode_choices(
                 [
                     (part["const"], part.get("title", part["const"]), part.get("description", ""))
-                    for part in parts
+                    for part in constants
                 ]
             )
     return None
