@@ -51,14 +51,14 @@ def read_port(text: str) -> int:
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
-def read_duration(text: str, unit: Literal["ms", "s"]) -> float:
+def read_duration(text: str, unit: Literal["ms", "s"], *, positive: bool = False) -> float:
     """A time: `30s`, `500ms`, `2min`, `1h`, or a bare number of `unit`.
 
     Returns:
         Seconds.
 
     Raises:
-        ValueError: It is no time, or longer than a day.
+        ValueError: It is no time, longer than a day, or none where it must be `positive`.
     """
     name = {"ms": "milliseconds", "s": "seconds"}[unit]
     found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s|min|h|)\s*", text)
@@ -68,6 +68,8 @@ def read_duration(text: str, unit: Literal["ms", "s"]) -> float:
         seconds = None
     if seconds is None:
         raise ValueError(f"it must be a number of {name}, or have a unit: 500ms, 30s, 2min")
+    if positive and seconds == 0:
+        raise ValueError("it must be more than 0")
     if not 0 <= seconds <= LONGEST:
         raise ValueError(f"it must be from 0 to {LONGEST / _UNITS[unit]:.0f} {name} (a day)")
     return seconds
@@ -141,8 +143,12 @@ class Setting:
     replayable: Replayable | None = "plain"
 
     def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
-        """The value that `text` stands for; a bare time is in `unit`. Raises ValueError."""
-        return read_duration(text, unit) if self.duration else self.read(text)
+        """The value that `text` stands for; a bare time is in `unit`: seconds after a flag, where
+        none at all makes no sense. Raises ValueError.
+        """
+        if self.duration:
+            return read_duration(text, unit, positive=unit == "s")
+        return self.read(text)
 
     def format(self, value: object) -> str:
         """`value` as its variable has it."""

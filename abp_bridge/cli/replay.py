@@ -82,7 +82,7 @@ def add_parser(commands: Subparsers) -> None:
     option(
         "--patience",
         metavar="TIME",
-        type=argument_type(lambda text: read_duration(text, "s")),
+        type=argument_type(lambda text: read_duration(text, "s", positive=True)),
         default=10.0,
         help="how long to wait for the bridge's next line (in seconds, or as 2min; default: 10)",
     )

@@ -761,7 +761,11 @@ async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> No
     hidden = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
     elicit = {"sessionId": "s", **CONFIRM["elicit"]}
     asks = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": elicit})
-    agent = f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\ninput()"
+    agent = (
+        "import sys\n"
+        f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\n"
+        "sys.stdin.read()"
+    )
     async with client("--", sys.executable, "-c", agent, command=ACP) as editor:
         await editor.initialize()
         await editor.start("s", "")

@@ -536,9 +536,9 @@ def test_what_cannot_be_done_is_said_in_a_line(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--patience", "soon"), "'soon' must be a number of seconds"),
-        (("--patience", "0"), "'0' must be a number of seconds"),
-        (("--patience", "nan"), "'nan' must be a number of seconds"),
+        (("--patience", "soon"), "it must be a number of seconds, or have a unit"),
+        (("--patience", "0"), "it must be more than 0"),
+        (("--patience", "nan"), "it must be a number of seconds, or have a unit"),
         (("--jobs", "-1"), "'-1' must be a whole number, from 1"),
         (("--jobs", "many"), "'many' must be a whole number, from 1"),
     ],
