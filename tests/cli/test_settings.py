@@ -59,7 +59,7 @@ def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
 
 def test_a_misspelt_setting_is_a_warning_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABP_ANSWER", "x.json")
-    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "0")
+    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")
     assert asked.returncode == 1
     assert (
         "abp-bridge: WARNING abp_bridge.settings: ABP_ANSWER in the environment is no setting:"
@@ -71,7 +71,7 @@ def test_a_misspelt_setting_whose_value_is_a_secret_keeps_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ABP_QUESTION_PASSWORD", "planted-key-5be1")
-    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "0ms")
+    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")
     assert "ABP_QUESTIONS_PASSWORD meant?" in asked.stderr
     assert "planted" not in asked.stderr
 
