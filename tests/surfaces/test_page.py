@@ -35,6 +35,7 @@ from abp_bridge.settings import Settings
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
 from abp_bridge.surfaces.page import app as server_page
+from abp_bridge.surfaces.page.html import View, sheet
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
@@ -96,6 +97,29 @@ async def asked(act: Act, version: str = MODERN) -> AsyncIterator[Hosted]:
         anyio.create_task_group() as tasks,
     ):
         yield host
+
+
+VIEW = View(home="/k/", address="/k/q1", guard="g", asked="10:00")
+
+
+def page_for(schema: Json) -> str:
+    """The page of a question for a value of `schema`, as it leaves."""
+    params = {"prompt": "What?", "schema": schema}
+    raw: Json = {"method": "elicitation/input", "params": params}
+    return sheet(decode_question(raw, id="q1", origin="app"), VIEW).encode().decode()
+
+
+def test_a_default_that_no_page_can_hold_is_not_suggested_and_the_question_is_shown() -> None:
+    assert "Suggested" not in page_for({"type": "string", "default": "bad\ud800"})
+    page = page_for({"type": "object", "default": {"a": "\ud800"}})
+    assert r"{&#34;a&#34;: &#34;\ud800&#34;}</textarea>" in page
+
+
+def test_whole_numbers_between_broken_limits_can_be_sent() -> None:
+    page = page_for({"type": "integer", "minimum": 0.5, "maximum": 9.5, "default": 5})
+    assert ' min="1" max="9" value="5"' in page
+    page = page_for({"type": "number", "minimum": 0.5, "maximum": 10**400})
+    assert ' min="0.5"' in page
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, MODERN])

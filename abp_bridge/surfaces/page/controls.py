@@ -9,6 +9,8 @@ kept, and the control says so.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,6 +36,7 @@ DOTS = "••••••••"
 
 Wrong = Mapping[int | None, Sequence[str]]  # what is wrong, by field; None is the form as a whole
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
 _YES_NO = (Choice(True, "true", "Yes"), Choice(False, "false", "No"))
 
@@ -299,16 +302,21 @@ def _number(asked: Field, values: Sequence[str]) -> _More:
     if asked.secret:
         return "password", {"attributes": {"inputmode": "decimal"}}
     limits = _limits(asked, minimum="min", maximum="max")
+    whole = asked.type is FieldType.INTEGER
+    if whole:  # a browser counts its steps from the least: from 0.5 it would take 1.5, and not 1
+        for key, rounded in (("min", math.ceil), ("max", math.floor)):
+            if isinstance(limit := limits.get(key), float) and math.isfinite(limit):
+                limits[key] = rounded(limit)
     words = [
         f"{word} {limits[key]}" for key, word in (("min", "from"), ("max", "to")) if key in limits
     ]
     hint = f"{' '.join(words).capitalize()}." if words else ""
-    step = "1" if asked.type is FieldType.INTEGER else "any"
+    step = "1" if whole else "any"
     return "input", {"attributes": {"type": "number", "step": step, **limits}, "hint": hint}
 
 
 def _json(asked: Field, values: Sequence[str]) -> _More:
-    wanted = json.dumps(asked.schema, ensure_ascii=False, indent=1, default=str)
+    wanted = _as_json(asked.schema, indent=1, default=str)
     return "json", {"hint": wanted, "css": "json hidden-text" if asked.secret else "json"}
 
 
@@ -361,8 +369,18 @@ def _default(asked: Field) -> Sequence[str]:
             str(place) for place, choice in enumerate(_choices(asked)) if is_default(asked, choice)
         ]
     if isinstance(asked.default, str) and asked.type is FieldType.TEXT:
-        return [asked.default]
-    return [json.dumps(asked.default, ensure_ascii=False)]
+        return [asked.default] if _fits(asked.default) else []
+    return [_as_json(asked.default)]
+
+
+def _as_json(value: Json, **layout: Any) -> str:
+    words = json.dumps(value, ensure_ascii=False, **layout)
+    return words if _fits(words) else json.dumps(value, **layout)
+
+
+def _fits(words: str) -> bool:
+    """Whether a page can hold it: UTF-8 has no lone surrogates."""
+    return not _SURROGATE.search(words)
 
 
 def _limits(asked: Field, **words: str) -> dict[str, Json]:

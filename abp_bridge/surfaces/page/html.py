@@ -121,7 +121,8 @@ def inbox(questions: Sequence[tuple[Question, View]], home: str, version: int) -
 
 
 def _render(template: str, **context: object) -> str:
-    return _TEMPLATES.get_template(f"{template}.html").render(context)
+    page = _TEMPLATES.get_template(f"{template}.html").render(context)
+    return page.encode(errors="replace").decode()  # a sentence may quote what UTF-8 has not
 
 
 def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
