@@ -153,7 +153,7 @@ class Setting:
     def format(self, value: object) -> str:
         """`value` as its variable has it."""
         if self.duration and isinstance(value, float):
-            return f"{value * 1000:g}"
+            return f"{value * 1000:.12g}"
         if isinstance(value, tuple):
             return self.separator.join(value)
         return str(value).lower() if isinstance(value, bool) else str(value)

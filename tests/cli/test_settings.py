@@ -98,6 +98,11 @@ def test_settings_are_said_as_the_environment_that_makes_them_again(tmp_path: Pa
     assert again == dataclasses.replace(made, output_dir=None)
 
 
+def test_a_time_is_said_again_to_the_millisecond() -> None:
+    said = {"ABP_CALL_TIMEOUT": "1234567", "ABP_PERSON_FLOOR": "0.3"}
+    assert to_environment(read_settings(said)) == said
+
+
 def test_a_flag_overrules_the_environment_even_one_that_is_wrong() -> None:
     assert read_settings({"ABP_PAGE": "upside down"}, page="link").page == "link"
     with pytest.raises(SettingsError, match="ABP_PAGE='upside down' cannot be used: it must be"):
