@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
+    from abp_bridge.core.event import Observer
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Outcome, Question
     from abp_bridge.interfaces.host import Host
@@ -95,7 +95,11 @@ class Composition:
 
     @property
     def _observe(self) -> Observer:
-        return no_observer if self._recorder is None else self._recorder.observe
+        if self._recorder is not None:
+            return self._recorder.observe
+        from abp_bridge.core.event import no_observer
+
+        return no_observer
 
 
 def _make_recorder(settings: Settings, command: str) -> Recorder | None:

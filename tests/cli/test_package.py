@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -37,3 +38,26 @@ def test_errors_that_a_caller_may_catch_have_one_base() -> None:
     errors = [name for name in abp_bridge.__all__ if name.endswith("Error")]
     assert len(errors) > 5
     assert all(issubclass(getattr(abp_bridge, name), abp_bridge.AbpBridgeError) for name in errors)
+
+
+def test_a_host_is_answered_before_anything_of_a_session_is_loaded() -> None:
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "h"}}
+    code = (
+        "import atexit, sys;"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr));"
+        "from abp_bridge.cli.main import main; main(['serve'])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting})
+        + "\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert json.loads(ended.stdout)["result"]["protocolVersion"] == "2025-11-25"
+    rooms = {name for name in ended.stderr.split() if name.startswith("abp_bridge.")}
+    assert "abp_bridge.hosts.mcp.server" in rooms
+    later = ("bridge", "apps", "surfaces", "interfaces", "trace", "core.question", "core.schema")
+    assert [name for name in sorted(rooms) if name.partition(".")[2].startswith(later)] == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols.mcp import modern
+from abp_bridge.protocols import mcp_modern
 
 Json = Any
 
@@ -21,13 +21,13 @@ WHOLE: dict[str, Json] = {
 
 def test_an_envelope_says_who_sends_it() -> None:
     more = {f"{META}clientInfo": {"name": "x"}, f"{META}logLevel": "info"}
-    read = modern.decode_envelope({"_meta": WHOLE | more})
-    assert read == modern.Envelope("2026-07-28", {"elicitation": {}}, {"name": "x"}, "info")
+    read = mcp_modern.decode_envelope({"_meta": WHOLE | more})
+    assert read == mcp_modern.Envelope("2026-07-28", {"elicitation": {}}, {"name": "x"}, "info")
 
 
 @pytest.mark.parametrize("odd", [None, 7, []])
 def test_who_the_client_is_and_what_it_hears_may_be_left_out(odd: Json) -> None:
-    read = modern.decode_envelope(
+    read = mcp_modern.decode_envelope(
         {"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}}
     )
     assert (read.client, read.level) == ({}, None)
@@ -58,30 +58,30 @@ MALFORMED: dict[str, tuple[Json, int, str]] = {
 @pytest.mark.parametrize("case", MALFORMED)
 def test_an_envelope_that_is_none_is_an_error_that_says_what_is_missing(case: str) -> None:
     params, code, words = MALFORMED[case]
-    with pytest.raises(modern.InvalidParamsError, match=words) as refused:
-        modern.decode_envelope(params)
+    with pytest.raises(mcp_modern.InvalidParamsError, match=words) as refused:
+        mcp_modern.decode_envelope(params)
     assert refused.value.code == code
     assert (refused.value.data is not None) == (code == -32022)
 
 
 def test_a_request_shows_its_era_by_naming_its_version() -> None:
-    assert modern.is_enveloped({"_meta": WHOLE})
+    assert mcp_modern.is_enveloped({"_meta": WHOLE})
     assert not any(
-        modern.is_enveloped(params)
+        mcp_modern.is_enveloped(params)
         for params in (None, {}, {"_meta": None}, {"_meta": {"progressToken": 1}})
     )
 
 
 def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
     server = {"name": "s", "version": "1"}
-    assert modern.complete_result({"content": []}, server) == {
+    assert mcp_modern.complete_result({"content": []}, server) == {
         "resultType": "complete",
         "content": [],
         "_meta": {f"{META}serverInfo": server},
     }
-    assert modern.complete_result({}, server, cached=True)["cacheScope"] == "private"
-    asked = modern.encode_round({"q1": {"method": "m", "params": {}}}, "sealed")
-    assert modern.complete_result(asked, server)["resultType"] == "input_required"
+    assert mcp_modern.complete_result({}, server, cached=True)["cacheScope"] == "private"
+    asked = mcp_modern.encode_round({"q1": {"method": "m", "params": {}}}, "sealed")
+    assert mcp_modern.complete_result(asked, server)["resultType"] == "input_required"
     assert (asked["inputRequests"], asked["requestState"]) == (
         {"q1": {"method": "m", "params": {}}},
         "sealed",
@@ -89,8 +89,8 @@ def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
 
 
 def test_a_retry_brings_its_state_and_its_answers() -> None:
-    assert modern.decode_retry({"name": "t"}) == (None, {})
-    assert modern.decode_retry(
+    assert mcp_modern.decode_retry({"name": "t"}) == (None, {})
+    assert mcp_modern.decode_retry(
         {"requestState": "s", "inputResponses": {"q1": {"action": "accept"}}}
     ) == ("s", {"q1": {"action": "accept"}})
 
@@ -105,8 +105,8 @@ def test_a_retry_brings_its_state_and_its_answers() -> None:
     ],
 )
 def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
-    with pytest.raises(modern.InvalidParamsError) as refused:
-        modern.decode_retry(params)
+    with pytest.raises(mcp_modern.InvalidParamsError) as refused:
+        mcp_modern.decode_retry(params)
     assert refused.value.code == -32602
 
 
@@ -117,11 +117,11 @@ def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
         "resourcesListChanged": "yes",
         "resourceSubscriptions": ["abp://a/b"],
     }
-    assert modern.decode_filter({"notifications": wanted}) == {
+    assert mcp_modern.decode_filter({"notifications": wanted}) == {
         "toolsListChanged": True,
         "resourceSubscriptions": ["abp://a/b"],
     }
-    assert modern.decode_filter({"notifications": {}}) == {}
+    assert mcp_modern.decode_filter({"notifications": {}}) == {}
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
     ],
 )
 def test_a_filter_that_is_none_is_an_error(wanted: Json) -> None:
-    with pytest.raises(modern.InvalidParamsError):
-        modern.decode_filter({"notifications": wanted})
+    with pytest.raises(mcp_modern.InvalidParamsError):
+        mcp_modern.decode_filter({"notifications": wanted})

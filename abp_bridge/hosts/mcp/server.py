@@ -21,10 +21,10 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.connection import LATEST, McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
-from abp_bridge.hosts.mcp.parked_call import ToolRequest
 from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
-from abp_bridge.protocols.mcp.modern import (
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.protocols.mcp_modern import (
     LONGEST_URI,
     MAX_UPDATES,
     MODERN,

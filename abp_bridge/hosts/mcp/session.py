@@ -24,8 +24,9 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
-from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
+from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError
 from abp_bridge.hosts.profiles import Profile, profile
 from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
@@ -40,7 +41,7 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols import mcp
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES
-from abp_bridge.protocols.mcp.modern import decode_retry
+from abp_bridge.protocols.mcp_modern import decode_retry
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND

@@ -21,17 +21,18 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.parked_call import ParkedCall, ToolRequest
+from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,
     RequestState,
     RequestStateCodec,
     digest,
 )
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import Call, CallOutcome, SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError
 from abp_bridge.protocols.mcp import encode_result, encode_text
-from abp_bridge.protocols.mcp.modern import (
+from abp_bridge.protocols.mcp_modern import (
     INVALID_PARAMS,
     MAX_ROUNDS,
     MISSING_CAPABILITY,

@@ -9,9 +9,9 @@ from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_texts
 from abp_bridge.core.notice import Progress
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
-from abp_bridge.hosts.mcp.parked_call import ToolRequest
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
 from abp_bridge.protocols.mcp import (
     decode_answered,

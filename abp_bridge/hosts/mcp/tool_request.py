@@ -1,0 +1,57 @@
+"""A host's `tools/call` while it waits. Light: the front of a connection makes one for each, before
+anything of the session behind it is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.rpc.protocol import Id
+
+if TYPE_CHECKING:
+    from abp_bridge.hosts.mcp.request_state import RequestState
+
+
+class Abandonable(Protocol):
+    """What a request waits for: a `ParkedCall`."""
+
+    def give_up(self, request: ToolRequest, reason: str) -> None:
+        """This request waits no more, and wants no answer."""
+        ...
+
+
+class ToolRequest:
+    """A host's request while it waits for a call.
+
+    Attributes:
+        scope: Cancelled when the host takes the request back.
+        began: When it came, by the loop's clock in seconds.
+        token: Its `progressToken`, as it came.
+        made: The tool and the arguments that it asks for.
+        round: How many results asked for input before it.
+        parked: The call, once there is one.
+        state: What it brings back of an earlier round, where that was made here.
+    """
+
+    def __init__(self, id: Id, client: McpClientInfo) -> None:
+        self.id = id
+        self.client = client
+        self.scope = anyio.CancelScope()
+        self.began = anyio.current_time()
+        self.token: JsonValue = None
+        self.made: tuple[str, JsonObject] = "", {}
+        self.round = 0
+        self.parked: Abandonable | None = None
+        self.state: RequestState | None = None
+
+    def cancel(self, reason: str) -> None:
+        """The host cancelled: the call ends now, and nothing that the same read brings can still
+        answer its questions.
+        """
+        if self.parked is not None:
+            self.parked.give_up(self, reason)
+        self.scope.cancel()
