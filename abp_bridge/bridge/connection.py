@@ -110,7 +110,7 @@ class AppConnection:
                     await self.close.wait()
                     tasks.cancel_scope.cancel()
                 self._end_calls()
-        except Exception:
+        except Exception:  # whatever it is: no app can end the session
             if not self.id:
                 raise
             logger.exception("the connection to %s (%s) failed", self.id, self.app.origin)

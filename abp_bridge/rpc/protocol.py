@@ -282,7 +282,8 @@ class JsonRpcProtocol:
         # Only the usual order of members is looked at: an id found there is surely the message's
         # own.
         found = re.match(
-            rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"',
+            rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+            rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"',
             line,
         )
         message: dict[str, JsonValue] = {}

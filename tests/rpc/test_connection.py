@@ -399,7 +399,8 @@ async def test_a_connection_that_is_cancelled_says_nothing_of_it_and_keeps_no_de
     for turns in range(12):
         ours, theirs = os.pipe(), os.pipe()
         bugs: list[object] = []
-        asyncio.get_running_loop().call_exception_handler = bugs.append  # type: ignore[method-assign, assignment]
+        loop: Any = asyncio.get_running_loop()
+        loop.call_exception_handler = bugs.append
         messages: list[Request | Notification] = []
         connection = JsonRpcConnection(
             JsonRpcProtocol(),

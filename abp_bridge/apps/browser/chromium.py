@@ -118,7 +118,7 @@ class _Ending:
         starting = asyncio.ensure_future(self._start())
         try:
             return await asyncio.shield(starting)
-        except BaseException:
+        except BaseException:  # a cancellation too: what has started is ended, then it goes on
             ending = asyncio.ensure_future(self._end_started(starting))
             _ending_late.add(ending)
             ending.add_done_callback(_ending_late.discard)

@@ -227,7 +227,7 @@ class AcpSession:
         self._surfaces.update(acp.encode_call(card, offer.capability.name, params))
         try:
             ended = await call.wait()
-        except BaseException:
+        except BaseException:  # a cancellation too; it is raised again
             self.cancel()
             self._surfaces.update(acp.encode_ended(card, ["Cancelled."], [], failed=True))
             raise
