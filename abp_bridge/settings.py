@@ -140,7 +140,12 @@ class Setting:
     shown: str = ""
     group: str = ""
     private: bool = False
-    replayable: Replayable | None = "plain"
+    replayable: Replayable | None = None
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether something may follow the flag."""
+        return self.const is None or self.choices is not None
 
     def parse(self, text: str, unit: Literal["ms", "s"]) -> object:
         """The value that `text` stands for; a bare time is in `unit`: seconds after a flag, where
@@ -162,6 +167,14 @@ class Setting:
 def _setting(default: Value, **row: Any) -> Value:
     field: Any = dataclasses.field(default=default, metadata={"setting": Setting(**row)})
     return field  # type: ignore[no-any-return]
+
+
+def _duration(default: float, variable: str, help: str) -> float:
+    return _setting(default, variable=variable, duration=True, replayable="plain", help=help)
+
+
+def _switch(default: bool, variable: str, help: str, **row: Any) -> bool:
+    return _setting(default, variable=variable, read=_read_bool, help=help, **row)
 
 
 _WHO = "who is asked, besides the host"
@@ -190,7 +203,6 @@ class Settings:
         flag="--allow",
         metavar="HOST",
         repeated=True,
-        replayable=None,
         help="a private host on which the model may connect apps. May be repeated",
     )
     output_dir: str | None = _setting(
@@ -203,41 +215,32 @@ class Settings:
         replayable="file",
         help="keep the files of results here",
     )
-    headless: bool = _setting(
+    headless: bool = _switch(
         True,
-        variable="ABP_HEADLESS",
+        "ABP_HEADLESS",
+        "show the browser (`ABP_HEADLESS=false`)",
         flag="--headful",
-        read=_read_bool,
         const=False,
-        help="show the browser (`ABP_HEADLESS=false`)",
+        replayable="plain",
     )
     chrome: str | None = _setting(
         None,
         variable="ABP_CHROME",
         shown="found by itself",
         private=True,
-        replayable=None,
         help="the browser to use",
     )
-    chrome_sandbox: bool = _setting(
+    chrome_sandbox: bool = _switch(
         True,
-        variable="ABP_CHROME_SANDBOX",
-        read=_read_bool,
+        "ABP_CHROME_SANDBOX",
+        "`false` where Chromium cannot have one, as root in a container",
         private=True,
-        replayable=None,
-        help="`false` where Chromium cannot have one, as root in a container",
     )
-    browser_timeout: float = _setting(
-        30.0,
-        variable="ABP_BROWSER_TIMEOUT",
-        duration=True,
-        help="for starting the browser, and opening the page",
+    browser_timeout: float = _duration(
+        30.0, "ABP_BROWSER_TIMEOUT", "for starting the browser, and opening the page"
     )
-    call_timeout: float = _setting(
-        60.0,
-        variable="ABP_CALL_TIMEOUT",
-        duration=True,
-        help="for a call, without the time a person takes",
+    call_timeout: float = _duration(
+        60.0, "ABP_CALL_TIMEOUT", "for a call, without the time a person takes"
     )
     question_timeout: float = _setting(
         600.0,
@@ -246,38 +249,34 @@ class Settings:
         commands=("ask",),
         metavar="TIME",
         duration=True,
+        replayable="plain",
         help="your time for an answer, where who asks names none",
     )
-    mcp_modern: bool = _setting(
+    mcp_modern: bool = _switch(
         True,
-        variable="ABP_MCP_MODERN",
-        read=_read_bool,
-        help="`false`: MCP hosts that look for 2026-07-28 find the handshake instead",
+        "ABP_MCP_MODERN",
+        "`false`: MCP hosts that look for 2026-07-28 find the handshake instead",
+        replayable="plain",
     )
-    acp_draft: bool = _setting(
+    acp_draft: bool = _switch(
         False,
-        variable="ABP_ACP_DRAFT",
-        read=_read_bool,
-        help="`true`: an ACP client that asks `serve` for version 2, a draft, gets it",
+        "ABP_ACP_DRAFT",
+        "`true`: an ACP client that asks `serve` for version 2, a draft, gets it",
+        replayable="plain",
     )
-    park_timeout: float = _setting(
-        600.0,
-        variable="ABP_PARK_TIMEOUT",
-        duration=True,
-        help="how long a call is kept for a host to come back to",
+    park_timeout: float = _duration(
+        600.0, "ABP_PARK_TIMEOUT", "how long a call is kept for a host to come back to"
     )
     host_tool_timeout: float | None = _setting(
         None,
         variable="ABP_HOST_PATIENCE",
         duration=True,
         shown="by the host's name, else 60000",
+        replayable="plain",
         help="when the host gives a tool up, where you changed that",
     )
-    min_human_latency: float = _setting(
-        0.15,
-        variable="ABP_PERSON_FLOOR",
-        duration=True,
-        help="an answer faster than this is not a person's",
+    min_human_latency: float = _duration(
+        0.15, "ABP_PERSON_FLOOR", "an answer faster than this is not a person's"
     )
     page: str = _setting(
         "off",
@@ -330,14 +329,14 @@ class Settings:
         replayable="text",
         help="whoever has it can list and answer questions there",
     )
-    ask_model: bool = _setting(
+    ask_model: bool = _switch(
         False,
-        variable="ABP_ASK_MODEL",
+        "ABP_ASK_MODEL",
+        "where nothing else can ask, have the model ask its user and pass the answer on",
         flag="--ask-model",
-        read=_read_bool,
         const=True,
         group=_WHO,
-        help="where nothing else can ask, have the model ask its user and pass the answer on",
+        replayable="plain",
     )
     ask_on: tuple[str, ...] = _setting(
         (),
@@ -348,6 +347,7 @@ class Settings:
         metavar="NAMES",
         group=_WHO,
         shown="all that are set up, in this order",
+        replayable="plain",
         help=(
             "ask on these only, in this order: mock,host,terminal,questions-api,page,model as"
             " far as they are set up"
@@ -387,7 +387,6 @@ class Settings:
         choices=_LEVELS,
         group=_LOG,
         private=True,
-        replayable=None,
         help="what is less is not written",
     )
     log_file: str | None = _setting(
@@ -398,37 +397,36 @@ class Settings:
         metavar="FILE",
         group=_LOG,
         private=True,
-        replayable=None,
         help="write the log here too; no answer is ever in it",
     )
 
     @property
     def set_up(self) -> Collection[str]:
         """The surfaces beside the host's own that the person set up."""
-        found = {
-            "mock": self.answers is not None,
-            "terminal": self.tty is not None,
-            "questions-api": self.questions_api is not None,
-            "page": self.page != "off",
-            "model": self.ask_model,
-        }
-        return [name for name, there in found.items() if there]
+        usual = Settings()
+        return [
+            surface
+            for surface, name in _SURFACES.items()
+            if getattr(self, name) != getattr(usual, name)
+        ]
 
 
 # The rows by the names of their fields.
 TABLE: Mapping[str, Setting] = MappingProxyType(
     {each.name: each.metadata["setting"] for each in dataclasses.fields(Settings)}
 )
-# What sets up a surface that is not the host's, by its name.
+# surface that is not the host's -> the field that sets it up
+_SURFACES = {
+    "mock": "answers",
+    "terminal": "tty",
+    "questions-api": "questions_api",
+    "page": "page",
+    "model": "ask_model",
+}
+# What sets up such a surface, as a person gives it.
 SET_UP_BY: Mapping[str, str] = {
     surface: f"{TABLE[name].flag} {TABLE[name].metavar or ''}".strip()
-    for surface, name in {
-        "mock": "answers",
-        "terminal": "tty",
-        "questions-api": "questions_api",
-        "page": "page",
-        "model": "ask_model",
-    }.items()
+    for surface, name in _SURFACES.items()
 }
 
 
@@ -439,14 +437,12 @@ def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> S
     """Settings from `environ`, overruled by the `flags` that are not None.
 
     Args:
-        environ: The environment. A name in it that looks like a misspelt one is logged.
+        environ: The environment.
         flags: Values by the names of the fields of `Settings`.
 
     Raises:
         SettingsError: One cannot be used.
     """
-    for name, nearest in misspelt(environ):
-        logger.warning("%s in the environment is no setting: is %s meant?", name, nearest)
     settings = Settings(**read_values(environ, **flags))  # type: ignore[arg-type]
     for check in _CHECKS:
         for problem in check(settings):
@@ -488,6 +484,12 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
 
         if nearest := get_close_matches(name.upper(), known, 1, SIMILAR):
             yield name, nearest[0]
+
+
+def warn_of_misspelt(environ: Iterable[str]) -> None:
+    """Log each name in the environment that looks like a misspelt setting; never a value."""
+    for name, nearest in misspelt(environ):
+        logger.warning("%s in the environment is no setting: is %s meant?", name, nearest)
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

@@ -13,7 +13,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import TABLE, Setting, Settings, read_settings, read_values
+from abp_bridge.settings import (
+    TABLE,
+    Setting,
+    Settings,
+    read_settings,
+    read_values,
+    warn_of_misspelt,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -100,7 +107,10 @@ def load_settings(options: argparse.Namespace, ignored: Sequence[str] = ()) -> S
 
 
 def configure_log(options: argparse.Namespace) -> None:
-    """Log as flags and environment say. Ends the process where that cannot be."""
+    """Log as flags and environment say, and name what looks like a misspelt setting.
+
+    Ends the process where that cannot be.
+    """
     from abp_bridge.log import configure
 
     try:
@@ -109,6 +119,7 @@ def configure_log(options: argparse.Namespace) -> None:
         configure(log.log_level, log.log_file, own_only=getattr(options, "log_own_only", False))
     except AbpBridgeError as problem:
         give_up(problem)
+    warn_of_misspelt(os.environ)
 
 
 def _flags(options: argparse.Namespace) -> dict[str, object]:

@@ -2,8 +2,8 @@
 as apps and agent, files in its own folder, and settings that name no program, no place and no
 address of this machine. Pure.
 
-What is not in these tables is refused: a new option or setting is added here when it is known to do
-no harm.
+Which options and variables there are, and of what kind, the table of settings says (`replayable`);
+here is what each kind may be. What has none is refused.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from typing import Any
 from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
-from abp_bridge.settings import TABLE
+from abp_bridge.settings import TABLE, Replayable, Setting
 from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
 
 Json = Any
 
+COMMANDS = ("serve", "acp")
+# Whether a value may be, and what would be right.
+Rule = tuple[Callable[[str], object], str]
 STANDS = re.compile(r"\{([^{}]*)\}")
 TERMINAL, PORT, FOLDER = "{tty}", "{port}", "{folder}"
 CONNECT = "abp_connect"
@@ -30,60 +33,43 @@ _APP = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
 _INSIDE = r"\{folder\}(?:/(?!\.\.?(?:/|\Z))[^/{}\0]+)*/?"
 
 
-def _rule(pattern: str, words: str) -> tuple[Callable[[str], bool], str]:
-    return re.compile(rf"(?:{pattern})\Z", re.DOTALL).match, words  # type: ignore[return-value]
+def _rule(pattern: str, words: str) -> Rule:
+    return re.compile(rf"(?:{pattern})\Z", re.DOTALL).match, words
 
 
-_STAND_IN = _rule(rf"stdio:\{{{_APP}\}}|demo", "an app must be a stand-in, stdio:{app}, or demo")
 _FILE = _rule(_INSIDE, "it must lie in {folder}")
-_FILES = _rule(rf"(?:{_INSIDE})?(?::{_INSIDE})*", "each must lie in {folder}")
-_A_TERMINAL = _rule(re.escape(TERMINAL), "it must be {tty}")
-_A_PORT = _rule(re.escape(PORT), "it must be {port}")
-_PAGE = _rule("off|link|", "it must be off or link: a replay opens no browser")
 _PLAIN = _rule(r"[A-Za-z0-9_.,: +-]*", "it must be plain: letters, digits and - + . , : _")
-_WORD = _rule(r"[^{}\0]*", "it must be text without { and }")
 _LOCALE = _rule(r"[A-Za-z0-9_][A-Za-z0-9_.,@+-]*|", "it must be a plain name")
 _ZONE = _rule(
     r"[A-Za-z0-9_+-][A-Za-z0-9_+,-]*(?:/[A-Za-z0-9_+-]+)*|", "it must be the name of a time zone"
 )
 
-# option -> what may follow it; None where nothing does
-OPTIONS = {
-    "--app": _STAND_IN,
-    "--page": _PAGE,
-    "--tty": _A_TERMINAL,
-    "--answers": _FILE,
-    "--questions-api": _A_PORT,
-    "--ask-model": None,
-    "--ask-on": _PLAIN,
-    "--root": _FILE,
-    "--output-dir": _FILE,
-    "--record": _FILE,
-    "--headful": None,
+# what a fixture may give for a setting -> what its variable may be
+_BY_VARIABLE: Mapping[Replayable, Rule] = {
+    "plain": _PLAIN,
+    "file": _FILE,
+    "files": _rule(rf"(?:{_INSIDE})?(?::{_INSIDE})*", "each must lie in {folder}"),
+    "text": _rule(r"[^{}\0]*", "it must be text without { and }"),
+    "app": _rule(rf"stdio:\{{{_APP}\}}|demo", "an app must be a stand-in, stdio:{app}, or demo"),
+    "terminal": _rule(re.escape(TERMINAL), "it must be {tty}"),
+    "port": _rule(re.escape(PORT), "it must be {port}"),
+    "page": _rule("off|link|", "it must be off or link: a replay opens no browser"),
 }
-_MAY_STAND_ALONE = ("--page",)
+# ... and what may follow its option, which names one file at a time
+_BY_OPTION = {**_BY_VARIABLE, "files": _FILE}
 
+# option -> its row, and what may follow it
+OPTIONS: Mapping[str, tuple[Setting, Rule]] = {
+    row.flag: (row, _BY_OPTION[row.replayable])
+    for row in TABLE.values()
+    if row.flag and row.replayable and set(COMMANDS) <= set(row.commands)
+}
 # variable -> what it may be
-SETTINGS = {
-    "ABP_OUTPUT_DIR": _FILE,
-    "ABP_HEADLESS": _PLAIN,
-    "ABP_BROWSER_TIMEOUT": _PLAIN,
-    "ABP_CALL_TIMEOUT": _PLAIN,
-    "ABP_QUESTION_TIMEOUT": _PLAIN,
-    "ABP_MCP_MODERN": _PLAIN,
-    "ABP_ACP_DRAFT": _PLAIN,
-    "ABP_PARK_TIMEOUT": _PLAIN,
-    "ABP_HOST_PATIENCE": _PLAIN,
-    "ABP_PERSON_FLOOR": _PLAIN,
-    "ABP_ASK_ON": _PLAIN,
-    "ABP_TTY": _A_TERMINAL,
-    "ABP_PAGE": _PAGE,
-    "ABP_ANSWERS": _FILE,
-    "ABP_QUESTIONS_API": _A_PORT,
-    "ABP_QUESTIONS_PASSWORD": _WORD,
-    "ABP_ASK_MODEL": _PLAIN,
-    "ABP_ROOTS": _FILES,
-    "ABP_RECORD": _FILE,
+VARIABLES: Mapping[str, Rule] = {
+    row.variable: _BY_VARIABLE[row.replayable]
+    for row in TABLE.values()
+    if row.variable and row.replayable
+} | {
     "TERM": _LOCALE,
     "LANG": _LOCALE,
     "LANGUAGE": _LOCALE,
@@ -92,8 +78,6 @@ SETTINGS = {
     "LINES": _PLAIN,
     "NO_COLOR": _PLAIN,
 }
-REFUSED = tuple(row.variable for row in TABLE.values() if row.variable and not row.replayable)
-COMMANDS = ("serve", "acp")
 
 
 def refusal(fixture: Recording) -> tuple[str, int] | None:
@@ -141,7 +125,7 @@ def parties(fixture: Recording) -> set[str]:
 def _refusals(fixture: Recording) -> Iterator[str]:
     yield from _in_run(fixture.head.run)
     for name, value in fixture.head.env.items():
-        rule = SETTINGS.get(name, _LOCALE if re.fullmatch(r"LC_[A-Z]+", name) else None)
+        rule = VARIABLES.get(name, _LOCALE if re.fullmatch(r"LC_[A-Z]+", name) else None)
         if rule is None:
             yield f"env in the head: {name!r} is no setting that a fixture may make"
         elif not rule[0](value):
@@ -167,16 +151,16 @@ def _in_run(run: Sequence[str]) -> Iterator[str]:
         if option not in OPTIONS:
             yield f"run in the head: {option!r} is no option that a fixture may use"
             continue
-        rule = OPTIONS[option]
-        if rule is None:
+        row, rule = OPTIONS[option]
+        if not row.takes_value:
             if given:
                 yield f"run in the head: {option} takes no value"
-        elif not given and option in _MAY_STAND_ALONE and (not left or left[0].startswith("-")):
+        elif not given and row.const is not None and (not left or left[0].startswith("-")):
             continue
         elif not given and not left:
             yield f"run in the head: {option} needs a value"
-        elif not rule[0](shown := value if given else left.pop(0)):
-            yield f"run in the head: {option} {shown!r} is refused: {rule[1]}"
+        elif not rule[0](value := value if given else left.pop(0)):
+            yield f"run in the head: {option} {value!r} is refused: {rule[1]}"
 
 
 def _texts(value: Json) -> Iterator[str]:

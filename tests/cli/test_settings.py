@@ -67,6 +67,26 @@ def test_a_misspelt_setting_is_a_warning_and_no_error(monkeypatch: pytest.Monkey
     ) in asked.stderr
 
 
+EVERY_COMMAND = (
+    ["serve"],
+    ["acp", "--", "true"],
+    ["ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms"],
+    ["demo", "--answers", "/nonexistent"],
+    ["matrix"],
+    ["replay", "/nonexistent"],
+    ["trace", "/nonexistent"],
+)
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=[words[0] for words in EVERY_COMMAND])
+def test_every_command_names_a_misspelt_setting_once(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABP_HEADLES", "yes")
+    said = run(*words).stderr
+    assert said.count("ABP_HEADLES in the environment is no setting: is ABP_HEADLESS meant?") == 1
+
+
 def test_a_misspelt_setting_whose_value_is_a_secret_keeps_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

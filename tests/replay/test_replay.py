@@ -475,11 +475,24 @@ def test_a_fixture_starts_nothing_but_stand_ins(case: str, tmp_path: Path) -> No
     assert words in played.stdout
 
 
+REFUSED_SETTINGS = {
+    "allowed_hosts",
+    "chrome",
+    "chrome_sandbox",
+    "log_level",
+    "log_file",
+}
+
+
 def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
-    assert {row.variable for row in settings.TABLE.values() if row.variable} <= {
-        *policy.SETTINGS,
-        *policy.REFUSED,
-    }
+    assert {name for name, row in settings.TABLE.items() if not row.replayable} == REFUSED_SETTINGS
+    for name, row in settings.TABLE.items():
+        assert (row.variable in policy.VARIABLES) == (
+            bool(row.variable) and name not in REFUSED_SETTINGS
+        )
+        assert (row.flag in policy.OPTIONS) == (
+            "serve" in row.commands and bool(row.flag) and name not in REFUSED_SETTINGS
+        )
 
 
 @pytest.mark.parametrize(
