@@ -88,13 +88,13 @@ class Elicitor:
         question = replace(question, timeout=limit)
         entry = self.ledger.add(question, anyio.current_time())
         self._observe(InputRequestEvent(entry.since, question))
-        self._scopes[question.id] = scope = anyio.CancelScope()
+        self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + limit)
         try:
-            with scope, anyio.move_on_after(limit) as clock:
+            with scope:
                 answer = await self._answer(entry)
                 event = _EVENTS.get(answer.outcome, Event.ANSWER)
                 self.ledger.apply(question.id, event, answer=answer)
-            if clock.cancelled_caught:
+            if scope.cancelled_caught:  # by its deadline, else it has ended already
                 reason = f"nobody answered within {limit:g} s"
                 self._end(entry, Event.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:

@@ -12,7 +12,7 @@ import datetime
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
@@ -101,13 +101,39 @@ def parts(schema: Schema) -> list[tuple[str, Schema]]:
     """Every schema inside `schema`, itself first: (the property it is for, if any; the schema)."""
     found: list[tuple[str, Schema]] = [("", schema)]
     for _, part in found:
-        inner = [("", part.get(word)) for word in ("items", "additionalProperties", "not")]
-        for word in ("allOf", "anyOf", "oneOf"):
-            inner.extend(("", each) for each in as_list(part.get(word)))
-        for word in ("properties", "patternProperties"):
-            inner.extend(_named(part, word).items())
-        found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
+        for word, value in part.items():
+            if (members := _NESTED.get(word)) is not None:
+                inner = members(value)
+                found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
     return found
+
+
+_Members = Callable[[JsonValue], Iterable[tuple[str, JsonValue]]]
+
+
+def _itself(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
+    return [("", value)]
+
+
+def _listed(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
+    return [("", each) for each in as_list(value)]
+
+
+def _by_name(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
+    return as_object(value).items()
+
+
+# The schemas that stand under a keyword, each with the property it is for.
+_NESTED: dict[str, _Members] = {
+    "items": _itself,
+    "additionalProperties": _itself,
+    "not": _itself,
+    "allOf": _listed,
+    "anyOf": _listed,
+    "oneOf": _listed,
+    "properties": _by_name,
+    "patternProperties": _by_name,
+}
 
 
 def _named(schema: Schema, word: str) -> JsonObject:

@@ -32,6 +32,8 @@ from abp_bridge.rpc.protocol import (
 MAX_OUTBOX = 64 * 2**20  # bytes that wait to be written, before nothing more is read
 MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
 _BOUNDED = ("notification", "newest")
+MAX_TOGETHER = 4 * 1024  # bytes of messages that wait, before they leave in a write of their own
+DEFERRAL = 0.005  # seconds that what nobody waits for may wait for something to leave with
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
 
@@ -141,6 +143,7 @@ class JsonRpcConnection:
         self._serial = 0
         self._work = anyio.Event()
         self._room = anyio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self.coalesced = 0
         self.dropped = 0
@@ -172,6 +175,8 @@ class JsonRpcConnection:
         if self._closed:
             return
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         with contextlib.suppress(OSError):
             self._flush()
         for waiter in self._waiting.values():
@@ -202,12 +207,9 @@ class JsonRpcConnection:
         """
         if self._closed:
             raise ConnectionClosedError(method)
-        before = b"" if after is None else self._protocol.notify(*after)
+        if after is not None:
+            self.notify(*after, deferred=True)
         id, data = self._protocol.request(method, params)
-        if before and (self._tail or self._outbox):
-            self._enqueue(self._new_key("notification"), before)
-        else:
-            data = before + data
         waiter = self._waiting[id] = _Waiter()
         self._enqueue(("request", id), data)
         try:
@@ -223,13 +225,27 @@ class JsonRpcConnection:
             raise RemoteError(waiter.response.error)
         return waiter.response.result
 
-    def notify(self, method: str, params: JsonValue = None, *, key: Hashable = None) -> None:
-        """Tell. Of the notifications with one `key` that wait to be written only the newest stays;
-        without a key each counts. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, it
-        is dropped and counted.
+    def notify(
+        self,
+        method: str,
+        params: JsonValue = None,
+        *,
+        key: Hashable = None,
+        deferred: bool = False,
+    ) -> None:
+        """Tell. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, it is dropped and
+        counted.
+
+        Args:
+            method: What is told.
+            params: Its parameters.
+            key: Of the notifications with one key that wait to be written only the newest stays;
+                without a key each counts.
+            deferred: It leaves with whatever is sent next, before it in one write, or after
+                `DEFERRAL`: nobody waits for it.
         """
         kind = self._new_key("notification") if key is None else ("newest", key)
-        self._enqueue(kind, self._protocol.notify(method, params))
+        self._enqueue(kind, self._protocol.notify(method, params), deferred=deferred)
 
     def respond(self, id: Id, result: JsonValue) -> None:
         """Answer the other side's request `id`.
@@ -306,38 +322,49 @@ class JsonRpcConnection:
         self._serial += 1
         return kind, self._serial
 
-    def _enqueue(self, key: tuple[str, Hashable], data: bytes) -> None:
+    def _enqueue(self, key: tuple[str, Hashable], data: bytes, *, deferred: bool = False) -> None:
         if self._closed:
             return
-        if not self._tail and not self._outbox:
-            self._tail = memoryview(data)[self._write_now(data) :]
-            self._queued += len(self._tail)
-        elif key in self._outbox:
+        if key in self._outbox:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif key[0] in _BOUNDED and (
-            self._notifications[key[0]] >= MAX_NOTIFICATIONS
-            or self._queued + len(data) > MAX_OUTBOX
+        elif (
+            key[0] in _BOUNDED
+            and self._outbox
+            and (
+                self._notifications[key[0]] >= MAX_NOTIFICATIONS
+                or self._queued + len(data) > MAX_OUTBOX
+            )
         ):
             self.dropped += 1
         else:
             self._outbox[key] = data
             self._queued += len(data)
             self._notifications[key[0]] += key[0] in _BOUNDED
+        if deferred and not self._tail:
+            self._wake_later()
+        elif not self._tail:
+            self._flush_now()
+
+    def _wake_later(self) -> None:
+        def wake() -> None:
+            self._timer = None
+            self._work.set()
+
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(DEFERRAL, wake)
+
+    def _flush_now(self) -> None:
+        # Nobody may read any more: the writing task will meet the same error, and end the
+        # connection.
+        with contextlib.suppress(OSError):
+            self._flush()
         if self._tail:
             self._work.set()
 
-    def _write_now(self, data: bytes) -> int:
-        try:
-            return self._writer.write_nowait(data)
-        except OSError:
-            # nobody reads any more: the writing task will meet the same error, and end the
-            # connection
-            return 0
-
     def _flush(self) -> None:
-        """Write what the writer takes now.
+        """Write what the writer takes now, small messages together.
 
         Returns with everything written or the writer full.
 
@@ -346,14 +373,21 @@ class JsonRpcConnection:
         """
         while self._tail or self._outbox:
             if not self._tail:
-                key, data = self._outbox.popitem(last=False)
-                self._notifications[key[0]] -= key[0] in _BOUNDED
-                self._tail = memoryview(data)
+                self._tail = memoryview(self._next_to_write())
             written = self._writer.write_nowait(self._tail)
             self._queued -= written
             self._tail = self._tail[written:]
             if self._tail:
-                return
+                break
+        self._room.set()
+
+    def _next_to_write(self) -> bytes:
+        data = b""
+        while self._outbox and len(data) < MAX_TOGETHER:
+            key, more = self._outbox.popitem(last=False)
+            self._notifications[key[0]] -= key[0] in _BOUNDED
+            data = data + more if data else more
+        return data
 
     async def _write(self, scope: anyio.CancelScope) -> None:
         try:
@@ -361,9 +395,9 @@ class JsonRpcConnection:
                 await self._work.wait()
                 self._work = anyio.Event()
                 while self._tail or self._outbox:
-                    await self._writer.writable()
                     self._flush()
-                    self._room.set()
+                    if self._tail:
+                        await self._writer.writable()
         except OSError:
             scope.cancel()  # the other side is gone
 

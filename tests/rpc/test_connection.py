@@ -300,6 +300,32 @@ async def test_what_goes_before_a_request_is_read_before_it(stuck: bool) -> None
     assert stuck or ends.sink.writes == 2
 
 
+async def test_what_nobody_waits_for_leaves_in_one_write_with_what_comes_next() -> None:
+    async with running() as ends:
+        ends.link.notify("ended", deferred=True)
+        assert not ends.sink.writes
+        ends.link.notify("news")
+        assert ends.sink.methods == ["ended", "news"]
+        assert ends.sink.writes == 1
+
+
+async def test_what_nobody_waits_for_leaves_though_nothing_comes_next() -> None:
+    async with running() as ends:
+        for name in ("ended", "ended too"):
+            ends.link.notify(name, deferred=True)
+        await until(lambda: ends.sink.writes)
+        assert ends.sink.methods == ["ended", "ended too"]
+        ends.link.notify("a third", deferred=True)
+        await until(lambda: ends.sink.writes == 2)
+
+
+async def test_what_nobody_waits_for_leaves_before_the_end() -> None:
+    async with running() as ends:
+        ends.link.notify("ended", deferred=True)
+        ends.link.close()
+    assert ends.sink.methods == ["ended"]
+
+
 async def test_a_request_that_has_begun_to_leave_is_taken_back() -> None:
     async with running(room=5) as ends:
         with anyio.CancelScope() as scope:

@@ -194,7 +194,9 @@ class ClientSurfaces:
             ending = _ENDINGS.get(card.outcome)
             if card.announcement is None:
                 words = [ending or "Not answered."]
-                self.update(acp.encode_ended(id, words, [], failed=ending is None))
+                ended = acp.encode_ended(id, words, [], failed=ending is None)
+                # The app waits for its answer, and nobody for this.
+                self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _ask_on(
         self,
