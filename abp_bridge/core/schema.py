@@ -115,7 +115,7 @@ def _itself(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
     return [("", value)]
 
 
-def _listed(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
+def _each(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
     return [("", each) for each in as_list(value)]
 
 
@@ -128,9 +128,9 @@ _NESTED: dict[str, _Members] = {
     "items": _itself,
     "additionalProperties": _itself,
     "not": _itself,
-    "allOf": _listed,
-    "anyOf": _listed,
-    "oneOf": _listed,
+    "allOf": _each,
+    "anyOf": _each,
+    "oneOf": _each,
     "properties": _by_name,
     "patternProperties": _by_name,
 }
