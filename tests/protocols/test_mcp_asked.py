@@ -21,7 +21,8 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import mcp
+from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
+from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
 from abp_bridge.protocols.schema_fields import decode_choices
 
 Json = Any
@@ -31,7 +32,7 @@ VERSIONS = ("2025-06-18", "2025-11-25")
 
 def decode(properties: Json, message: str = "Fill this in", **more: Json) -> Question:
     schema = {"type": "object", "properties": properties, **more}
-    return mcp.decode_form({"message": message, "requestedSchema": schema}, id="q", origin="server")
+    return decode_form({"message": message, "requestedSchema": schema}, id="q", origin="server")
 
 
 # --- Question -> the wire -> Question -------------------------------------------------------------
@@ -110,7 +111,7 @@ def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tupl
 def test_a_question_of_ours_is_the_same_question_on_the_other_side(
     version: str, question: Question
 ) -> None:
-    read = mcp.decode_form(mcp.encode_form(question, version), id="q", origin="bridge")
+    read = decode_form(encode_form(question, version), id="q", origin="bridge")
 
     seen = [
         (field.type, field.required, [(choice.key, choice.label) for choice in field.choices])
@@ -123,7 +124,7 @@ def test_a_question_of_ours_is_the_same_question_on_the_other_side(
 
 @given(question=questions())
 def test_a_default_arrives_as_the_choice_it_was(question: Question) -> None:
-    read = mcp.decode_form(mcp.encode_form(question, "2025-11-25"), id="q", origin="bridge")
+    read = decode_form(encode_form(question, "2025-11-25"), id="q", origin="bridge")
     for field, same in zip(question.fields, read.fields, strict=True):
         expected = next(
             (
@@ -146,8 +147,8 @@ def test_what_was_wrong_before_is_part_of_what_is_asked(version: str) -> None:
         "app",
         destructive=True,
     )
-    read = mcp.decode_form(
-        mcp.encode_form(question, version, problem="it was not"), id="q", origin="bridge"
+    read = decode_form(
+        encode_form(question, version, problem="it was not"), id="q", origin="bridge"
     )
     assert (read.message, read.destructive) == (
         "app asks: Sure?\n\nPlease answer again: it was not.",
@@ -208,8 +209,7 @@ def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
 def test_an_empty_form_asks_only_for_consent() -> None:
     assert decode({}).fields == ()
     assert (
-        mcp.decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields
-        == ()
+        decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields == ()
     )
 
 
@@ -246,7 +246,7 @@ NONSENSE: list[tuple[Json, str]] = [
 @pytest.mark.parametrize(("raw", "words"), NONSENSE)
 def test_nonsense_is_refused_in_words(raw: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
-        mcp.decode_form(raw, id="q", origin="server")
+        decode_form(raw, id="q", origin="server")
 
 
 json_values = some.recursive(
@@ -272,7 +272,7 @@ forms = some.fixed_dictionaries(
 @given(raw=json_values | forms)
 def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
     with suppress(RemoteProtocolError):
-        assert mcp.decode_form(raw, id="q", origin="server").message
+        assert decode_form(raw, id="q", origin="server").message
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_only_an_accept_carries_content(outcome: Outcome) -> None:
-    result = mcp.encode_reply(outcome, {"a": 1})
+    result = encode_reply(outcome, {"a": 1})
     actions = {Outcome.ACCEPTED: "accept", Outcome.DECLINED: "decline"}
     assert result["action"] == actions.get(outcome, "cancel")
     assert result.get("content") == ({"a": 1} if outcome is Outcome.ACCEPTED else None)
@@ -288,7 +288,7 @@ def test_only_an_accept_carries_content(outcome: Outcome) -> None:
 
 def test_a_reply_is_read_back_as_it_was_given() -> None:
     question = decode({"a": {"type": "integer"}})
-    assert mcp.decode_reply(mcp.encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (
-        mcp.Action.ACCEPT,
+    assert decode_reply(encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (
+        Action.ACCEPT,
         {"a": 1},
     )

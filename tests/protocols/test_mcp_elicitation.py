@@ -11,7 +11,7 @@ import pytest
 from abp_bridge.core.question import MISSING, Field, Kind, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.mcp import (
+from abp_bridge.protocols.mcp.elicitation import (
     Action,
     HostCapabilities,
     decode_capabilities,

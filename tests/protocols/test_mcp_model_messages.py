@@ -9,8 +9,14 @@ import pytest
 from mcp_types import methods
 
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import mcp
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.mcp.elicitation import decode_roots
+from abp_bridge.protocols.mcp.model_messages import (
+    decode_answered,
+    encode_asked,
+    encode_link,
+    encode_link_message,
+)
 
 Json = Any
 
@@ -24,7 +30,7 @@ QUESTION = decode_question(
 
 @pytest.mark.parametrize(("version", "modes"), [("2025-06-18", False), ("2025-11-25", True)])
 def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> None:
-    form = mcp.encode_link(QUESTION, URL, modes=modes)
+    form = encode_link(QUESTION, URL, modes=modes)
     methods.parse_server_request("elicitation/create", version, form)
     assert form["requestedSchema"] == {"type": "object", "properties": {}}
     assert form["message"].startswith(
@@ -35,14 +41,14 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
 
 
 def test_a_model_is_told_where_and_for_whom() -> None:
-    words = mcp.encode_link_message(QUESTION, URL)
+    words = encode_link_message(QUESTION, URL)
     assert words.startswith("https://app.example asks: Delete it?")
     assert "for your user, and not for you" in words
     assert words.endswith(URL)
 
 
 def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
-    words = mcp.encode_asked(QUESTION, "it was not fit")
+    words = encode_asked(QUESTION, "it was not fit")
     assert "Please answer again: it was not fit." in words
     assert '{"question": "question-7", "action": "decline"}' in words
     schema = words.split("fits this schema: ")[1].splitlines()[0]
@@ -59,7 +65,7 @@ def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
     ],
 )
 def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> None:
-    brought, filled = mcp.decode_answered(arguments)
+    brought, filled = decode_answered(arguments)
     assert (brought.value, filled) == (action, content)
 
 
@@ -75,7 +81,7 @@ def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> Non
 )
 def test_what_is_no_answer(arguments: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
-        mcp.decode_answered(arguments)
+        decode_answered(arguments)
 
 
 @pytest.mark.parametrize(
@@ -106,4 +112,4 @@ def test_what_is_no_answer(arguments: Json, words: str) -> None:
     ],
 )
 def test_the_folders_that_a_host_grants(result: Json, folders: list[str]) -> None:
-    assert mcp.decode_roots(result) == folders
+    assert decode_roots(result) == folders

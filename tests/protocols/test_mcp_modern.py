@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols import mcp_modern
+from abp_bridge.protocols.mcp import modern as mcp_modern
 
 Json = Any
 

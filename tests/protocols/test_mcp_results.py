@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.protocols.mcp import (
-    LEVELS,
+from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
     encode_result,
@@ -20,6 +19,7 @@ from abp_bridge.protocols.mcp import (
     encode_tool,
     tool_name,
 )
+from abp_bridge.protocols.mcp.versions import LEVELS
 
 Json = Any
 

@@ -23,8 +23,15 @@ from abp_bridge.core.capability import CallResult, Failure, SavedFile
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import mcp
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
+from abp_bridge.protocols.mcp.elicitation import encode_form, encode_sampling, encode_url
+from abp_bridge.protocols.mcp.results import (
+    encode_log,
+    encode_progress,
+    encode_result,
+    encode_tool,
+    tool_name,
+)
 
 Json = Any
 
@@ -113,7 +120,7 @@ STRICT = {
 def _is_a_form(question: Question) -> None:
     for version in VERSIONS:
         for plain in (False, True):
-            _holds(mcp.encode_form(question, version, plain=plain), version, plain)
+            _holds(encode_form(question, version, plain=plain), version, plain)
 
 
 def _holds(form: Mapping[str, Json], version: str, plain: bool) -> None:
@@ -153,7 +160,7 @@ def test_a_form_made_of_nonsense_is_one(
         methods.parse_server_request(
             "sampling/createMessage",
             version,
-            mcp.encode_sampling(replace(question, request={"context": schema})),
+            encode_sampling(replace(question, request={"context": schema})),
         )
 
 
@@ -173,7 +180,7 @@ def test_a_url_is_one() -> None:
         {"method": "elicitation/input"}, id="q", origin="https://app.example"
     )
     methods.parse_server_request(
-        "elicitation/create", "2025-11-25", mcp.encode_url(question, "https://a.b/c", "e1")
+        "elicitation/create", "2025-11-25", encode_url(question, "https://a.b/c", "e1")
     )
 
 
@@ -202,7 +209,7 @@ files = st.builds(
 def test_a_result_is_one(
     data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]
 ) -> None:
-    result = mcp.encode_result(CallResult(data, failure), told=told, files=saved)
+    result = encode_result(CallResult(data, failure), told=told, files=saved)
     for version in VERSIONS:
         methods.validate_server_result("tools/call", version, result)
 
@@ -216,8 +223,7 @@ def test_a_result_is_one(
 def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
     capabilities = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
     tools = [
-        mcp.encode_tool(mcp.tool_name(each.name), each, "https://app.example")
-        for each in capabilities
+        encode_tool(tool_name(each.name), each, "https://app.example") for each in capabilities
     ]
     for version in VERSIONS:
         methods.validate_server_result("tools/list", version, {"tools": tools})
@@ -225,13 +231,13 @@ def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str,
 
 @given(st.text() | st.integers(), st.floats(0, 1e15), st.none() | st.floats(1, 1e15), st.text())
 def test_progress_is_one(token: str | int, value: float, total: float | None, status: str) -> None:
-    params = mcp.encode_progress(token, Progress("op", value, total, status))
+    params = encode_progress(token, Progress("op", value, total, status))
     for version in VERSIONS:
         methods.parse_server_notification("notifications/progress", version, params)
 
 
 @given(st.sampled_from(Event), st.dictionaries(st.text(), json_values, max_size=3))
 def test_a_log_message_is_one(event: Event, data: Mapping[str, Json]) -> None:
-    params = mcp.encode_log(Notice(event, "notifications/x", data), "https://app.example")
+    params = encode_log(Notice(event, "notifications/x", data), "https://app.example")
     for version in VERSIONS:
         methods.parse_server_notification("notifications/message", version, params)

@@ -18,7 +18,7 @@ from abp_bridge.core.question import Field, FieldType, Question, answer_errors, 
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import json_equal
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.protocols.mcp import Action, decode_reply, encode_form
+from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
 
 Json = Any
 Fields = list[tuple[str, Asked, bool]]

@@ -25,7 +25,15 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import MonotonicProgress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import abp, mcp
+from abp_bridge.protocols import abp
+from abp_bridge.protocols.mcp.elicitation import (
+    decode_capabilities,
+    decode_reply,
+    decode_sampled,
+    encode_form,
+    encode_sampling,
+)
+from abp_bridge.protocols.mcp.results import encode_result, encode_tool, tool_name
 
 Json = Any
 
@@ -117,15 +125,14 @@ DECODERS: dict[str, Callable[[Json], object]] = {
         for progress in [abp.decode_progress(raw)]
         if progress is not None
     ],
-    "decode_result": lambda raw: mcp.encode_result(abp.decode_result(raw)),
+    "decode_result": lambda raw: encode_result(abp.decode_result(raw)),
     "decode_opened": abp.decode_app_info,
     "decode_capabilities": lambda raw: [
-        mcp.encode_tool(mcp.tool_name(each.name), each, "o")
-        for each in abp.decode_capabilities(raw)
+        encode_tool(tool_name(each.name), each, "o") for each in abp.decode_capabilities(raw)
     ],
-    "the host's capabilities": lambda raw: mcp.decode_capabilities(raw, "2025-11-25"),
-    "decode_reply": lambda raw: mcp.decode_reply(raw, QUESTION),
-    "decode_sampled": mcp.decode_sampled,
+    "the host's capabilities": lambda raw: decode_capabilities(raw, "2025-11-25"),
+    "decode_reply": lambda raw: decode_reply(raw, QUESTION),
+    "decode_sampled": decode_sampled,
     "review": lambda raw: validate_answer(QUESTION, raw),
 }
 
@@ -159,9 +166,9 @@ def _all_the_way(question: Question, sent: Json) -> None:
     for version in ("2025-06-18", "2025-11-25"):
         for plain in (False, True):
             if question.kind is not Kind.RESOURCE:  # no form carries a file
-                json.dumps(mcp.encode_form(question, version, plain=plain), allow_nan=False)
-    json.dumps(mcp.encode_sampling(question), allow_nan=False)
-    _, content = mcp.decode_reply({"action": "accept", "content": sent}, question)
+                json.dumps(encode_form(question, version, plain=plain), allow_nan=False)
+    json.dumps(encode_sampling(question), allow_nan=False)
+    _, content = decode_reply({"action": "accept", "content": sent}, question)
     answer, problems = validate_answer(question, content)
     assert all(isinstance(problem, str) for problem in problems)
     for field in question.fields:

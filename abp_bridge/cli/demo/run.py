@@ -319,7 +319,7 @@ class Demo:
     ) -> types.ElicitResult | types.ErrorData:
         from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData
 
-        from abp_bridge.protocols.mcp import decode_form, encode_reply
+        from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 
         self._number = number = self._number + 1
         if params.mode == "url":

@@ -26,9 +26,8 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp.elicitation import OUTCOMES
+from abp_bridge.protocols.mcp.elicitation import OUTCOMES, decode_reply
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
@@ -211,7 +210,7 @@ class ClientSurfaces:
         if variant.surface is Surface.ACP_URL:
             return await self._ask_on_the_page(question, card)
         form = acp.encode_form(question, self.session, card.id, problem, plain=variant.plain)
-        action, content = mcp.decode_reply(
+        action, content = decode_reply(
             await self._request("elicitation/create", form, card), question
         )
         return SurfaceResponse(OUTCOMES[action], content)
@@ -225,7 +224,7 @@ class ClientSurfaces:
                 acp.encode_url(question, self.session, card.id, sheet.url, elicitation),
                 card,
             )
-            return OUTCOMES[mcp.decode_reply(answer, question)[0]]
+            return OUTCOMES[decode_reply(answer, question)[0]]
 
         try:
             return await self._page.ask(question, point)

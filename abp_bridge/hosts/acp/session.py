@@ -27,8 +27,8 @@ from abp_bridge.interfaces.host import (
     SessionError,
 )
 from abp_bridge.interfaces.surface import Page, SurfaceResponse
-from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.mcp.results import encode_result, tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
 
 MAX_OPERATIONS = 1_000
@@ -256,7 +256,7 @@ class AcpSession:
         """
         found: dict[str, AppCapability] = {}
         for offer in self._api.capabilities():
-            name = mcp.tool_name(offer.capability.name).removeprefix("abp_")
+            name = tool_name(offer.capability.name).removeprefix("abp_")
             names = (
                 name,
                 *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))),
@@ -313,5 +313,5 @@ def _parameters(capability: Capability, text: str) -> JsonObject:
 
 def _lines(ended: CallOutcome) -> list[str]:
     """The same words that an MCP host gets for a result."""
-    blocks = mcp.encode_result(ended.result, told=ended.summary)["content"]
+    blocks = encode_result(ended.result, told=ended.summary)["content"]
     return [block["text"] for block in blocks]

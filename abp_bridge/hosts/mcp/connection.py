@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.subscriptions import Subscriptions
+from abp_bridge.protocols.mcp.versions import LEGACY
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.rpc.connection import JsonRpcConnection
-
-LATEST = "2025-11-25"  # of the legacy versions
 
 
 class McpConnection:
@@ -33,4 +32,4 @@ class McpConnection:
         self.rpc = rpc
         self.tasks = tasks
         self.subscriptions = Subscriptions(rpc)
-        self.client = McpClientInfo(LATEST, {}, None)
+        self.client = McpClientInfo(LEGACY[0], {}, None)

@@ -20,7 +20,7 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
-from abp_bridge.protocols.mcp import decode_capabilities
+from abp_bridge.protocols.mcp.elicitation import decode_capabilities
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.tool_request import ToolRequest

@@ -19,21 +19,21 @@ import anyio.lowlevel
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.client import McpClientInfo
-from abp_bridge.hosts.mcp.connection import LATEST, McpConnection
+from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
-from abp_bridge.hosts.mcp.subscriptions import LEVELS, MAX_LISTENS
+from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.protocols.mcp_modern import (
+from abp_bridge.protocols.mcp.modern import (
     LONGEST_URI,
     MAX_UPDATES,
-    MODERN,
     InvalidParamsError,
     complete_result,
     decode_envelope,
     decode_filter,
     is_enveloped,
 )
+from abp_bridge.protocols.mcp.versions import LEGACY, LEVELS, MODERN
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 Params = JsonObject
 
-VERSIONS = (LATEST, "2025-06-18", "2025-03-26", "2024-11-05")
 MAX_SUBSCRIPTIONS = 1_000
 
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
@@ -225,7 +224,7 @@ class McpServer:
                 "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server",
             )
         client = params.get("clientInfo")
-        version = asked if asked in VERSIONS else LATEST
+        version = asked if asked in LEGACY else LEGACY[0]
         self._handshaken = True
         self._connection.client = self._legacy = McpClientInfo(
             version, client if isinstance(client, Mapping) else {}, params.get("capabilities")

@@ -39,9 +39,16 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols import mcp
-from abp_bridge.protocols.mcp.elicitation import OUTCOMES
-from abp_bridge.protocols.mcp_modern import decode_retry
+from abp_bridge.protocols.mcp import elicitation, model_messages
+from abp_bridge.protocols.mcp.elicitation import (
+    OUTCOMES,
+    HostCapabilities,
+    decode_roots,
+    form_version,
+)
+from abp_bridge.protocols.mcp.modern import decode_retry
+from abp_bridge.protocols.mcp.results import encode_log, encode_progress
+from abp_bridge.protocols.mcp.versions import V2025_11_25
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -52,8 +59,6 @@ _NEEDED = {Surface.MCP_FORM: FORM, Surface.MCP_URL: URL, Surface.MCP_SAMPLING: "
 ROOTS_LIMIT = 5.0  # seconds for a host to say which folders it grants
 
 MARGIN = 0.9  # of a host's patience is used: the rest is for the way back
-
-COMPLETED = "2025-11-25"  # the version that has a word for it
 
 
 class McpSession:
@@ -109,7 +114,9 @@ class McpSession:
         route = self._find_route(calls)
         declared = {
             SurfaceVariant(
-                Surface.MCP_FORM, mcp.form_version(route.client.version), route.profile.plain
+                Surface.MCP_FORM,
+                form_version(route.client.version),
+                route.profile.plain,
             ): route.capabilities.form,
             SurfaceVariant(
                 Surface.MCP_URL, loopback=route.profile.loopback
@@ -143,24 +150,24 @@ class McpSession:
             if seconds is not None:  # since it was shown, which is what tells a person
                 observe(_choice(question, answer, seconds))
             if variant.surface is Surface.MCP_SAMPLING:
-                return SurfaceResponse(Outcome.ACCEPTED, mcp.decode_sampled(answer))
+                return SurfaceResponse(Outcome.ACCEPTED, elicitation.decode_sampled(answer))
             return _decode_response(answer, question)
 
     async def _ask_on_page(self, route: _HostRoute, question: Question) -> SurfaceResponse:
         named = not route.client.modern or route.profile.url_ids
-        elicitation = f"abp-{question.id}" if named else None
+        elicitation_id = f"abp-{question.id}" if named else None
 
         async def send_link(page: PageQuestion) -> Outcome:
-            params = mcp.encode_url(question, page.url, elicitation)
+            params = elicitation.encode_url(question, page.url, elicitation_id)
             answer, _ = await self._request(route, URL, "elicitation/create", params)
             return _decode_response(answer, question).outcome
 
         try:
             return await self._page.ask(question, send_link)
         finally:
-            if route.client.version == COMPLETED:
+            if route.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
-                    "notifications/elicitation/complete", {"elicitationId": elicitation}
+                    "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
 
     async def send_link(self, question: Question, url: str) -> Outcome:
@@ -170,7 +177,7 @@ class McpSession:
         route = self._find_route(question.calls)
         if not route.capabilities.form or FORM in self._not_supported:
             return await _send_link_through_model(route.parked, question, url)
-        params = mcp.encode_link(question, url, modes=route.capabilities.modes)
+        params = model_messages.encode_link(question, url, modes=route.capabilities.modes)
         with route.asking():
             answer, _ = await self._request(route, FORM, "elicitation/create", params)
             return _decode_response(answer, question).outcome
@@ -184,7 +191,7 @@ class McpSession:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return mcp.decode_roots((await self._request(route, ROOTS, "roots/list", {}))[0])
+                return decode_roots((await self._request(route, ROOTS, "roots/list", {}))[0])
         except (
             TimeoutError,
             SurfaceUnsupportedError,
@@ -200,7 +207,7 @@ class McpSession:
         return _HostRoute(
             parked,
             client,
-            mcp.decode_capabilities(client.capabilities, client.version),
+            elicitation.decode_capabilities(client.capabilities, client.version),
             profile(str(client.info.get("name"))),
         )
 
@@ -242,7 +249,7 @@ class McpSession:
         """
         field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
         self._connection.subscriptions.log(
-            mcp.encode_log(notice, origin),
+            encode_log(notice, origin),
             key=None if field is None else ("state", app, str(field)),
         )
         if field is not None:
@@ -298,7 +305,7 @@ class McpSession:
         if isinstance(token, (str, int)) and not isinstance(token, bool):
             self._connection.rpc.notify(
                 "notifications/progress",
-                mcp.encode_progress(token, progress),
+                encode_progress(token, progress),
                 key=("progress", token),
             )
 
@@ -341,7 +348,7 @@ class _HostRoute:
 
     parked: ParkedCall | None
     client: McpClientInfo
-    capabilities: mcp.HostCapabilities
+    capabilities: HostCapabilities
     profile: Profile
 
     def asking(self) -> AbstractContextManager[None]:
@@ -357,10 +364,10 @@ async def _ask_through_model(
         raise SurfaceUnsupportedError(
             "a model is asked with the result of a call, and none is running", lasting=False
         )
-    text = mcp.encode_asked(question, problem)
+    text = model_messages.encode_asked(question, problem)
     with parked.tell_model(question.id, text, asks=True) as message:
         await message.answered.wait()
-    action, content = mcp.decode_answered(message.answer)
+    action, content = model_messages.decode_answered(message.answer)
     return SurfaceResponse(OUTCOMES[action], content)
 
 
@@ -378,7 +385,7 @@ async def _send_link_through_model(
             " answer itself",
             lasting=False,
         )
-    with parked.tell_model(question.id, mcp.encode_link_message(question, url)):
+    with parked.tell_model(question.id, model_messages.encode_link_message(question, url)):
         await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
     raise AssertionError
 
@@ -388,8 +395,8 @@ def _encode(
 ) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
-        return "sampling/createMessage", mcp.encode_sampling(question)
-    return "elicitation/create", mcp.encode_form(
+        return "sampling/createMessage", elicitation.encode_sampling(question)
+    return "elicitation/create", elicitation.encode_form(
         question,
         variant.version,
         modes=route.capabilities.modes,
@@ -399,7 +406,7 @@ def _encode(
 
 
 def _decode_response(answer: JsonValue, question: Question) -> SurfaceResponse:
-    action, content = mcp.decode_reply(answer, question)
+    action, content = elicitation.decode_reply(answer, question)
     return SurfaceResponse(OUTCOMES[action], content)
 
 

@@ -11,13 +11,13 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject, as_list
-from abp_bridge.protocols.mcp_modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.protocols.mcp.versions import LEVELS
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from abp_bridge.rpc.connection import JsonRpcConnection
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MAX_LISTENS = 100
 
 

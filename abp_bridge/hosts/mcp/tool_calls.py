@@ -31,13 +31,13 @@ from abp_bridge.hosts.mcp.request_state import (
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import Call, CallOutcome, SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError
-from abp_bridge.protocols.mcp import encode_result, encode_text
-from abp_bridge.protocols.mcp_modern import (
+from abp_bridge.protocols.mcp.modern import (
     INVALID_PARAMS,
     MAX_ROUNDS,
     MISSING_CAPABILITY,
     encode_round,
 )
+from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.rpc.errors import RpcError
 
 if TYPE_CHECKING:

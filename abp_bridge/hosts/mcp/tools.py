@@ -13,13 +13,8 @@ from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
-from abp_bridge.protocols.mcp import (
-    decode_answered,
-    encode_result,
-    encode_text,
-    encode_tool,
-    tool_name,
-)
+from abp_bridge.protocols.mcp.model_messages import decode_answered
+from abp_bridge.protocols.mcp.results import encode_result, encode_text, encode_tool, tool_name
 
 
 class UnknownToolError(AbpBridgeError):

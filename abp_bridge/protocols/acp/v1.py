@@ -20,7 +20,7 @@ from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols import mcp
+from abp_bridge.protocols.mcp import elicitation as mcp
 
 VERSION = 1
 REQUEST_CANCELLED = -32800
@@ -62,7 +62,7 @@ def encode_form(
 ) -> dict[str, Json]:
     """The parameters of a form-mode `elicitation/create`, tied to a tool call.
 
-    `plain` and `problem` as in `mcp.encode_form`.
+    `plain` and `problem` as in `encode_form`.
     """
     form = mcp.encode_form(question, "2025-11-25", plain=plain, problem=problem)
     properties = {

@@ -19,11 +19,7 @@ from abp_bridge.core.json_value import Json
 from abp_bridge.core.question import MISSING, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.core.schema import json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
-
-V2025_06_18 = "2025-06-18"
-V2025_11_25 = "2025-11-25"
-V2026_07_28 = "2026-07-28"
-LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
+from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
 
 # MCP has no word for it: the sentence tells the person, and `asked` knows it again.
 IRREVERSIBLE = "The app says that this cannot be undone."

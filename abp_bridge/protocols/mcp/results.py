@@ -132,9 +132,6 @@ def encode_progress(token: JsonValue, progress: Progress) -> dict[str, Json]:
     return params
 
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-
 def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     """The parameters of `notifications/message` for what an app told."""
     return {

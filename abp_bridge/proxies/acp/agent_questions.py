@@ -18,8 +18,8 @@ from abp_bridge.core.menu import obstacle
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
-from abp_bridge.protocols import mcp
 from abp_bridge.protocols.acp import v1 as acp
+from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 from abp_bridge.proxies.acp.client_session import ElicitorApi, ProxiedHost
 from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.errors import respond_internal_error
@@ -149,7 +149,7 @@ class AgentQuestions:
             return _encode_cancelled(OUTSIDE)
         self._serial += 1
         question, left_out = _limit_to_buttons(
-            mcp.decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
+            decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
         )
         session.elicitor = session.elicitor or self._make_elicitor(ProxiedHost(session))
         answer = await session.elicitor.ask(question)
@@ -164,7 +164,7 @@ class AgentQuestions:
             "notAsked": left_out,
         }
         meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
-        return mcp.encode_reply(outcome, answer.content) | meta
+        return encode_reply(outcome, answer.content) | meta
 
 
 def _limit_to_buttons(question: Question) -> tuple[Question, list[str]]:

@@ -20,7 +20,7 @@ from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
-from abp_bridge.protocols.mcp_modern import MAX_ROUNDS
+from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.rpc.errors import RpcError
 
 Json = Any

@@ -2,8 +2,8 @@
 need a handshake.
 
 A question is a result here (`input_required`), and its answer comes with the request sent again
-(basic/patterns/mrtr). This is apart from `protocols.mcp` because a server that is only looked at
-needs nothing else.
+(basic/patterns/mrtr). This loads no other codec: a server that is only looked at needs nothing
+else.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
 from abp_bridge.errors import AbpBridgeError
-
-V2026_07_28 = "2026-07-28"
-MODERN = (V2026_07_28,)
+from abp_bridge.protocols.mcp.versions import MODERN, V2026_07_28
 
 _META = "io.modelcontextprotocol/"
 VERSION = f"{_META}protocolVersion"

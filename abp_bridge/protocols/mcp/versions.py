@@ -1,0 +1,14 @@
+"""The revisions of MCP that are spoken here, newest first in each era, and the log levels that all
+of them have. Light: the front of a connection loads it.
+"""
+
+from __future__ import annotations
+
+V2025_06_18 = "2025-06-18"
+V2025_11_25 = "2025-11-25"
+V2026_07_28 = "2026-07-28"
+
+LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
+MODERN = (V2026_07_28,)
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
