@@ -164,7 +164,7 @@ def test_how_a_call_ended(result: CallResult, said: str, error: bool) -> None:
 
 def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
     file = SavedFile("abp://shop/results/a.pdf", "/tmp/a.pdf", "a.pdf", "application/pdf", 5)
-    assert encode_result(CallResult("Done"), told=["started a", "completed a"], files=[file])[
+    assert encode_result(CallResult("Done"), summary=["started a", "completed a"], files=[file])[
         "content"
     ] == [
         {"type": "text", "text": "Done"},

@@ -209,7 +209,7 @@ files = st.builds(
 def test_a_result_is_one(
     data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]
 ) -> None:
-    result = encode_result(CallResult(data, failure), told=told, files=saved)
+    result = encode_result(CallResult(data, failure), summary=told, files=saved)
     for version in VERSIONS:
         methods.validate_server_result("tools/call", version, result)
 

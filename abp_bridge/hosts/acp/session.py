@@ -313,5 +313,5 @@ def _parameters(capability: Capability, text: str) -> JsonObject:
 
 def _lines(ended: CallOutcome) -> list[str]:
     """The same words that an MCP host gets for a result."""
-    blocks = encode_result(ended.result, told=ended.summary)["content"]
+    blocks = encode_result(ended.result, summary=ended.summary)["content"]
     return [block["text"] for block in blocks]

@@ -287,12 +287,13 @@ class McpSession:
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
         if arguments is not None and not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
+        request.tool, request.arguments = name, arguments or {}
         request.token = as_object(params.get("_meta")).get("progressToken")
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
             if state is not None:
-                return await self._calls.resume(name, arguments or {}, request, state, answers)
-            return await self._toolbox.call(name, arguments or {}, request)
+                return await self._calls.resume(request, state, answers)
+            return await self._toolbox.call(request)
         except UnknownToolError as problem:
             raise RpcError(INVALID_PARAMS, str(problem)) from None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -56,11 +56,15 @@ LOOP_TURNS = 5
 _NEEDS = {Kind.SAMPLING: "sampling"}
 _FORM = "elicitation"
 
-# (on_progress, on_end) -> the call, begun; neither is called before that
-Start = Callable[
-    [Callable[[Progress], None], Callable[[CallOutcome], None]],
-    Awaitable[Call],
-]
+
+class Start(Protocol):
+    """Begins a call: `SessionApi.start`, with everything else given."""
+
+    def __call__(
+        self, *, on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
+    ) -> Awaitable[Call]:
+        """The call, begun. Neither is called before that."""
+        ...
 
 
 @dataclass(slots=True)
@@ -127,9 +131,7 @@ class ToolCalls:
                 request.state = self._codec.decode(state)
                 request.parked = self._parked.get(request.state.call)
 
-    async def begin(
-        self, tool: str, arguments: JsonObject, request: ToolRequest, start: Start
-    ) -> JsonObject:
+    async def begin(self, request: ToolRequest, start: Start) -> JsonObject:
         """Start a call and wait for it: its CallToolResult, or what it asks.
 
         Raises:
@@ -142,7 +144,6 @@ class ToolCalls:
                 f"{MAX_PARKED} calls are running or kept already; come back to them with abp_wait,"
                 " or wait a while.",
             )
-        request.made = tool, arguments
 
         def on_progress(progress: Progress) -> None:
             if parked.waiters:
@@ -153,19 +154,14 @@ class ToolCalls:
 
         self._starting += 1
         try:
-            call = await start(on_progress, on_end)
+            call = await start(on_progress=on_progress, on_end=on_end)
             parked = self._parked[call.id] = ParkedCall(call, request)
         finally:
             self._starting -= 1
         return await self._attend(parked, request)
 
     async def resume(
-        self,
-        tool: str,
-        arguments: JsonObject,
-        request: ToolRequest,
-        state: str,
-        answers: Mapping[str, JsonObject],
+        self, request: ToolRequest, state: str, answers: Mapping[str, JsonObject]
     ) -> JsonObject:
         """A modern host comes back, with `answers` by the keys of the questions.
 
@@ -178,8 +174,7 @@ class ToolCalls:
             raise RpcError(
                 INVALID_PARAMS, "this requestState was not made here, or was changed on its way"
             ) from None
-        request.made = tool, arguments
-        if found.digest != digest(*request.made):
+        if found.digest != digest(request.tool, request.arguments):
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState belongs to a call of another tool, or with other arguments",
@@ -195,15 +190,12 @@ class ToolCalls:
         parked.deliver(answers)
         return await self._attend(parked, request)
 
-    async def wait(
-        self, tool: str, arguments: JsonObject, request: ToolRequest, call: str
-    ) -> JsonObject:
+    async def wait(self, request: ToolRequest, call: str) -> JsonObject:
         """Attach to a call that goes on, or get the result it is kept with.
 
         Raises:
             SessionError: There is no such call.
         """
-        request.made = tool, arguments
         parked = self._parked.get(call)
         if parked is None:
             known = [
@@ -218,17 +210,14 @@ class ToolCalls:
         parked.promised = True
         return await self._attend(parked, request)
 
-    async def answer(
-        self, tool: str, arguments: JsonObject, request: ToolRequest, question: str
-    ) -> JsonObject:
+    async def answer(self, request: ToolRequest, question: str) -> JsonObject:
         """A model brings what its user said, and goes on waiting for the call that asked.
 
         Raises:
             SessionError: No such question waits for an answer.
         """
-        request.made = tool, arguments
         for parked in list(self._parked.values()):
-            if parked.deliver_model_answer(question, arguments):
+            if parked.deliver_model_answer(question, request.arguments):
                 parked.promised = True
                 return await self._attend(parked, request)
         raise SessionError(
@@ -272,7 +261,9 @@ class ToolCalls:
         asked = dict(list(parked.pending.items())[:MAX_ASKED])
         for pending in asked.values():
             pending.shown = pending.shown or anyio.current_time()
-        state = RequestState(parked.call.id, digest(*request.made), request.round + 1)
+        state = RequestState(
+            parked.call.id, digest(request.tool, request.arguments), request.round + 1
+        )
         return encode_round(
             {key: pending.request for key, pending in asked.items()}, self._codec.encode(state)
         )
@@ -364,7 +355,7 @@ def _result(ended: CallOutcome, request: ToolRequest) -> JsonObject:
         raise RpcError(
             MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
         )
-    return encode_result(ended.result, told=ended.summary, files=ended.files)
+    return encode_result(ended.result, summary=ended.summary, files=ended.files)
 
 
 def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:

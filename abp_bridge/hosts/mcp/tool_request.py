@@ -31,7 +31,8 @@ class ToolRequest:
         scope: Cancelled when the host takes the request back.
         began: When it came, by the loop's clock in seconds.
         token: Its `progressToken`, as it came.
-        made: The tool and the arguments that it asks for.
+        tool: The name of the tool that it asks for.
+        arguments: What it asks that tool with.
         round: How many results asked for input before it.
         parked: The call, once there is one.
         state: What it brings back of an earlier round, where that was made here.
@@ -43,7 +44,8 @@ class ToolRequest:
         self.scope = anyio.CancelScope()
         self.began = anyio.current_time()
         self.token: JsonValue = None
-        self.made: tuple[str, JsonObject] = "", {}
+        self.tool = ""
+        self.arguments: JsonObject = {}
         self.round = 0
         self.parked: Abandonable | None = None
         self.state: RequestState | None = None

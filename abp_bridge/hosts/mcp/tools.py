@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_texts
-from abp_bridge.core.notice import Progress
+from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_texts
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.interfaces.host import AppCapability, Call, CallOutcome, SessionApi, SessionError
+from abp_bridge.interfaces.host import AppCapability, SessionApi, SessionError
 from abp_bridge.protocols.mcp.model_messages import decode_answered
 from abp_bridge.protocols.mcp.results import encode_result, encode_text, encode_tool, tool_name
+
+LONGEST_CALL = 86_400  # seconds, a day, that a host may give an app for one call
 
 
 class UnknownToolError(AbpBridgeError):
@@ -78,7 +80,7 @@ class McpTools:
         self._tools = {name: key for key, name in self._names.items()}
         return offers
 
-    async def call(self, name: str, arguments: JsonObject, request: ToolRequest) -> JsonObject:
+    async def call(self, request: ToolRequest) -> JsonObject:
         """Answer `tools/call`: a CallToolResult, or what a modern host is asked first.
 
         What goes wrong inside a tool is a result that says so.
@@ -87,117 +89,75 @@ class McpTools:
             UnknownToolError: There is no tool of this name.
             RpcError: A modern client did not declare what the call needs.
         """
+        name = request.tool
         try:
             if (own := _OWN.get(name)) is not None and (name != ANSWER["name"] or self._asks_model):
-                _check_arguments(name, arguments)
-                return await own(self, arguments, request)
+                _check_arguments(request)
+                return await own(self, request)
             if name not in self._tools:
                 self._update_names()
             if name in self._tools:
                 app, capability = self._tools[name]
-                return await self._run(name, arguments, request, capability, arguments, app=app)
+                start = partial(self._api.start, capability, request.arguments, app=app)
+                return await self._calls.begin(request, start)
         except SessionError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownToolError(
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
 
-    async def _connect(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        target = _text(arguments, "target")
+    async def _connect(self, request: ToolRequest) -> JsonObject:
+        target = _text(request, "target")
         apps = await self._api.connect(target)
         return self._describe_apps(apps, alone=target is not None)
 
-    async def _disconnect(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        apps = await self._api.disconnect(_text(arguments, "app"))
+    async def _disconnect(self, request: ToolRequest) -> JsonObject:
+        apps = await self._api.disconnect(_text(request, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
+    async def _status(self, request: ToolRequest) -> JsonObject:
         status = self._api.status()
         if lost := self._lost():
             status["lostNotifications"] = lost
         return encode_text(json.dumps(status, ensure_ascii=False, indent=1))
 
-    async def _call(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        capability = _text(arguments, "capability")
-        if not capability:
-            raise SessionError(
-                "MISSING_PARAM", "abp_call needs the name of a capability; abp_connect lists them."
-            )
-        params = arguments.get("params")
+    async def _call(self, request: ToolRequest) -> JsonObject:
+        capability = _required(
+            request, "capability", "the name of a capability; abp_connect lists them"
+        )
+        params, timeout = request.arguments.get("params"), request.arguments.get("timeout")
         if params is not None and not isinstance(params, Mapping):
             raise SessionError("INVALID_TYPE", "params must be an object.")
-        timeout = arguments.get("timeout")
-        if timeout is not None and (
-            not isinstance(timeout, (int, float))
-            or isinstance(timeout, bool)
-            or not 0 < timeout <= 86_400
-        ):
+        seconds = as_number(timeout)
+        if timeout is not None and (seconds is None or not 0 < seconds <= LONGEST_CALL):
             raise SessionError(
                 "INVALID_PARAMS", "timeout must be a number of seconds, at most a day."
             )
-        return await self._run(
-            "abp_call",
-            arguments,
-            request,
-            capability,
-            params or {},
-            app=_text(arguments, "app"),
-            timeout=timeout,
+        app = _text(request, "app")
+        start = partial(self._api.start, capability, params or {}, app=app, timeout=seconds)
+        return await self._calls.begin(request, start)
+
+    async def _wait(self, request: ToolRequest) -> JsonObject:
+        call = _required(
+            request, "call", "the call to come back to; the result that asked for it names it"
         )
+        return await self._calls.wait(request, call)
 
-    async def _wait(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        call = _text(arguments, "call")
-        if not call:
-            raise SessionError(
-                "MISSING_PARAM",
-                "abp_wait needs the call to come back to; the result that asked for it names it.",
-            )
-        return await self._calls.wait("abp_wait", arguments, request, call)
-
-    async def _answer(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        question = _text(arguments, "question")
-        if not question:
-            raise SessionError(
-                "MISSING_PARAM",
-                "abp_answer needs the question that is answered; the result that asked it"
-                " names it.",
-            )
+    async def _answer(self, request: ToolRequest) -> JsonObject:
+        question = _required(
+            request, "question", "the question that is answered; the result that asked it names it"
+        )
         try:
-            decode_answered(arguments)
+            decode_answered(request.arguments)
         except RemoteProtocolError as problem:
             raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
-        return await self._calls.answer("abp_answer", arguments, request, question)
+        return await self._calls.answer(request, question)
 
-    async def _render(self, arguments: JsonObject, request: ToolRequest) -> JsonObject:
-        file = await self._api.render_pdf(_text(arguments, "app"))
+    async def _render(self, request: ToolRequest) -> JsonObject:
+        file = await self._api.render_pdf(_text(request, "app"))
         return encode_result(
             CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file]
         )
-
-    async def _run(
-        self,
-        tool: str,
-        arguments: JsonObject,
-        request: ToolRequest,
-        capability: str,
-        params: JsonObject,
-        *,
-        app: str | None,
-        timeout: float | None = None,
-    ) -> JsonObject:
-        def start(
-            on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
-        ) -> Awaitable[Call]:
-            return self._api.start(
-                capability,
-                params,
-                app=app,
-                timeout=timeout,
-                on_progress=on_progress,
-                on_end=on_end,
-            )
-
-        return await self._calls.begin(tool, arguments, request, start)
 
     def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> JsonObject:
         self._update_names()
@@ -222,7 +182,7 @@ class McpTools:
         return encode_text("\n".join(lines))
 
 
-_OWN: dict[str, Callable[[McpTools, JsonObject, ToolRequest], Awaitable[JsonObject]]] = {
+_OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
     "abp_connect": McpTools._connect,
     "abp_disconnect": McpTools._disconnect,
     "abp_status": McpTools._status,
@@ -233,25 +193,32 @@ _OWN: dict[str, Callable[[McpTools, JsonObject, ToolRequest], Awaitable[JsonObje
 }
 
 
-_ARGUMENTS: dict[str, list[str]] = {
-    str(tool["name"]): list(tool["inputSchema"]["properties"])
+_ARGUMENTS = {
+    tool["name"]: list(as_object(as_object(tool["inputSchema"])["properties"]))
     for tool in (*OWN_TOOLS, ANSWER, RENDER)
 }
 
 
-def _check_arguments(name: str, arguments: JsonObject) -> None:
+def _check_arguments(request: ToolRequest) -> None:
     """An argument that a tool does not have is a mistake to be reported, not to be dropped."""
-    known = _ARGUMENTS[name]
-    for argument in arguments:
+    known = _ARGUMENTS[request.tool]
+    for argument in request.arguments:
         if argument not in known:
             raise SessionError(
                 "INVALID_PARAMS",
-                f"{name} has no argument {argument[:80]!r}; it takes {', '.join(known) or 'none'}.",
+                f"{request.tool} has no argument {argument[:80]!r};"
+                f" it takes {', '.join(known) or 'none'}.",
             )
 
 
-def _text(arguments: JsonObject, name: str) -> str | None:
-    value = arguments.get(name)
+def _text(request: ToolRequest, name: str) -> str | None:
+    value = request.arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise SessionError("INVALID_TYPE", f"{name} must be a string.")
+    return value
+
+
+def _required(request: ToolRequest, name: str, what: str) -> str:
+    if not (value := _text(request, name)):
+        raise SessionError("MISSING_PARAM", f"{request.tool} needs {what}.")
     return value

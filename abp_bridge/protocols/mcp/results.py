@@ -84,11 +84,11 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
 
 
 def encode_result(
-    result: CallResult, *, told: Sequence[str] = (), files: Sequence[SavedFile] = ()
+    result: CallResult, *, summary: Sequence[str] = (), files: Sequence[SavedFile] = ()
 ) -> dict[str, Json]:
     """How a call ended -> CallToolResult.
 
-    `told` is what the app told while it ran, a line each; `files` is what was saved.
+    `summary` is what the app told while it ran, a line each; `files` is what was saved.
     """
     if result.failure is not None:
         lines = [str(result.failure)]
@@ -105,10 +105,10 @@ def encode_result(
     content: list[Json] = [_encode_text_block("\n".join(lines))]
     for file in files:
         content += [*_encode_embedded(file), _encode_link(file)]
-    if told:
+    if summary:
         content.append(
             _encode_text_block(
-                "While it ran, the app told:\n" + "\n".join(f"- {line}" for line in told)
+                "While it ran, the app told:\n" + "\n".join(f"- {line}" for line in summary)
             )
         )
     return {"content": content, "isError": result.failure is not None}

@@ -30,6 +30,12 @@ ARGUMENTS = {"capability": "work"}
 DONE = CallOutcome(CallResult("done"))
 
 
+def tool_request(id: int) -> ToolRequest:
+    request = ToolRequest(id, CLIENT)
+    request.tool, request.arguments = "abp_call", ARGUMENTS
+    return request
+
+
 class AppCall:
     """The call of an app that the test plays."""
 
@@ -73,7 +79,7 @@ class Play:
         async def start(on_progress: Any, on_end: Any) -> Any:
             return self.app
 
-        await self._request(lambda request: self.calls.begin("abp_call", ARGUMENTS, request, start))
+        await self._request(lambda request: self.calls.begin(request, start))
         parked = self.calls.find_carrier([self.app.id])
         assert parked is not None
         self.parked = parked
@@ -98,12 +104,10 @@ class Play:
         for key, answer in answers.items():
             if key in self.parked.pending and self.parked.pending[key].shown is not None:
                 self.delivered.setdefault(key, answer)
-        await self._request(
-            lambda request: self.calls.resume("abp_call", ARGUMENTS, request, state, answers)
-        )
+        await self._request(lambda request: self.calls.resume(request, state, answers))
 
     async def _request(self, attach: Any) -> None:
-        request = ToolRequest(len(self.requests), CLIENT)
+        request = tool_request(len(self.requests))
         self.requests.append(request)
 
         async def run() -> None:
@@ -231,9 +235,7 @@ def test_a_state_of_another_calls_is_refused() -> None:
                 await play.begin()
                 await play.ask()
             with pytest.raises(RpcError, match="not made here"):
-                await other.calls.resume(
-                    "abp_call", ARGUMENTS, ToolRequest(9, CLIENT), one.states[0], {}
-                )
+                await other.calls.resume(tool_request(9), one.states[0], {})
             tasks.cancel_scope.cancel()
 
     anyio.run(run)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.hosts.mcp.tools import McpTools
 from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
@@ -45,8 +47,11 @@ async def test_the_status_counts_the_notifications_that_the_host_never_got() -> 
     nothing: Any = None
     tools = McpTools(api, nothing, asks_model=False, lost=connection.lost_notifications)
 
+    request = ToolRequest(1, McpClientInfo("2025-11-25", {}, {}))
+    request.tool = "abp_status"
+
     async def status() -> Json:
-        result: Json = await tools.call("abp_status", {}, nothing)
+        result: Json = await tools.call(request)
         return json.loads(result["content"][0]["text"])
 
     connection.notify("first")  # has begun to leave
