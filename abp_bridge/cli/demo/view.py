@@ -19,9 +19,9 @@ from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.terminal.rendering import (
     answer_line,
     can_move,
+    field_title,
     heading,
     style_for,
-    titled,
     width,
     wrapped,
 )
@@ -125,7 +125,7 @@ class JsonLines:
         fields = [
             {
                 "name": field.name,
-                "title": titled(question, field),
+                "title": field_title(question, field),
                 "type": field.type.value,
                 "required": field.required,
             }

@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
@@ -30,91 +30,66 @@ CTRL_C = b"\x03"
 _TRY = "Type 'tty' in the terminal to use: it prints the name to give"
 
 
-class Device(Protocol):
-    """One terminal. `moves` says whether its cursor can be moved."""
-
-    moves: bool
-    encoding: str
-
-    @property
-    def is_open(self) -> bool: ...
-
-    @property
-    def fd(self) -> int:
-        """What is read from."""
-        ...
-
-    @property
-    def columns(self) -> int: ...
-
-    def open(self) -> None:
-        """Make it ready for a question. Raises SurfaceUnsupportedError."""
-        ...
-
-    def write(self, words: str) -> None:
-        """Never raises: a terminal that is gone is found out by reading."""
-        ...
-
-    def keys(self) -> AbstractContextManager[None]:
-        """prompt_toolkit's applications are on this terminal for as long as the block lasts."""
-        ...
-
-    def lines(self, *, secret: bool) -> AbstractContextManager[None]:
-        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
-        the block lasts.
-        """
-        ...
-
-    def lost(self) -> None:
-        """It was read from, and has gone.
-
-        Raises SurfaceUnsupportedError where the question can go elsewhere.
-        """
-        ...
-
-
 class StdioTerminal:
-    """This process's stdin and stdout."""
+    """This process's own stdin and stdout.
+
+    Attributes:
+        moves: Whether its cursor can be moved.
+        encoding: Of what is typed.
+        is_open: Whether something can be said there.
+    """
+
+    is_open = True
 
     def __init__(self) -> None:
         self.moves = can_move()
         self.encoding = sys.stdin.encoding if sys.stdin is not None else "utf-8"
 
     @property
-    def is_open(self) -> bool:
-        return True
-
-    @property
     def fd(self) -> int:
+        """What is read from."""
         return sys.stdin.fileno()
 
     @property
     def columns(self) -> int:
+        """How wide it is now."""
         return width()
 
     def open(self) -> None:
-        """It is open."""
+        """Make it ready for a question: it is."""
 
     def write(self, words: str) -> None:
+        """Write at once; a terminal that is gone is found out by reading."""
         with contextlib.suppress(OSError):  # a terminal that is gone sends SIGHUP too
             sys.stdout.write(words)
             sys.stdout.flush()
 
     def keys(self) -> AbstractContextManager[None]:
+        """prompt_toolkit's applications are here anyway."""
         return contextlib.nullcontext()
 
     def lines(self, *, secret: bool) -> AbstractContextManager[None]:
+        """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
+        the block lasts.
+        """
         return _hide_input(self.fd) if secret else contextlib.nullcontext()
 
-    def lost(self) -> None:
-        """Whoever started us with it knows."""
+    def close_lost(self) -> None:
+        """It was read from, and has gone: whoever started us with it knows."""
 
 
 class TtyDevice:
     """The terminal at `path`.
 
     Not ours: its signals go to whoever runs there, so that Ctrl-C is read as a key.
+
+    Attributes:
+        moves: Whether its cursor can be moved.
+        encoding: Of what is typed.
+        fd: What is read from; negative while it is not open.
     """
+
+    encoding = "utf-8"
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -122,66 +97,62 @@ class TtyDevice:
         # what all can.
         self.term = os.environ.get("TERM") or "xterm"
         self.moves = self.term not in ("dumb", "unknown")
-        self.encoding = "utf-8"
-        self._fd = -1
+        self.fd = -1
         self._gone = False
         self._waiting = bytearray()
 
     @property
-    def fd(self) -> int:
-        return self._fd
-
-    @property
     def is_open(self) -> bool:
-        return self._fd >= 0
+        """Whether something can be said there."""
+        return self.fd >= 0
 
     @property
     def columns(self) -> int:
+        """How wide it is now."""
         return self._size()[0]
 
     def open(self) -> None:
-        """Open it with the first question (`Device.open`).
+        """Open it with the first question.
 
         It stays open: the name of one that was closed may be somebody else's soon.
 
         Raises:
             SurfaceUnsupportedError: It cannot be opened, has gone, or another program has it.
         """
-        if self._fd < 0 and not self._gone:
-            self._fd = _open_terminal(self.path)
-        if self._gone or _hung_up(self._fd):
-            self.lost()
-        with contextlib.suppress(
-            OSError
-        ):  # not the terminal we were started from: nobody's foreground matters
-            if os.tcgetpgrp(self._fd) != os.getpgrp():
+        if self.fd < 0 and not self._gone:
+            self.fd = _open_terminal(self.path)
+        if self._gone or _hung_up(self.fd):
+            self.close_lost()
+        # not the terminal we were started from: nobody's foreground matters
+        with contextlib.suppress(OSError):
+            if os.tcgetpgrp(self.fd) != os.getpgrp():
                 raise SurfaceUnsupportedError(
                     f"another program has {self._name} now. Ask at another one. {_TRY}",
                     lasting=False,
                 )
 
-    def lost(self) -> None:
+    def close_lost(self) -> None:
         """Close it for good, and say so.
 
         Raises:
             SurfaceUnsupportedError: Always; it lasts.
         """
         self._gone = True
-        if self._fd >= 0:
+        if self.fd >= 0:
             self._stop_waiting()
-            os.close(self._fd)
-            self._fd = -1
+            os.close(self.fd)
+            self.fd = -1
         raise SurfaceUnsupportedError(
             f"{self._name} has gone. Start again with the name of another", lasting=True
         )
 
     def write(self, words: str) -> None:
-        """Write, or keep what a stopped terminal does not take, up to `MAX_WAITING`."""
-        self._put(words.replace("\n", "\r\n"))
+        """Write lines, each from the first column on."""
+        self.put(words.replace("\n", "\r\n"))
 
     @contextlib.contextmanager
     def keys(self) -> Iterator[None]:
-        """prompt_toolkit reads and writes here as long as the block lasts (`Device.keys`)."""
+        """prompt_toolkit reads and writes here as long as the block lasts."""
         from prompt_toolkit.application import create_app_session
         from prompt_toolkit.data_structures import Size
         from prompt_toolkit.input.vt100 import Vt100Input
@@ -192,29 +163,28 @@ class TtyDevice:
             return Size(rows=rows, columns=columns)
 
         source: Any = _TtyInput(self)
-        output: Any = TtyOutput(self._put)
+        output: Any = _TtyOutput(self)
         with create_app_session(
-            input=Vt100Input(source),
-            output=Vt100_Output(output, size, term=self.term),
+            input=Vt100Input(source), output=Vt100_Output(output, size, term=self.term)
         ):
             yield
 
     @contextlib.contextmanager
     def lines(self, *, secret: bool) -> Iterator[None]:
-        """The terminal gives whole lines, Ctrl-C among them (`Device.lines`).
+        """The terminal gives whole lines, Ctrl-C among them.
 
         However the terminal was left by whoever runs there, it is put in order, and back.
         """
         import termios
 
-        with _attributes(self._fd, termios.TCSANOW) as ours:
+        with _attributes(self.fd, termios.TCSANOW) as ours:
             ours[0] |= termios.ICRNL
             ours[1] |= termios.OPOST | termios.ONLCR
             ours[3] |= termios.ICANON | termios.ECHOE | termios.ECHOK | termios.ECHO
             ours[3] &= ~(termios.ISIG | (termios.ECHO if secret else 0))
             ours[6] = list(ours[6])
             ours[6][termios.VEOL] = CTRL_C  # ends the line at once, as Enter does
-            termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+            termios.tcsetattr(self.fd, termios.TCSANOW, ours)
             yield
 
     @property
@@ -223,24 +193,25 @@ class TtyDevice:
 
     def _size(self) -> tuple[int, int]:
         try:
-            size = os.get_terminal_size(self._fd)
+            size = os.get_terminal_size(self.fd)
         except OSError:
             return 80, 24
         return size.columns or 80, size.lines or 24
 
-    def _put(self, words: str) -> None:
-        if self._fd < 0 or len(self._waiting) > MAX_WAITING:
+    def put(self, words: str) -> None:
+        """Write, or keep what a stopped terminal does not take, up to `MAX_WAITING`."""
+        if self.fd < 0 or len(self._waiting) > MAX_WAITING:
             return
         idle = not self._waiting
         self._waiting += words.encode(errors="replace")
         self._flush()
         if self._waiting and idle:
-            asyncio.get_running_loop().add_writer(self._fd, self._flush)
+            asyncio.get_running_loop().add_writer(self.fd, self._flush)
 
     def _flush(self) -> None:
         try:
             while self._waiting:
-                del self._waiting[: os.write(self._fd, self._waiting)]
+                del self._waiting[: os.write(self.fd, self._waiting)]
         except BlockingIOError:
             return
         except OSError:
@@ -250,7 +221,7 @@ class TtyDevice:
     def _stop_waiting(self) -> None:
         self._waiting.clear()
         with contextlib.suppress(RuntimeError):  # there is no loop any more
-            asyncio.get_running_loop().remove_writer(self._fd)
+            asyncio.get_running_loop().remove_writer(self.fd)
 
 
 def controlling() -> str | None:
@@ -273,33 +244,28 @@ def forget_keys(fd: int) -> None:
 
 
 class _TtyInput:
-    """A named terminal as the file object that prompt_toolkit takes to read from."""
+    """A named terminal as the file object that prompt_toolkit reads from."""
 
     encoding = "utf-8"
 
     def __init__(self, tty: TtyDevice) -> None:
-        self._tty = tty
+        self.tty = tty
 
     def fileno(self) -> int:
-        return self._tty.fd
+        return self.tty.fd
 
     def isatty(self) -> bool:
         return True
 
 
-class TtyOutput:
-    """Where prompt_toolkit writes. It has no descriptor, which would be made to block."""
+class _TtyOutput(_TtyInput):
+    """And that it writes to. It has no descriptor, which would be made to block."""
 
-    encoding = "utf-8"
-
-    def __init__(self, put: Any) -> None:
-        self.write = put
+    def write(self, words: str) -> None:
+        self.tty.put(words)
 
     def flush(self) -> None:
         """Nothing is kept back here."""
-
-    def isatty(self) -> bool:
-        return True
 
     def fileno(self) -> int:
         raise OSError("a terminal of another's")
@@ -332,6 +298,9 @@ def _hung_up(fd: int) -> bool:
     watched = select.poll()
     watched.register(fd, 0)
     return bool(watched.poll(0))
+
+
+Device = StdioTerminal | TtyDevice
 
 
 async def read_line(device: Device) -> bytes | None:

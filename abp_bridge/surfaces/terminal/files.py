@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.core import file
-from abp_bridge.core.json_value import Json
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 
@@ -25,7 +24,7 @@ class FileInputError(AbpBridgeError):
     """What was named cannot be given; the message says why, and what would be right."""
 
 
-async def load(typed: str, accept: tuple[str, ...]) -> dict[str, Json]:
+async def load(typed: str, accept: tuple[str, ...]) -> dict[str, str]:
     """The file that was `typed`, as an app gets it (`file.SCHEMA`).
 
     Args:

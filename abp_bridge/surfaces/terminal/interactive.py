@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from abp_bridge.core import file
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.surfaces.terminal.device import Device, forget_keys
-from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, hinted
-from abp_bridge.surfaces.terminal.rendering import described
+from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line
+from abp_bridge.surfaces.terminal.rendering import choice_description
 
 if TYPE_CHECKING:
     import questionary
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
     from questionary.prompts.common import InquirerControl
 
+    _Ask = Callable[..., questionary.Question]
+
 SEARCH_FROM = 11  # options, from which on letters search them: more than a glance takes in
 
 
 class InteractivePrompts:
-    """Implements `Prompts` on a terminal whose cursor can be moved.
+    """Prompts on `device`, whose cursor can be moved.
+
+    Each raises PromptExit when the person declines or cancels.
 
     `on_interrupt` is called at Ctrl-C, `on_hangup` when the terminal has gone.
     """
@@ -39,100 +44,62 @@ class InteractivePrompts:
         self._pending: set[Any] = set()
 
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
-        problem = ""
-        while True:
-            typed = await self._type(
-                title, default, hinted("Enter answers", hint, cancel="Esc"), problem, secret=secret
-            )
-            problem = check(typed)
-            if not problem:
-                return typed
-            default = "" if secret else typed
+        """One line, typed until `check` finds nothing wrong with it."""
+        import questionary
+
+        ask = questionary.password if secret else questionary.text
+        hints = hint_line("Enter answers", hint, cancel="Esc")
+        typed = await self._type(ask, title, default, hints)
+        while problem := check(typed):
+            typed = await self._type(ask, title, "" if secret else typed, hints, problem)
+        return typed
 
     async def path(
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
     ) -> str:
+        """A file's name, or nothing. `problem` is what was wrong with `default`."""
+        import questionary
         from questionary.prompts.path import GreatUXPathCompleter
 
         def offered(path: str) -> bool:
             # What has no dot may be a folder; to look would wait for the disk.
             return "." not in path.rpartition("/")[2] or file.admits(accept, file.guess_type(path))
 
-        hints = hinted("a file's name", "Tab completes it", "Enter answers", hint, cancel="Esc")
-        completion: dict[str, Any] = {
-            "completer": GreatUXPathCompleter(
+        ask = partial(
+            questionary.text,
+            completer=GreatUXPathCompleter(
                 file_filter=offered if accept else None, expanduser=True
             ),
-            "complete_while_typing": False,
-            "complete_in_thread": True,
-        }
-        return await self._type(title, default, hints, problem, **completion)
+            complete_while_typing=False,
+            complete_in_thread=True,
+        )
+        hints = hint_line("a file's name", "Tab completes it", "Enter answers", hint, cancel="Esc")
+        return await self._type(ask, title, default, hints, problem)
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
-        picked, _ = await self._choose(title, options, "Enter chooses", start=start or 0)
+        """The index of one option; the pointer is at `start` first."""
+        import questionary
+
+        picked, _ = await self._choose(
+            questionary.select, title, options, "Enter chooses", start=start or 0
+        )
         return int(picked)
 
     async def mark(
-        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+        self, title: str, options: Sequence[Choice], marked: set[int], check: MarksCheck
     ) -> list[int]:
-        problem, start = "", 0
-        while True:
-            picked, start = await self._choose(
-                title,
-                options,
-                "Space marks",
-                "Enter is done",
-                start=start,
-                marked=marked,
-                problem=problem,
-            )
-            problem = check(picked)
-            if not problem:
-                return list(picked)
-            marked = set(picked)
-
-    async def _choose(
-        self,
-        title: str,
-        options: Sequence[Choice],
-        *ways: str,
-        start: int,
-        marked: Collection[int] | None = None,
-        problem: str = "",
-    ) -> tuple[Any, int]:
-        """What was picked, and where the pointer is to start when it is asked again.
-
-        `ways` are the hints beside moving and searching; without `marked` one option is picked.
-        """
+        """The indexes of any number of options, picked until `check` finds nothing wrong."""
         import questionary
 
-        search = len(options) >= SEARCH_FROM
-        hints = hinted("↑ ↓ move", "letters search" if search else "", *ways, cancel="Esc")
-        ask = questionary.select if marked is None else questionary.checkbox
-        with self._device.keys():
-            prompt = ask(
-                _lead(hints, problem),
-                choices=[
-                    questionary.Choice(
-                        choice.label,
-                        value=index,
-                        checked=index in (marked or ()),
-                        description=described(choice) or None,
-                    )
-                    for index, choice in enumerate(options)
-                ],
-                qmark="",
-                instruction=f" {title}",
-                style=_style(problem),
-                use_jk_keys=False,
-                use_search_filter=search,
-            )
-            control = _control(prompt)
-            control.pointed_at = start
-            picked = await self._run(prompt, searching=control if search else None)
-            return picked, 0 if search else control.pointed_at
+        ways = "Space marks", "Enter is done"
+        ask = partial(self._choose, questionary.checkbox, title, options, *ways)
+        picked, start = await ask(marked=marked)
+        while problem := check(picked):
+            picked, start = await ask(start=start, marked=picked, problem=problem)
+        return list(picked)
 
     def above(self, write: Callable[[], None]) -> None:
+        """Write lines above the open prompt, if there is one."""
         from prompt_toolkit.application import run_in_terminal
 
         context = self._app.context if self._app is not None else None
@@ -144,19 +111,51 @@ class InteractivePrompts:
         self._pending.add(writing)
         writing.add_done_callback(self._pending.discard)
 
-    async def _type(
+    async def _choose(
         self,
+        ask: _Ask,
         title: str,
-        default: str,
-        hints: str,
-        problem: str,
-        *,
-        secret: bool = False,
-        **more: Any,
-    ) -> str:
+        options: Sequence[Choice],
+        *ways: str,
+        start: int = 0,
+        marked: Collection[int] = (),
+        problem: str = "",
+    ) -> tuple[Any, int]:
+        """What was picked, and where the pointer is to start when it is asked again.
+
+        `ways` are the hints beside moving and searching.
+        """
         import questionary
 
-        ask = questionary.password if secret else questionary.text
+        search = len(options) >= SEARCH_FROM
+        hints = hint_line("↑ ↓ move", "letters search" if search else "", *ways, cancel="Esc")
+        choices = [
+            questionary.Choice(
+                choice.label,
+                value=index,
+                checked=index in marked,
+                description=choice_description(choice) or None,
+            )
+            for index, choice in enumerate(options)
+        ]
+        with self._device.keys():
+            prompt = ask(
+                _lead(hints, problem),
+                choices=choices,
+                qmark="",
+                instruction=f" {title}",
+                style=_style(problem),
+                use_jk_keys=False,
+                use_search_filter=search,
+            )
+            control = _control(prompt)
+            control.pointed_at = start
+            picked = await self._run(prompt, searching=control if search else None)
+            return picked, 0 if search else control.pointed_at
+
+    async def _type(
+        self, ask: _Ask, title: str, default: str, hints: str, problem: str = ""
+    ) -> str:
         with self._device.keys():
             prompt = ask(
                 _lead(hints, problem),
@@ -164,7 +163,6 @@ class InteractivePrompts:
                 qmark="",
                 instruction=f"{title}:",
                 style=_style(problem),
-                **more,
             )
             return str(await self._run(prompt))
 
@@ -181,10 +179,8 @@ class InteractivePrompts:
         app.timeoutlen = 0.1
         for window in app.layout.find_all_windows():
             window.wrap_lines = to_filter(True)
-        ours = _bindings(searching, self._on_interrupt)
-        app.key_bindings = (
-            ours if app.key_bindings is None else merge_key_bindings([app.key_bindings, ours])
-        )
+        theirs, ours = app.key_bindings, _bindings(searching, self._on_interrupt)
+        app.key_bindings = merge_key_bindings([theirs, ours]) if theirs else ours
         clear_typeahead(app.input)
         forget_keys(self._device.fd)
         try:
@@ -200,7 +196,7 @@ class InteractivePrompts:
         return result
 
 
-def _lead(hint: str, problem: str = "") -> str:
+def _lead(hint: str, problem: str) -> str:
     """The hint on a line of its own above the prompt: questionary puts what it calls the message
     first, then the instruction.
 
@@ -209,7 +205,7 @@ def _lead(hint: str, problem: str = "") -> str:
     return f" {problem}\n  {hint}\n" if problem else f" {hint}\n"
 
 
-def _style(problem: str = "") -> questionary.Style:
+def _style(problem: str) -> questionary.Style:
     import questionary
 
     return questionary.Style(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 import anyio
 
 from abp_bridge.core.question import Choice, Outcome
 from abp_bridge.core.sanitize import label
 from abp_bridge.surfaces.terminal.device import CTRL_C, Device, forget_keys, read_line
-from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, hinted
-from abp_bridge.surfaces.terminal.rendering import described, wrapped
+from abp_bridge.surfaces.terminal.prompts import Check, MarksCheck, PromptExit, hint_line
+from abp_bridge.surfaces.terminal.rendering import choice_description, wrapped
 
 LONGEST_LINE = 4_096  # bytes: a line of so many, with its end, may have been longer
 
@@ -19,71 +18,71 @@ _TAKE = "Enter takes what stands in [ ]"
 
 
 class LinePrompts:
-    """Implements `Prompts`."""
+    """Prompts on `device`.
+
+    Each raises PromptExit when the person declines or cancels.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     async def line(self, title: str, default: str, check: Check, *, hint: str, secret: bool) -> str:
-        self._put(f"  ({hinted(_TAKE if default else '', hint, cancel='Ctrl-C')})\n")
-        while True:
-            typed = await self._read(
-                f"  {title}{f' [{label(default)}]' if default else ''}: ", secret=secret
-            )
-            given = typed or default
-            problem = check(given)
-            if not problem:
-                return given
+        """One line, typed until `check` finds nothing wrong with it."""
+        self._hint(_TAKE if default else "", hint)
+        prompt = f"  {title}{f' [{label(default)}]' if default else ''}: "
+        given = await self._read(prompt, secret=secret) or default
+        while problem := check(given):
             self._put(f"  {problem}\n")
+            given = await self._read(prompt, secret=secret) or default
+        return given
 
     async def path(
         self, title: str, default: str, accept: Sequence[str], *, hint: str, problem: str
     ) -> str:
+        """A file's name, or nothing. `problem` is what was wrong with the one before."""
         if problem:
             self._put("\n".join(wrapped(problem, columns=self._device.columns)) + "\n")
         else:
-            hints = hinted("a file's name", hint, cancel="Ctrl-C")
-            self._put(f"  ({hints})\n")
+            self._hint("a file's name", hint)
         return await self._read(f"  {title}: ")
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
+        """The index of one option; `start` is that of the default."""
+        default = "" if start is None else str(start + 1)
         self._list(options)
-        self._put(f"  ({hinted(_TAKE if start is not None else '', cancel='Ctrl-C')})\n")
-        while True:
-            typed = await self._read(f"  Number{'' if start is None else f' [{start + 1}]'}: ")
-            if not typed and start is not None:
-                return start
-            if (picked := _numbers(typed, len(options))) and len(picked) == 1:
-                return picked[0]
+        self._hint(_TAKE if default else "")
+        prompt = f"  Number{f' [{default}]' if default else ''}: "
+        while len(picked := _numbers(await self._read(prompt) or default, len(options))) != 1:
             self._put(f"  must be one number from 1 to {len(options)}\n")
+        return picked[0]
 
     async def mark(
-        self, title: str, options: Sequence[Choice], marked: set[int], check: Check
+        self, title: str, options: Sequence[Choice], marked: set[int], check: MarksCheck
     ) -> list[int]:
-        self._list(options)
+        """The indexes of any number of options, given until `check` finds nothing wrong."""
         default = ",".join(str(index + 1) for index in sorted(marked))
-        taken = _TAKE if default else ""
-        self._put(
-            f"  ({hinted('numbers with commas', '0 for none of them', taken, cancel='Ctrl-C')})\n"
-        )
+        wanted = f"must be numbers from 1 to {len(options)}, with commas"
+        self._list(options)
+        self._hint("numbers with commas", "0 for none of them", _TAKE if default else "")
+        prompt = f"  {title}{f' [{default}]' if default else ''}: "
         while True:
-            typed = await self._read(f"  {title}{f' [{default}]' if default else ''}: ") or default
-            picked = [] if typed.strip() == "0" else _numbers(typed, len(options))
-            problem = (
-                f"must be numbers from 1 to {len(options)}, with commas"
-                if picked is None
-                else check(picked)
-            )
-            if picked is not None and not problem:
+            typed = await self._read(prompt) or default
+            picked = _numbers(typed, len(options))
+            problem = check(picked) if picked or typed.strip() == "0" else wanted
+            if not problem:
                 return picked
             self._put(f"  {problem}\n")
 
     def above(self, write: Callable[[], None]) -> None:
+        """Write lines now: there is nothing on the screen that they could break."""
         write()
+
+    def _hint(self, *ways: str) -> None:
+        self._put(f"  ({hint_line(*ways, cancel='Ctrl-C')})\n")
 
     def _list(self, options: Sequence[Choice]) -> None:
         for index, choice in enumerate(options, 1):
-            description = f": {described(choice)}" if choice.description else ""
+            description = f": {choice_description(choice)}" if choice.description else ""
             lines = wrapped(
                 f"{index}) {choice.label}{description}",
                 hanging="     ",
@@ -117,26 +116,20 @@ class LinePrompts:
         if secret:
             self._put("\n")
         if data is None:
-            self._device.lost()
-            self._end(Outcome.CANCELLED)
-        if not data:
-            self._end(Outcome.DECLINED)
-        if data.endswith(CTRL_C):
-            self._end(Outcome.CANCELLED)
-        return data
-
-    def _end(self, outcome: Outcome) -> NoReturn:
+            self._device.close_lost()
+        if data and not data.endswith(CTRL_C):
+            return data
         self._put("\n")
-        raise PromptExit(outcome)
+        raise PromptExit(Outcome.DECLINED if data == b"" else Outcome.CANCELLED)
 
     def _put(self, words: str) -> None:
         self._device.write(words)
 
 
-def _numbers(typed: str, most: int) -> list[int] | None:
-    """`1, 3` -> indexes, or None when that is not what it says."""
+def _numbers(typed: str, most: int) -> list[int]:
+    """`1, 3` -> indexes; none when that is not what it says."""
     try:
         indexes = [int(part) - 1 for part in typed.split(",")]
     except ValueError:
-        return None
-    return indexes if all(0 <= index < most for index in indexes) else None
+        return []
+    return indexes if all(0 <= index < most for index in indexes) else []

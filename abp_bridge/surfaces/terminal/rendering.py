@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import Json, to_text
-from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
+from abp_bridge.core.json_value import JsonValue, to_text
+from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Missing, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.schema import json_equal
 
@@ -95,23 +95,27 @@ def paragraph(words: str, style: str, paint: Style, columns: int | None = None) 
     return "\n".join(paint(style, line) for line in wrapped(words, columns=columns))
 
 
-def value_text(field: Field, value: Json) -> str:
+def value_text(field: Field, value: JsonValue) -> str:
     """A validated value in the words it was chosen by; a secret as dots."""
     if field.secret:
         return "••••••"
     if field.type is FieldType.BOOLEAN:
         return "yes" if value else "no"
     if field.type is FieldType.CHOICE:
-        return _labelled(field, value)
+        return _choice_label(field, value)
     if field.type is FieldType.CHOICES and isinstance(value, list):
-        return ", ".join(_labelled(field, each) for each in value) or "none of them"
+        return ", ".join(_choice_label(field, each) for each in value) or "none of them"
     if field.type is FieldType.FILE and isinstance(value, Mapping):
         return label(f"{value.get('filename', 'a file')} ({value.get('mimeType')})")
     return label(to_text(value), 1_000) or "(nothing)"
 
 
 def answer_line(
-    question: Question, field: Field, value: Json, paint: Style, columns: int | None = None
+    question: Question,
+    field: Field,
+    value: JsonValue | Missing,
+    paint: Style,
+    columns: int | None = None,
 ) -> str:
     """One filled-in field, as it stays on the screen. `MISSING` was left out.
 
@@ -123,26 +127,24 @@ def answer_line(
         columns: The terminal's width; None is stdout's.
     """
     words = "(left out)" if value is MISSING else value_text(field, value)
-    head = f"  {titled(question, field)}: "
-    name, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=columns)
-    return "\n".join(
-        [paint("dim", head) + name.removeprefix(head), *rest]
-        if name.startswith(head)
-        else [name, *rest]
-    )
+    head = f"  {field_title(question, field)}: "
+    first, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=columns)
+    if first.startswith(head):
+        first = paint("dim", head) + first.removeprefix(head)
+    return "\n".join([first, *rest])
 
 
-def titled(question: Question, field: Field) -> str:
+def field_title(question: Question, field: Field) -> str:
     """What a field is called; the only field of a question needs no name of its own."""
     return field.title or (label(field.name) if len(question.fields) > 1 else "Answer")
 
 
-def described(choice: Choice) -> str:
+def choice_description(choice: Choice) -> str:
     """What an option means, in one line."""
     return label(choice.description, 1_000)
 
 
-def _labelled(field: Field, value: Json) -> str:
+def _choice_label(field: Field, value: JsonValue) -> str:
     return next(
         (choice.label for choice in field.choices if json_equal(choice.value, value)), label(value)
     )

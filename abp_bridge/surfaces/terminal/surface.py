@@ -14,7 +14,7 @@ from dataclasses import replace
 import anyio
 
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import Json, to_text
+from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import (
     MISSING,
@@ -22,31 +22,33 @@ from abp_bridge.core.question import (
     Field,
     FieldType,
     Kind,
+    Missing,
     Outcome,
     Question,
     is_default,
     validate_answer,
 )
-from abp_bridge.core.schema import json_equal
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
 from abp_bridge.surfaces.terminal.files import FileInputError, load
 from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
 from abp_bridge.surfaces.terminal.plain import LinePrompts
-from abp_bridge.surfaces.terminal.prompts import Check, PromptExit, Prompts
+from abp_bridge.surfaces.terminal.prompts import Check, PromptExit
 from abp_bridge.surfaces.terminal.rendering import (
     answer_line,
+    field_title,
     heading,
     paragraph,
     style_for,
-    titled,
 )
 
 MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a command ends
 COLUMN = SurfaceVariant(Surface.TERMINAL)
 
-_DECLINE = "Decline to answer"
-_LEAVE_OUT = "Leave this out"
+_YES, _NO = Choice(True, "true", "Yes"), Choice(False, "false", "No")
+_ACCEPT = Choice(None, "", "Accept")
+_DECLINE = Choice(None, "", "Decline to answer")
+_LEAVE_OUT = Choice(None, "", "Leave this out")
 
 
 class Terminal:
@@ -60,7 +62,7 @@ class Terminal:
         self.interrupts = 0  # Ctrl-C since the last answer
         self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
         self._style = style_for(self._device.moves)
-        self._prompts: Prompts = (
+        self._prompts = (
             InteractivePrompts(self._device, self._on_interrupt, self._on_hangup)
             if self._device.moves
             else LinePrompts(self._device)
@@ -141,7 +143,7 @@ class Terminal:
 
         Raises SurfaceUnsupportedError where the question can go elsewhere.
         """
-        self._device.lost()
+        self._device.close_lost()
         self.interrupts += MANY_INTERRUPTS
 
     def _ended(self, outcome: Outcome) -> SurfaceResponse:
@@ -150,74 +152,58 @@ class Terminal:
         self._write(self._style("warn", f"  {outcome.value}"))
         return SurfaceResponse(outcome)
 
-    async def _fill(self, question: Question) -> dict[str, Json]:
+    async def _fill(self, question: Question) -> dict[str, JsonValue]:
         if not question.fields:
-            options = [Choice(0, "", "Accept"), Choice(1, "", _DECLINE)]
-            if await self._prompts.pick("", options, None) == 1:
+            if await self._prompts.pick("", [_ACCEPT, _DECLINE], None) == 1:
                 raise PromptExit(Outcome.DECLINED)
             return {}
-        content: dict[str, Json] = {}
+        content: dict[str, JsonValue] = {}
         for field in question.fields:
             if field.description:
                 self._write_paragraph(field.description, "dim")
-            value, kept = await self._fill_one(question, field)
-            if kept is not MISSING:
-                content[field.name] = value
-            self._write(answer_line(question, field, kept, self._style, self._device.columns))
+            given = await self._fill_one(question, field)
+            read = MISSING if given is MISSING else _validate(question, field, given)[0]
+            if given is not MISSING and read is not MISSING:
+                content[field.name] = given
+            self._write(answer_line(question, field, read, self._style, self._device.columns))
         return content
 
-    async def _fill_one(self, question: Question, field: Field) -> tuple[Json, Json]:
-        """The value as given, and as it was read; the latter is MISSING when the field was left
-        out.
-        """
-        alone = replace(question, fields=(field,))
+    async def _fill_one(self, question: Question, field: Field) -> JsonValue | Missing:
+        """The value as given; MISSING when the field was left out."""
 
-        def check(given: Json) -> str:
-            return "; ".join(
-                problem.removeprefix(f"{field.name} ")
-                for problem in validate_answer(alone, {field.name: given})[1]
-            )
+        def check(given: JsonValue) -> str:
+            return _validate(question, field, given)[1]
 
-        while True:
-            given = await self._prompt(question, field, check)
-            if given is MISSING:
-                return MISSING, MISSING
-            problem = check(given)
-            if not problem:
-                return given, validate_answer(alone, {field.name: given})[0].get(
-                    field.name, MISSING
-                )
+        given = await self._prompt(question, field, check)
+        while given is not MISSING and (problem := check(given)):
             self._write_paragraph(problem, "bad")
+            given = await self._prompt(question, field, check)
+        return given
 
-    async def _prompt(self, question: Question, field: Field, check: Check) -> Json:
+    async def _prompt(self, question: Question, field: Field, check: Check) -> JsonValue | Missing:
+        title = field_title(question, field)
+        hint = "" if field.required else "Enter alone leaves it out"
         if field.type is FieldType.BOOLEAN:
             # What cannot be undone, or gives something away, has its safe answer first.
-            yes_no = (_NO, _YES) if question.destructive or question.consents else (_YES, _NO)
-            return await self._pick(question, field, yes_no)
+            safe_first = question.destructive or question.consents
+            return await self._pick(title, field, (_NO, _YES) if safe_first else (_YES, _NO))
         if field.type is FieldType.CHOICE:
-            return await self._pick(question, field, field.choices)
+            return await self._pick(title, field, field.choices)
         if field.type is FieldType.CHOICES:
-            chosen = field.default if isinstance(field.default, list) else []
-            marked = {
-                index
-                for index, choice in enumerate(field.choices)
-                if any(json_equal(choice.value, each) for each in chosen)
-            }
+            keys = [choice.key for choice in field.choices]
             picked = await self._prompts.mark(
-                titled(question, field),
+                title,
                 field.choices,
-                marked,
-                lambda indexes: check([field.choices[index].key for index in indexes]),
+                {index for index, each in enumerate(field.choices) if is_default(field, each)},
+                lambda indexes: check([keys[index] for index in indexes]),
             )
-            return [field.choices[index].key for index in picked]
-        hint = "" if field.required else "Enter alone leaves it out"
+            return [keys[index] for index in picked]
         if field.type is FieldType.FILE:
-            return await self._load(titled(question, field), field, hint)
-        return await self._prompts.line(
-            titled(question, field), _typed(field), check, hint=hint, secret=field.secret
-        )
+            return await self._load(title, field, hint)
+        default = _default_text(field)
+        return await self._prompts.line(title, default, check, hint=hint, secret=field.secret)
 
-    async def _load(self, title: str, field: Field, hint: str) -> Json:
+    async def _load(self, title: str, field: Field, hint: str) -> JsonValue | Missing:
         """A file of the person's, by the name they give it."""
         typed = problem = ""
         while True:
@@ -229,26 +215,20 @@ class Terminal:
             except FileInputError as why:
                 problem = str(why)
 
-    async def _pick(self, question: Question, field: Field, choices: Sequence[Choice]) -> Json:
-        start = next(
-            (index for index, choice in enumerate(choices) if is_default(field, choice)),
-            None,
-        )
-        options = [
-            replace(choice, label=f"{choice.label} (default)") if index == start else choice
-            for index, choice in enumerate(choices)
-        ]
-        extra = [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
-        picked = await self._prompts.pick(
-            titled(question, field),
-            [*options, *(Choice(None, "", words) for words in extra)],
-            start,
-        )
-        if picked < len(choices):
-            return choices[picked].value if field.type is FieldType.BOOLEAN else choices[picked].key
-        if extra[picked - len(choices)] is _DECLINE:
+    async def _pick(
+        self, title: str, field: Field, choices: Sequence[Choice]
+    ) -> JsonValue | Missing:
+        options = list(choices)
+        start = next((index for index, each in enumerate(options) if is_default(field, each)), None)
+        if start is not None:
+            options[start] = replace(options[start], label=f"{options[start].label} (default)")
+        options += [_DECLINE] if field.required else [_LEAVE_OUT, _DECLINE]
+        picked = options[await self._prompts.pick(title, options, start)]
+        if picked is _DECLINE:
             raise PromptExit(Outcome.DECLINED)
-        return MISSING
+        if picked is _LEAVE_OUT:
+            return MISSING
+        return picked.value if field.type is FieldType.BOOLEAN else picked.key
 
     def _write_paragraph(self, words: str, style: str) -> None:
         self._write(paragraph(words, style, self._style, self._device.columns))
@@ -257,10 +237,17 @@ class Terminal:
         self._device.write(words + "\n")
 
 
-_YES, _NO = Choice(True, "true", "Yes"), Choice(False, "false", "No")
+def _validate(
+    question: Question, field: Field, given: JsonValue
+) -> tuple[JsonValue | Missing, str]:
+    """One field: its value as it was read, MISSING for none, and what is wrong with it."""
+    alone = replace(question, fields=(field,))
+    answer, problems = validate_answer(alone, {field.name: given})
+    words = "; ".join(problem.removeprefix(f"{field.name} ") for problem in problems)
+    return answer.get(field.name, MISSING), words
 
 
-def _typed(field: Field) -> str:
+def _default_text(field: Field) -> str:
     """The default as a person would type it. A secret is never shown in advance."""
     if field.default is MISSING or field.default is None or field.secret:
         return ""
