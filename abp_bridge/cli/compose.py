@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.recorder import Recorder
 
+    SendLink = Callable[[Question, str], Awaitable[Outcome]]
+
 
 class Composition:
     """The parts of one process, each made once where it can be shared.
@@ -78,7 +80,7 @@ class Composition:
             host,
             tasks or self._tasks,
             lambda target, named: make(target, named, self.settings),
-            providers=make_providers(self.settings, host, self.page),
+            providers=make_providers(self.settings, host, host.send_link, self.page),
             observe=self._observe,
         )
 
@@ -87,7 +89,7 @@ class Composition:
         from abp_bridge.bridge.elicitor import Elicitor
 
         return Elicitor(
-            make_providers(self.settings, host, self.page),
+            make_providers(self.settings, host, host.send_link, self.page),
             limit=self.settings.question_timeout,
             min_human_latency=self.settings.min_human_latency,
             observe=self._observe,
@@ -110,8 +112,10 @@ def _make_recorder(settings: Settings, command: str) -> Recorder | None:
     return Recorder(settings.record, settings, command)
 
 
-def make_providers(settings: Settings, host: Host, page: PageServer) -> Providers:
-    """Who can be asked in a session of `host`.
+def make_providers(
+    settings: Settings, host: InputProvider, send_link: SendLink, page: PageServer
+) -> Providers:
+    """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
 
     What the process has once (its terminal, its answers) is the same in each.
     """
@@ -127,7 +131,7 @@ def make_providers(settings: Settings, host: Host, page: PageServer) -> Provider
         from abp_bridge.surfaces.page.surface import PageSurface
 
         own[Surface.PAGE] = PageSurface(
-            page, host.send_link if settings.page == "link" else _opening(host)
+            page, send_link if settings.page == "link" else _open_or(send_link)
         )
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
@@ -159,10 +163,10 @@ def terminal(device: str) -> Terminal:
     return Terminal(device)
 
 
-def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
-    """Open the person's browser, here; where there is none, the host points there."""
+def _open_or(send_link: SendLink) -> SendLink:
+    """Open the person's browser, here; where there is none, `send_link`."""
 
-    async def point(question: Question, url: str) -> Outcome:
+    async def open_page(question: Question, url: str) -> Outcome:
         import anyio
 
         from abp_bridge.surfaces.page.browser import leading_to, open_browser
@@ -170,6 +174,6 @@ def _opening(host: Host) -> Callable[[Question, str], Awaitable[Outcome]]:
         with leading_to(url) as address:
             if await open_browser(address):
                 await anyio.sleep_forever()  # the page has the answer, sooner or later
-        return await host.send_link(question, url)
+        return await send_link(question, url)
 
-    return point
+    return open_page

@@ -25,7 +25,7 @@ COMMANDS = {
     "serve": "serve",
     "acp": "proxy",
     "demo": "demo.run",
-    "ask": "ask",
+    "ask": "ask.run",
     "matrix": "matrix",
     "replay": "replay",
     "trace": "trace",

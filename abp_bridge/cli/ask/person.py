@@ -1,0 +1,126 @@
+"""The person whom `abp-bridge ask` asks: on which surfaces, and how they see what is told beside
+the questions. What a question is and what counts as an answer is the bridge's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+from anyio.abc import TaskGroup
+
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.bridge.files import FileAccess
+from abp_bridge.cli.compose import make_providers, terminal
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.matrix import SurfaceVariant
+from abp_bridge.core.notice import Notice, Progress, describe
+from abp_bridge.core.question import Answer, Outcome, Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.log import print_message
+from abp_bridge.settings import Settings
+from abp_bridge.surfaces.page.browser import leading_to, open_browser
+from abp_bridge.surfaces.page.surface import LazyPageServer
+from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
+
+THANKS = 1.0  # seconds for the browser that answered to get the page that says so
+SURFACES = ("terminal", "page", "mock")
+
+
+def choose_surfaces(settings: Settings, on: str | None) -> Settings:
+    """`settings` with those surfaces set up that are asked on: `on`, one of `SURFACES`, or all that
+    there are.
+    """
+    terminals = settings.tty or controlling() or (CONTROLLING if on else None)
+    return replace(
+        settings,
+        answers=settings.answers if on in (None, "mock") else None,
+        tty=terminals if on in (None, "terminal") else None,
+        page="link" if on in (None, "page") else "off",
+    )
+
+
+class Person:
+    """Whoever answers. Implements `AppListener` for whoever asks.
+
+    Args:
+        settings: Which surfaces there are, what time an answer has, which files may be read.
+        origin: Who asks, as it is shown.
+        tasks: Where the page's server lives.
+    """
+
+    def __init__(self, settings: Settings, origin: str, tasks: TaskGroup) -> None:
+        self._origin = origin
+        self._roots = settings.roots
+        self._serial = 0
+        self._has_link = False
+        self._terminal = None if settings.tty is None else terminal(settings.tty)
+        page = LazyPageServer(tasks)
+        self._elicitor = Elicitor(
+            make_providers(settings, _NoHost(), self._send_link, page),
+            limit=settings.question_timeout,
+            min_human_latency=settings.min_human_latency,
+            files=FileAccess(self._granted),
+        )
+
+    async def _send_link(self, question: Question, url: str) -> Outcome:
+        """Tell the person where the page is; that has the answer, sooner or later."""
+        self._has_link = True
+        print_message(f"{question.origin} asks. Answer at {url}")
+        with leading_to(url) as address:
+            await open_browser(address)
+            await anyio.sleep_forever()
+        return Outcome.CANCELLED
+
+    async def _granted(self, question: Question) -> Sequence[str]:
+        return self._roots
+
+    async def wait_for_page(self) -> None:
+        """Everything is answered: let the page say so, if there was one."""
+        if self._has_link:
+            await anyio.sleep(THANKS)
+
+    def new_question_id(self) -> str:
+        """The next number (`AppListener.new_question_id`)."""
+        self._serial += 1
+        return f"question-{self._serial}"
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask on the first surface that can (`AppListener.ask`)."""
+        return await self._elicitor.ask(question)
+
+    def on_notice(self, notice: Notice) -> None:
+        """Show it, in a line (`AppListener.on_notice`)."""
+        self._say(describe(notice))
+
+    def on_progress(self, progress: Progress) -> None:
+        """Show it, in a line (`AppListener.on_progress`)."""
+        total = "" if progress.total is None else f" of {progress.total:g}"
+        self._say(label(f"{progress.value:g}{total}  {progress.message}"))
+
+    def on_disconnect(self, reason: str) -> None:
+        """Its questions are still answered: a pipeline closes its end when it has asked."""
+
+    def _say(self, words: str) -> None:
+        if self._terminal is not None and self._terminal.is_open:
+            self._terminal.say(f"· {self._origin}: {words}")
+        else:
+            print_message(f"{self._origin}: {words}")
+
+
+class _NoHost:
+    """There is no host here."""
+
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        return ()
+
+    async def ask(
+        self,
+        question: Question,
+        variant: SurfaceVariant,
+        problem: str = "",
+        observe: Observer = no_observer,
+    ) -> SurfaceResponse:
+        raise SurfaceUnsupportedError("there is no host here", lasting=True)

@@ -1,0 +1,97 @@
+"""What `abp-bridge ask` is to ask: a method and its params as words or JSON, or a file, read as one
+ABP request. Whether the params make a question is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from abp_bridge.core import json_text
+from abp_bridge.core.question import Kind
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import AbpBridgeError
+
+MAX_REQUEST = 16 * 2**20  # bytes of a file: it may hold a long list of options, and no more
+
+# What may be left off a method's name, and what the words after it are: the message, and what else
+# its params need most.
+_METHODS = (
+    {kind.value.removeprefix("elicitation/"): kind for kind in Kind}
+    | {kind.value: kind for kind in Kind}
+    | {"sampling": Kind.SAMPLING}
+)
+_SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
+
+
+class UsageError(AbpBridgeError):
+    """A command line that means nothing; the message says what would."""
+
+
+def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
+    """METHOD and its params (a JSON object, or words), or a FILE with a request -> the request.
+
+    Raises UsageError.
+    """
+    kind = _METHODS.get(what)
+    if kind is None and not more:
+        return _read_file(what)
+    if kind is None:
+        raise UsageError(
+            f"{what!r} is no method of ABP; there are {', '.join(each.value for each in Kind)}, or"
+            " their last word"
+        )
+    if more and more[0].lstrip().startswith("{"):
+        if len(more) > 1:
+            raise UsageError("after the params as JSON nothing else is expected")
+        return {"method": kind.value, "params": _parsed(more[0], "the params")}
+    return {"method": kind.value, "params": _worded(kind, more)}
+
+
+def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:
+    params: dict[str, Any] = (
+        {"task" if kind is Kind.SAMPLING else "message": words[0]} if words else {}
+    )
+    if kind is Kind.SELECT:
+        return params | {"options": list(words[1:])}
+    if len(words) > 2 or (len(words) == 2 and kind not in _SECOND):
+        raise UsageError(
+            f"{kind.value} takes fewer words: is the message in quotes? All params can be given as"
+            " JSON"
+        )
+    return params | ({_SECOND[kind]: words[1]} if len(words) == 2 else {})
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_REQUEST + 1)
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        known = ", ".join(name for name in _METHODS if "/" not in name)
+        raise UsageError(
+            f"{path!r} is neither a method ({known}) nor a file that can be read: {why}"
+        ) from None
+    if len(data) > MAX_REQUEST:
+        raise UsageError(f"{path} is larger than {MAX_REQUEST} bytes")
+    request = _parsed(data, path)
+    if not isinstance(request.get("method"), str):
+        raise UsageError(
+            f'{path} holds no request: it must be {{"method": "elicitation/confirm", "params":'
+            ' {"message": "Go on?"}}'
+        )
+    return (
+        {**request, "method": _METHODS[request["method"]].value}
+        if request["method"] in _METHODS
+        else request
+    )
+
+
+def _parsed(data: str | bytes, what: str) -> dict[str, Any]:
+    try:
+        parsed = json_text.parse(data)
+    except ValueError as problem:
+        raise UsageError(f"{what}: not JSON: {label(problem)}") from None
+    if not isinstance(parsed, dict):
+        raise UsageError(f"{what}: must be a JSON object")
+    return parsed
