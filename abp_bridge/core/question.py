@@ -1,6 +1,6 @@
 """Questions and their answers, in no protocol's words.
 
-A `Question` is what an app asks its user; an `Answer` is how that ended. `review` decides whether
+A `Question` is what an app asks its user; an `Answer` is how that ended. `validate_answer` decides whether
 what a host sent back really answers the question: it is the only door through which content becomes
 an answer.
 """
@@ -170,7 +170,7 @@ class AnsweredBy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a question ended, with the reviewed content if it was accepted.
+    """How a question ended, with the validated content if it was accepted.
 
     `route` names the surface and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in
     seconds from asking to answering; `reason` is for the app's developer; `unchecked` names schema

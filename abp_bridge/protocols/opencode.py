@@ -3,7 +3,7 @@ content by field name. Pure.
 
 Answers are labels, so labels are made unique before they are sent, and each is mapped back to the
 one value it stands for. A field is a question of its own; what cannot be chosen is typed. Content
-is not reviewed here.
+is not validated here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def encode_request(question: Question, id: str, session: str) -> dict[str, JsonV
 
 
 def decode_answers(question: Question, body: JsonValue) -> dict[str, JsonValue]:
-    """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, for review.
+    """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, to be validated.
 
     Raises RemoteProtocolError, which says in words what is wrong with the answers.
     """

@@ -135,7 +135,7 @@ def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set
     ),
     st.lists(json_values, max_size=4),
 )
-def test_what_passes_review_fits_the_apps_schema(
+def test_what_is_validated_fits_the_apps_schema(
     fields: Fields, strewn: Mapping[str, Json], placed: list[Json]
 ) -> None:
     question = questioned(fields)

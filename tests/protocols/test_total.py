@@ -133,7 +133,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "the host's capabilities": lambda raw: decode_capabilities(raw, "2025-11-25"),
     "decode_reply": lambda raw: decode_reply(raw, QUESTION),
     "decode_sampled": decode_sampled,
-    "review": lambda raw: validate_answer(QUESTION, raw),
+    "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 
 

@@ -2,7 +2,7 @@
 as the agent.
 
 Strict clients refuse what they do not know (a `format` of their own, options without a title), so
-forms are the subset that all of them read; the answer is reviewed against the app's own schema all
+forms are the subset that all of them read; the answer is validated against the app's own schema all
 the same.
 """
 
@@ -298,7 +298,7 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 
 def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
     """One property as strict clients read it: the bounds of a whole number are whole, and what
-    their types cannot hold is left to the review.
+    their types cannot hold is left to the validation.
     """
     kind = part["type"]
     made = {

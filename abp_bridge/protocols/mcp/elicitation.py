@@ -1,5 +1,5 @@
 """MCP's questions: `Question` -> elicitation and sampling parameters for a version, and what the
-host answered -> content for review.
+host answered -> content to be validated.
 
 One table per direction, keyed by field type; the version decides which table (2025-06-18 knows no
 titled choices beyond `enumNames`, no multi-select and almost no defaults). `plain` forms hold only
@@ -155,7 +155,7 @@ def encode_sampling(question: Question) -> dict[str, Json]:
 
 def decode_reply(result: Json, question: Question) -> tuple[Action, dict[str, Json]]:
     """The result of `elicitation/create` -> (action, content by field name), content not yet
-    reviewed.
+    validated.
 
     Raises RemoteProtocolError for an action that MCP does not have: it is neither a yes nor a no.
     """

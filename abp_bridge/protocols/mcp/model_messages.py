@@ -65,7 +65,7 @@ def encode_asked(question: Question, problem: str = "") -> str:
 
 
 def decode_answered(arguments: JsonObject) -> tuple[Action, JsonObject]:
-    """The arguments of `abp_answer` -> (action, content by field name), not yet reviewed.
+    """The arguments of `abp_answer` -> (action, content by field name), not yet validated.
 
     Raises RemoteProtocolError for what is no answer.
     """

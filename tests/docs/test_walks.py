@@ -1,0 +1,37 @@
+"""The walks of ARCHITECTURE.md go where the bridge goes, in that order."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from support.harness import run
+from support.paths import ROOT
+
+PAPER = (ROOT / "ARCHITECTURE.md").read_text()
+WALKS = {
+    fixture: re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", walk.partition("\n\nA page comes in")[0])
+    for walk in re.split(r"\n\*\*", PAPER.partition("\n## Walks")[2].partition("\n## ")[0])
+    for fixture in re.findall(r"`(fixtures/\S+)`", walk)
+}
+
+
+@pytest.mark.parametrize("fixture", WALKS)
+def test_a_walk_goes_where_the_bridge_goes(fixture: str, tmp_path: Path) -> None:
+    written = tmp_path / "entered"
+    bridge = f"{sys.executable} {Path(__file__).parent / 'traced_bridge.py'} {written}"
+    played = run("replay", str(ROOT / fixture), "--bridge", bridge)
+    assert played.returncode == 0, played.stdout
+    entered = iter(written.read_text().splitlines())
+    for file, name in WALKS[fixture]:
+        step = f"{file} {name}"
+        if name[0].isupper() and "." not in name:
+            continue  # a class: nobody enters it
+        assert step in entered, f"{step} is not entered, or not after what stands before it"
+
+
+def test_the_walks_are_found() -> None:
+    assert len(WALKS) == 6
+    assert min(len(walk) for walk in WALKS.values()) > 5
