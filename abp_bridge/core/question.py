@@ -1,8 +1,8 @@
 """Questions and their answers, in no protocol's words.
 
-A `Question` is what an app asks its user; an `Answer` is how that ended. `validate_answer` decides whether
-what a host sent back really answers the question: it is the only door through which content becomes
-an answer.
+A `Question` is what an app asks its user; an `Answer` is how that ended. `validate_answer` decides
+whether what a host sent back really answers the question: it is the only door through which content
+becomes an answer.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def encode_request(question: Question, id: str, session: str) -> dict[str, JsonV
 
 
 def decode_answers(question: Question, body: JsonValue) -> dict[str, JsonValue]:
-    """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, to be validated.
+    """The body of a reply, `{answers: [[label, ...], ...]}` -> content by field name, not yet
+    validated.
 
     Raises RemoteProtocolError, which says in words what is wrong with the answers.
     """
