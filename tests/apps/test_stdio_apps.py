@@ -8,11 +8,18 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
-from support.harness import RawHost, accept, hosted, refuse, text
+from support.harness import Hosted, RawHost, accept, hosted, refuse, text
 from support.paths import APPS, ROOT
+from support.puppets import App, puppets, scripted
+
+Json = Any
 
 pytestmark = pytest.mark.anyio
 
@@ -47,27 +54,57 @@ async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> N
         assert text(unheard).startswith("TIMEOUT")
 
 
-async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on() -> None:
-    async with hosted("--app", program(APPS / "odd.py")) as host:
-        assert text(await host.call("odd.talk")) == "talked"
-        garbage, unknown, refused = json.loads(text(await host.call("odd.seen")))
-        assert garbage["error"]["code"] == -32700
-        assert (unknown["id"], unknown["error"]["code"]) == ("x", -32601)
-        assert (
-            refused["result"]["error"]["message"]
-            == "elicitation/select needs a list of at least one option"
-        )
-        (log,) = host.wire.sent("notifications/message")
-        assert log["data"]["data"]["message"].startswith(
-            "a line of the app's was dropped: Parse error"
-        )
+@asynccontextmanager
+async def odd_call(folder: Path, said: list[str]) -> AsyncIterator[tuple[Hosted, App, Json]]:
+    """A call of an app that does not list its capabilities when it is asked: the app, and the call
+    as it is to answer it; what came of it is `said`, afterwards.
+    """
+    async with (
+        puppets(folder) as started,
+        hosted("--app", started.target) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def call() -> None:
+            said.append(text(await host.call("odd.work")))
+
+        tasks.start_soon(call)
+        app = await started.app()
+        opened = await app.next("initialize")
+        await app.send(id=opened["id"], result={"app": {"id": "odd"}, "capabilities": ["odd.work"]})
+        listing = await app.next("capabilities/list")
+        await app.send(id=listing["id"], error={"code": -32601, "message": "no such thing"})
+        yield host, app, (await app.next("capabilities/call"))["id"]
 
 
-async def test_a_line_that_is_too_long_is_dropped_aloud() -> None:
-    async with hosted("--app", program(APPS / "odd.py")) as host:
-        assert text(await host.call("odd.long")) == "after the long line"
-        (log,) = host.wire.sent("notifications/message")
-        assert "longer than 67108864 bytes" in log["data"]["data"]["message"]
+async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with odd_call(tmp_path, said) as (host, app, call):
+        await app.write(b"Listening on port 3000\n")
+        await app.send(id="nobody-asked", result={})
+        await app.send(id="x", method="files/read", params={"path": "/etc/passwd"})
+        await app.send(id="y", method="elicitation/select", params={"prompt": "Which?"})
+        garbage, unknown, refused = [await app.next() for _ in range(3)]
+        await app.send(id=call, result={"success": True, "data": "talked"})
+    assert said == ["talked"]
+    assert garbage["error"]["code"] == -32700
+    assert (unknown["id"], unknown["error"]["code"]) == ("x", -32601)
+    assert (
+        refused["result"]["error"]["message"]
+        == "elicitation/select needs a list of at least one option"
+    )
+    (log,) = host.wire.sent("notifications/message")
+    assert log["data"]["data"]["message"].startswith("a line of the app's was dropped: Parse error")
+
+
+async def test_a_line_that_is_too_long_is_dropped_aloud(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with odd_call(tmp_path, said) as (host, app, call):
+        await app.write(b"x" * (65 * 2**20) + b"\n")
+        await app.send(id=call, result={"success": True, "data": "after the long line"})
+    assert said == ["after the long line"]
+    (log,) = host.wire.sent("notifications/message")
+    assert "longer than 67108864 bytes" in log["data"]["data"]["message"]
 
 
 async def test_two_apps_side_by_side_are_told_apart() -> None:
@@ -128,7 +165,7 @@ async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
 
 
 async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> None:
-    async with hosted("--app", program(APPS / "early.py")) as host:
+    async with hosted("--app", scripted(APPS / "early.json")) as host:
         uri = "abp://early/state/mood"
         await host.client.session.subscribe_resource(uri)
         await host.client.call_tool("abp_connect", {})
@@ -145,7 +182,7 @@ async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> N
 def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with RawHost("--app", program(APPS / "early.py")) as host:
+    with RawHost("--app", scripted(APPS / "early.json")) as host:
         host.initialize()
         for tool in ("abp_connect", "abp_disconnect") * 20:
             assert not host.request("tools/call", {"name": tool})["result"]["isError"]

@@ -7,19 +7,22 @@ and a resource `abp://...`; one scenario wants a name for a question, too.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
-
-from .app import CAPABILITIES, EXTRA, SAVED
 
 Json = Any
 Message = dict[str, Json]
 
-TOOLS = {name: f"abp_{name}" for name in (*CAPABILITIES, EXTRA.name)}
+SCRIPT = Path(__file__).with_name("app.json")  # the suite's fixture tools, as an app
+
+_CAPABILITIES = [each["name"] for each in json.loads(SCRIPT.read_text())["capabilities"]]
+TOOLS = {name: f"abp_{name}" for name in (*_CAPABILITIES, "test_extra")}
 
 RESOURCES = {
     "test://static-text": "abp://conformance/state/static-text",
-    "test://static-binary": f"abp://conformance/results/{SAVED}",
+    "test://static-binary": "abp://conformance/results/static-binary.png",
     "test://template/123/data": "abp://conformance/state/123",
     "test://watched-resource": "abp://conformance/state/watched-resource",
 }

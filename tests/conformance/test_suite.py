@@ -20,8 +20,10 @@ import anyio
 import pytest
 from support import npm
 from support.npm import Package
+from support.puppets import scripted
 
 from .adapter import Adapter
+from .names import SCRIPT
 
 Json = Any
 
@@ -31,7 +33,7 @@ REASONS: dict[str, str] = dict(
     re.findall(r"^  - (\S+) # (.+)$", EXPECTED.read_text(), re.MULTILINE)
 )
 BRIDGE = Path(sys.executable).with_name("abp-bridge")
-COMMAND = [str(BRIDGE), "serve", "--app", f"stdio:{sys.executable} {HERE / 'app.py'}"]
+COMMAND = [str(BRIDGE), "serve", "--app", scripted(SCRIPT)]
 REVISIONS = ["2025-11-25", "2026-07-28"]
 LIMIT = 900.0  # seconds for one revision
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 from support.paths import APPS, ROOT
 from support.peer import RpcPeer
+from support.puppets import trip
 
 from .beside import BESIDE
 from .cases import Case
@@ -35,13 +35,11 @@ class Bridge(RpcPeer):
         self.case = case
         self.trace = folder / "trace.jsonl"
         self.session = ""  # of ACP
-        (folder / "steps.json").write_text(json.dumps(case.steps).replace("{folder}", str(folder)))
         for name, text in case.files.items():
             (folder / name).write_text(text)
         self.beside = BESIDE[case.beside](case, str(folder))
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        app = shlex.join([sys.executable, str(APPS / "scripted.py"), str(folder / "steps.json")])
-        options = ["--app", f"stdio:{app}", "--record", str(self.trace)]
+        options = ["--app", trip(folder, case.steps), "--record", str(self.trace)]
         role, agent = ["serve"], []
         if case.protocol == "proxy":
             role, agent = ["acp"], ["--", sys.executable, str(APPS / "acp_agent.py"), "--plain"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 
 from support.acp_harness import Wire as AcpWire
 from support.harness import Wire
-from support.paths import APPS
+from support.puppets import trip
 
 from abp_bridge.trace.format import Recording
 from abp_bridge.trace.format import read as read_trace
@@ -144,10 +143,7 @@ class Stage:
 
     def script(self, steps: Json) -> None:
         """From now on bridges record, and their app does these steps when it is called."""
-        path = self.folder / "steps.json"
-        path.write_text(json.dumps(steps))
-        app = shlex.join([sys.executable, str(APPS / "scripted.py"), str(path)])
-        self._scripted = ["--app", f"stdio:{app}"]
+        self._scripted = ["--app", trip(self.folder, steps)]
 
     def bridge(self, app: str = "demo", kind: str = "mcp", *, records: bool = True) -> list[str]:
         """The bridge as an MCP server or, where that is the `kind`, as an ACP agent."""

@@ -1,5 +1,5 @@
-"""Apps that say, line by line, what a test has them say: programs that carry their pipes to the
-test, and nothing else.
+"""Apps that say what a test has them say: programs that carry their pipes to the test, and programs
+that play a script (`apps/scripted.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from support.paths import APPS
 from support.peer import PATIENCE, read_lines
 
 Json = Any
@@ -99,3 +100,19 @@ async def puppets(folder: Path) -> AsyncIterator[Puppets]:
         finally:
             for app in made.apps:
                 await app.aclose()
+
+
+def scripted(script: Path) -> str:
+    """An app that plays `script`: what --app is given."""
+    return f"stdio:{shlex.join([sys.executable, str(APPS / 'scripted.py'), str(script)])}"
+
+
+def trip(folder: Path, steps: Json) -> str:
+    """An app with one capability, `plan`, and the steps of its calls, in which `{folder}` stands
+    for this folder: what --app is given.
+    """
+    plan = {"name": "plan", "description": "Plan a trip", "steps": steps}
+    script = {"app": {"id": "trip", "name": "Trip planner"}, "capabilities": [plan]}
+    path = folder / "steps.json"
+    path.write_text(json.dumps(script).replace("{folder}", str(folder)))
+    return scripted(path)

@@ -13,13 +13,13 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 from support.harness import PATIENCE, Hosted, hosted, text
-from support.paths import APPS
 from support.visitor import LINK
 
 Json = Any
@@ -367,13 +367,17 @@ async def test_what_was_typed_is_read_once() -> None:
         assert responses[0]["data"] == {"value": "5"}
 
 
-async def test_no_app_is_given_the_password() -> None:
-    app = f"stdio:{shlex.join([sys.executable, str(APPS / 'nosy.py')])}"
+async def test_no_app_is_given_the_password(tmp_path: Path) -> None:
+    seen = tmp_path / "environment"
+    shell = f"env > {shlex.quote(str(seen))}; exec {sys.executable} -m abp_bridge.apps.demo"
     environment = {"ABP_QUESTIONS_PASSWORD": PASSWORD, "ABP_ASK_ON": "questions-api"}
+    app = f"stdio:{shlex.join(['sh', '-c', shell])}"
     async with hosted("--app", app, "--questions-api", "0", env=environment) as host:
-        given = json.loads(text(await host.call("look")))
-    assert "PATH" in given
+        await host.client.call_tool("abp_connect", {})
+    given = seen.read_text()
+    assert "PATH=" in given
     assert "ABP_QUESTIONS_PASSWORD" not in given
+    assert PASSWORD not in given
 
 
 async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() -> None:

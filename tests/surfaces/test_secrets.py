@@ -10,8 +10,6 @@ import os
 import pty
 import re
 import select
-import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import pytest
 from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, hosted, text
 from support.paths import APPS
+from support.puppets import scripted
 from support.visitor import type_on_the_page
 
 Json = Any
@@ -30,7 +29,7 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 KEY = "planted-key-5be1"
-VAULT = f"stdio:{shlex.join([sys.executable, str(APPS / 'vault.py')])}"
+VAULT = scripted(APPS / "vault.json")
 CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")
 
 

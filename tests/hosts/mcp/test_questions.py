@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -19,14 +20,18 @@ Json = Any
 
 @dataclass
 class Person:
-    """Answers from a script, the last entry again and again; keeps what was shown."""
+    """Answers from a script, the last entry again and again; keeps what was shown.
+
+    An entry that is called when it is its turn may take its time.
+    """
 
     script: list[Any] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
 
     def __call__(self, params: Any) -> Any:
         self.seen.append(params)
-        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        entry = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return entry() if callable(entry) else entry
 
     def will(self, *script: Any) -> None:
         self.script, self.seen = list(script), []
@@ -212,9 +217,8 @@ def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(
 @each_case
 def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None:
     method, params, content, _ = CASES[case]
-    asked.person.will(
-        None if asked.version != MODERN else asked.hosted.after_it_ended(accepts(**content))
-    )
+    late = partial(asked.hosted.after_it_ended, accepts(**content))
+    asked.person.will(late if asked.version == MODERN else None)
     withdrawn = len(asked.hosted.wire.sent("notifications/cancelled"))
     response = asked.ask(method, timeout=150, **params)
     assert response["metadata"]["outcome"] == "timed_out"
