@@ -1,9 +1,10 @@
-"""A model that plays a script, on loopback, behind the wire formats of the three hosts: OpenAI
-Responses (Codex), Chat Completions (Goose) and Anthropic Messages (Claude), streamed.
+"""A model that plays a script, on loopback, behind the wire formats of the three hosts, streamed:
+OpenAI Responses (Codex), Chat Completions (Goose) and Anthropic Messages (Claude).
 
 The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is
 one tool call, played one a turn; then the model says DONE. Hosts prefix the names of MCP tools each
-in its own way: `tool` stands for the first offered one that ends with it.
+in its own way: `tool` stands for the first offered one that ends with it. What the formats say in
+a turn is in `formats.json`; to what is asked they all come down to the same.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 Json = Any
 
 _CALL = re.compile(r"^CALL (\S+) (\{.*\})$", re.MULTILINE)
+_FORMATS: Json = json.loads(Path(__file__).with_name("formats.json").read_text())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +45,6 @@ class Request:
 
     def offers(self, tool: str) -> bool:
         return any(each.name.endswith(tool) for each in self.tools)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What the model does next: says words, or calls a tool.
-
-    Claude takes messages with the same id for one, so each turn has its own.
-    """
-
-    id: int
-    words: str = ""
-    tool: Tool | None = None
-    arguments: str = ""
 
 
 class Model:
@@ -80,28 +70,31 @@ class Model:
         self._server.shutdown()
         self._server.server_close()
 
-    def turn(self, request: Request) -> Turn:
-        """The answer to `request`."""
-        script = max(
-            (
-                at
-                for at, (who, text) in enumerate(request.said)
-                if who == "user" and _CALL.search(text)
-            ),
-            default=None,
-        )
-        if script is None or not request.tools:
-            return Turn(
-                next(self._ids), "Hello."
-            )  # a side request of the host's, such as for a title
+    def turn(self, form: Json, request: Request) -> bytes:
+        """What the model does next, as a stream: it says words, or calls a tool."""
+        turn = self._turn(request)
+        # Claude takes messages with the same id for one.
+        known = {"$id": f"turn_{next(self._ids)}", **turn}
+        known |= _fill(form["words" if "$words" in turn else "call"], known)
+        return b"".join(map(_sse, _fill(form["stream"], known)))
+
+    def _turn(self, request: Request) -> dict[str, Json]:
+        scripts = [
+            at
+            for at, (who, text) in enumerate(request.said)
+            if who == "user" and _CALL.search(text)
+        ]
+        if not scripts or not request.tools:  # a side request of the host's, such as for a title
+            return {"$words": "Hello."}
         self.requests.append(request)
-        calls = _CALL.findall(request.said[script][1])
-        results = sum(who == "tool" for who, _ in request.said[script:])
+        calls = _CALL.findall(request.said[scripts[-1]][1])
+        results = sum(who == "tool" for who, _ in request.said[scripts[-1] :])
         if results >= len(calls):
-            return Turn(next(self._ids), "DONE")
+            return {"$words": "DONE"}
         name, arguments = calls[results]
         found = (tool for tool in request.tools if tool.name.endswith(name))
-        return Turn(next(self._ids), tool=next(found, Tool(name)), arguments=arguments)
+        tool = next(found, Tool(name))
+        return {"$tool": tool.name, "$namespace": tool.namespace, "$arguments": arguments}
 
 
 class _Server(ThreadingHTTPServer):
@@ -133,9 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for path, (read, write) in _FORMATS.items():
+        for path, form in _FORMATS.items():
             if self.path.partition("?")[0].endswith(path):
-                return self._send(b"".join(write(self.model.turn(read(body)))), "text/event-stream")
+                return self._send(self.model.turn(form, _request(body)), "text/event-stream")
         return self._send(b'{"input_tokens": 1}', "application/json")
 
     def _send(self, body: bytes, kind: str) -> None:
@@ -146,157 +139,52 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _sse(data: Mapping[str, Json]) -> bytes:
-    """One server-sent event, named after its `type` if it has one."""
-    name = f"event: {data['type']}\n" if "type" in data else ""
-    return f"{name}data: {json.dumps(data)}\n\n".encode()
+def _request(body: Json) -> Request:
+    items = body.get("input", body.get("messages"))
+    said = [each for item in items for each in _said(item)]
+    return Request(said, [*_tools(body.get("tools"))])
+
+
+def _said(item: Json, role: str = "") -> Iterator[tuple[str, str]]:
+    """Who says what in a message, or in one block of it."""
+    role, content = item.get("role", role), item.get("content", item.get("output"))
+    if role == "tool" or item.get("type") in ("function_call_output", "tool_result"):
+        yield "tool", _words(content)
+    elif isinstance(content, list):
+        for block in content:
+            yield from _said(block, role)
+    else:
+        yield role, content or item.get("text", "")
 
 
 def _words(content: Json) -> str:
-    """The text of a message or of a tool's result, whichever way it is wrapped."""
+    """The text of a tool's result, whichever way it is wrapped."""
     if isinstance(content, list):
         return "\n".join(_words(part.get("text", "")) for part in content)
     return content or ""
 
 
-# --- OpenAI Responses -----------------------------------------------------------------------------
-
-
-def _read_responses(body: Json) -> Request:
-    said = []
-    for item in body["input"]:
-        if item["type"] == "message":
-            said.append((item["role"], _words(item["content"])))
-        elif item["type"] == "function_call_output":
-            said.append(("tool", _words(item["output"])))
-    tools: list[Tool] = []
-    for tool in body["tools"]:
-        if tool["type"] == "namespace":
-            tools.extend(Tool(each["name"], tool["name"]) for each in tool["tools"])
+def _tools(offered: Json, namespace: str | None = None) -> Iterator[Tool]:
+    for each in offered or ():
+        tool = each.get("function", each)
+        if "tools" in tool:
+            yield from _tools(tool["tools"], tool["name"])
         elif "name" in tool:
-            tools.append(Tool(tool["name"]))
-    return Request(said, tools)
+            yield Tool(tool["name"], namespace)
 
 
-def _write_responses(turn: Turn) -> Iterator[bytes]:
-    item: dict[str, Json]
-    if turn.tool is None:
-        content = [{"type": "output_text", "text": turn.words, "annotations": []}]
-        item = {"id": f"msg_{turn.id}", "type": "message", "role": "assistant", "content": content}
-    else:
-        item = {
-            "id": f"fc_{turn.id}",
-            "call_id": f"call_{turn.id}",
-            "type": "function_call",
-            "name": turn.tool.name,
-            "arguments": turn.arguments,
-        }
-        item |= {"namespace": turn.tool.namespace} if turn.tool.namespace else {}
-    response = {
-        "id": f"resp_{turn.id}",
-        "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
-    }
-    yield _sse({"type": "response.created", "response": response})
-    yield _sse({"type": "response.output_item.done", "output_index": 0, "item": item})
-    yield _sse({"type": "response.completed", "response": response})
+def _fill(template: Json, known: Mapping[str, Json]) -> Json:
+    """A template with what is known in place of its `$` names."""
+    if isinstance(template, dict):
+        return {name: _fill(value, known) for name, value in template.items()}
+    if isinstance(template, list):
+        return [_fill(each, known) for each in template]
+    return known.get(template, template) if isinstance(template, str) else template
 
 
-# --- Chat Completions -----------------------------------------------------------------------------
-
-
-def _read_chat(body: Json) -> Request:
-    said = [(message["role"], _words(message.get("content"))) for message in body["messages"]]
-    return Request(said, [Tool(tool["function"]["name"]) for tool in body.get("tools") or []])
-
-
-def _write_chat(turn: Turn) -> Iterator[bytes]:
-    delta: dict[str, Json] = {"role": "assistant"}
-    if turn.tool is None:
-        delta["content"] = turn.words
-    else:
-        function = {"name": turn.tool.name, "arguments": turn.arguments}
-        delta["tool_calls"] = [
-            {"index": 0, "id": f"call_{turn.id}", "type": "function", "function": function}
-        ]
-    chunk = {
-        "id": f"chat_{turn.id}",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "mock",
-    }
-    yield _sse({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    yield _sse(
-        {
-            **chunk,
-            "choices": [
-                {
-                    "index": 0,
-                    "delta": {},
-                    "finish_reason": "stop" if turn.tool is None else "tool_calls",
-                }
-            ],
-        }
-    )
-    yield _sse(
-        {
-            **chunk,
-            "choices": [],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-        }
-    )
-    yield b"data: [DONE]\n\n"
-
-
-# --- Anthropic Messages ---------------------------------------------------------------------------
-
-
-def _read_messages(body: Json) -> Request:
-    said = []
-    for message in body["messages"]:
-        content = message["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if block["type"] == "text":
-                said.append((message["role"], block["text"]))
-            elif block["type"] == "tool_result":
-                said.append(("tool", _words(block.get("content"))))
-    return Request(said, [Tool(tool["name"]) for tool in body.get("tools") or []])
-
-
-def _write_messages(turn: Turn) -> Iterator[bytes]:
-    block: dict[str, Json]
-    if turn.tool is None:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": turn.words}
-    else:
-        block = {"type": "tool_use", "id": f"call_{turn.id}", "name": turn.tool.name, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": turn.arguments}
-    stop = {"stop_reason": "end_turn" if turn.tool is None else "tool_use", "stop_sequence": None}
-    message: dict[str, Json] = {
-        "id": f"msg_{turn.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": "mock",
-        "content": [],
-        "stop_reason": None,
-    }
-    yield _sse(
-        {
-            "type": "message_start",
-            "message": {
-                **message,
-                "stop_sequence": None,
-                "usage": {"input_tokens": 1, "output_tokens": 1},
-            },
-        }
-    )
-    yield _sse({"type": "content_block_start", "index": 0, "content_block": block})
-    yield _sse({"type": "content_block_delta", "index": 0, "delta": delta})
-    yield _sse({"type": "content_block_stop", "index": 0})
-    yield _sse({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 1}})
-    yield _sse({"type": "message_stop"})
-
-
-_FORMATS: dict[str, tuple[Callable[[Json], Request], Callable[[Turn], Iterator[bytes]]]] = {
-    "/responses": (_read_responses, _write_responses),
-    "/chat/completions": (_read_chat, _write_chat),
-    "/messages": (_read_messages, _write_messages),
-}
+def _sse(data: Json) -> bytes:
+    """One server-sent event, named after its `type` if it has one."""
+    if isinstance(data, str):
+        return f"data: {data}\n\n".encode()
+    name = f"event: {data['type']}\n" if "type" in data else ""
+    return f"{name}data: {json.dumps(data)}\n\n".encode()
