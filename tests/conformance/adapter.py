@@ -9,9 +9,7 @@ streams, headers and status codes. What a message says is the bridge's; only nam
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -24,6 +22,14 @@ from urllib.parse import urlsplit
 import anyio
 import uvicorn
 from anyio.abc import TaskGroup
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+)
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.jsonrpc import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -35,24 +41,8 @@ from .pipe import Exchange, Message, Messages, Pipe, meta
 Json = Any
 
 PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 MODERN = "2026-07-28"
-_VERSION, _CAPABILITIES = (
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientCapabilities",
-)
 _HOSTS = ("localhost", "127.0.0.1", "::1")
-
-PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR, HEADER_MISMATCH = -32700, -32600, -32603, -32020
-# 2026-07-28 basic/transports/streamable-http: the HTTP status of an error, by its JSON-RPC code. A
-# legacy error is a 200, like any other answer.
-_STATUS = {
-    -32601: 404,
-    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, -32602, HEADER_MISMATCH, -32021, -32022), 400),
-}
-
-# Which member of the params the header `Mcp-Name` repeats.
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class Refusal(Exception):
@@ -258,7 +248,7 @@ class Adapter:
             request,
             bridge,
             message,
-            status=lambda code: _STATUS.get(code, 200),
+            status=lambda code: ERROR_CODE_HTTP_STATUS.get(code, 200),
             leaving_cancels=True,
         )
 
@@ -266,7 +256,9 @@ class Adapter:
         async with self._sharing:
             if self._shared is None or self._shared.pipe.over:
                 self._shared = await self._start("modern")
-                await self._shared.prepare(**{_VERSION: MODERN, _CAPABILITIES: {}})
+                await self._shared.prepare(
+                    **{PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_CAPABILITIES_META_KEY: {}}
+                )
             return self._shared
 
 
@@ -284,41 +276,18 @@ def _is_modern(request: Request, message: Message) -> bool:
     A header of a version that nobody knows is not an old one.
     """
     version = request.headers.get("mcp-protocol-version")
-    return _VERSION in meta(message) or (version is not None and version not in LEGACY)
+    return PROTOCOL_VERSION_META_KEY in meta(message) or (
+        version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+    )
 
 
 def _compare(request: Request, message: Message) -> None:
-    """The headers repeat what the message says (SEP-2243). Raises Refusal."""
-    said = {"mcp-protocol-version": meta(message).get(_VERSION), "mcp-method": message["method"]}
-    params = message.get("params")
-    if (member := _NAMED.get(message["method"])) is not None and isinstance(params, Mapping):
-        said["mcp-name"] = params.get(member)
-    for header, value in said.items():
-        found = _decoded(request.headers.get(header))
-        if found is None and (value is not None or header == "mcp-protocol-version"):
-            raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: there is no {header}")
-        if isinstance(value, str) and found != value:
-            raise Refusal(
-                400,
-                HEADER_MISMATCH,
-                f"Header mismatch: {header} is {found!r}, the message says {value!r}",
-            )
-
-
-_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
-
-
-def _decoded(value: str | None) -> str | None:
-    """A header's value, which may be in the base64 of SEP-2243. Raises Refusal."""
-    match = None if value is None else _ENCODED.fullmatch(value)
-    if match is None:
-        return value
-    try:
-        return base64.b64decode(match[1], validate=True).decode()
-    except ValueError:
-        raise Refusal(
-            400, HEADER_MISMATCH, f"Header mismatch: {value!r} cannot be decoded"
-        ) from None
+    """The headers repeat what the message says (SEP-2243). Raises Refusal; whatever else may be
+    wrong with the message is for the bridge to find.
+    """
+    found = classify_inbound_request(message, headers=dict(request.headers))
+    if isinstance(found, InboundLadderRejection) and found.code == HEADER_MISMATCH:
+        raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {found.message}")
 
 
 async def _reply(
