@@ -1,5 +1,5 @@
 """`abp-bridge matrix`: the capability matrix for people, as Markdown and as JSON, printed from the
-tables of `core.matrix` and `core.telling`.
+tables of `core.matrix` and `core.notification_matrix`.
 
 With a host's name, as that host's profile has it; with a folder of fixtures, each cell with the
 recording that proves it.
@@ -12,12 +12,13 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from abp_bridge.cli.runtime import add_setting_options, complain
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import (
     HOST,
     MATRIX,
@@ -32,7 +33,7 @@ from abp_bridge.core.matrix import (
     route,
     since,
 )
-from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
 from abp_bridge.hosts.profiles import PROFILES, Profile
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 
     from abp_bridge.cli.runtime import Subparsers
 
-Json = Any
-Key = tuple[str, str, str]  # (surface, version, shape or hint), or (protocol, "", event)
+# What a fixture can prove: (surface, version, shape or hint), (protocol, "", event), or (`_HOST`,
+# protocol, shape) for what a host does in its own way.
+Key = tuple[str, str, str]
+Group = TypeVar("Group")
 
 HEAD = """\
 # Capability matrix
@@ -64,17 +67,31 @@ has it, and `fixtures/hosts/` holds conversations with hosts as they show themse
 WITHOUT = "no elicitation"  # the column of an MCP host that has declared none
 
 
+_HOST = "host"
+# What the row of a cell is -> the member of the JSON that has those cells.
+_KINDS = {"shape": "questions", "hint": "hints", "event": "told"}
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: a `row` (a shape, a hint or an event) under a `column`, with its proof where there
-    is one. `since` is a version of the protocol.
+    """One cell: a `row` under a `column`, which is a surface or a protocol, with its proof where
+    there is one.
+
+    Attributes:
+        kind: What the row is: a "shape" of questions, a "hint" that stands with one, or an "event"
+            beside them.
+        since: The version of the protocol that has it first.
+        own: The host's profile makes it what it is.
+        fixture: The file that proves it.
     """
 
+    kind: str
     column: str
     version: str
     row: str
     route: Route
     since: str = ""
+    own: bool = False
     fixture: str = ""
 
     @property
@@ -86,17 +103,12 @@ class Cell:
     def heading(self) -> str:
         return f"{self.column} {self.version}".strip()
 
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """All cells: of `questions`, of the `hints` that stand with them, and of what is `told` beside
-    them.
-    """
-
-    questions: Sequence[Cell]
-    hints: Sequence[Cell]
-    told: Sequence[Cell]
-    host: str = ""  # whose it is, and what is to be known of it
+    @property
+    def key(self) -> Key:
+        """What proves it: what is a host's own way, only a conversation with that host."""
+        if self.own:
+            return _HOST, self.column.partition("-")[0], self.row
+        return self.column, self.version, self.row
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -133,7 +145,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the matrix. Returns the exit code."""
     style, host, fixtures = options.style, options.host, options.fixtures
-    names = [""] if host is None else _hosts(host, one=style != "table")
+    names = [""] if host is None else _find_hosts(host, one=style != "table")
     if not names:
         known = ", ".join(f"{name} ({profile.name})" for name, profile in PROFILES.items())
         return complain(
@@ -142,108 +154,82 @@ def run(options: argparse.Namespace) -> int:
         )
     for name in names:
         try:
-            proofs = {} if fixtures is None else _proofs(fixtures, name)
+            proofs = {} if fixtures is None else _read_proofs(fixtures, name)
         except OSError as problem:
             words = f"{fixtures} cannot be read: {problem.strerror}"
             return complain(f"{words}. Name their folder: --fixture FOLDER", "matrix")
         if fixtures is not None and not proofs:
             return complain(f"there is no fixture in {fixtures} that proves a cell", "matrix")
-        for line in _STYLES[style](_matrix(name, proofs)):
+        profile = PROFILES.get(name)
+        cells = [replace(cell, fixture=proofs.get(cell.key, "")) for cell in _cells(profile)]
+        for line in _STYLES[style](cells, ", ".join(_describe(profile))):
             sys.stdout.write(line + "\n")
     return 0
 
 
-def _matrix(name: str, proofs: Mapping[Key, str]) -> Matrix:
-    profile = PROFILES.get(name)
-    questions, hints, told = (
-        [replace(cell, fixture=_proof(cell, proofs)) for cell in cells]
-        for cells in (_questions(profile), _hints(profile), _told(profile))
-    )
-    return Matrix(
-        questions,
-        hints,
-        told,
-        "" if profile is None else f"{profile.name}: {', '.join(_about(profile))}",
-    )
-
-
-def _hosts(name: str, *, one: bool) -> list[str]:
-    """The profiles that somebody means: by name, by title, or by how they begin; `one` alone where
-    there is room for no more.
+def _find_hosts(name: str, *, one: bool) -> list[str]:
+    """The profiles that somebody means: by title, else by name or by how that begins; `one` alone
+    where there is room for no more.
     """
     wanted = re.sub(r"[^a-z0-9]+", "-", name.strip().lower())
-    titled = [
+    found = [
         each
         for each, profile in PROFILES.items()
         if wanted == profile.name.lower().replace(" ", "-")
-    ]
-    begun = [each for each in PROFILES if each == wanted or each.startswith(f"{wanted}-")]
-    found = titled or begun
-    return [wanted] if one and wanted in found else found[:1] if one else found
+    ] or [each for each in PROFILES if each == wanted or each.startswith(f"{wanted}-")]
+    return sorted(found, key=lambda each: each != wanted)[:1] if one else found
 
 
-def _questions(profile: Profile | None) -> Iterator[Cell]:
-    """All cells of questions, column by column; with a profile, of the surfaces that such a host
-    can have.
+# --- the cells ------------------------------------------------------------------------------------
+
+
+def _cells(profile: Profile | None) -> Iterator[Cell]:
+    """All cells, column by column; with a profile, of the surfaces that such a host can have and of
+    the protocols that it speaks.
     """
-    for surface, version in _columns(profile):
-        column = SurfaceVariant(surface, version)
-        if profile is not None:
-            column = replace(
-                column,
-                plain=profile.plain,
-                buttons=profile.buttons,
-                loopback=profile.loopback or surface is not Surface.MCP_URL,
-            )
+    columns = [
+        (surface, version)
+        for surface, version in MATRIX
+        if profile is None or surface in _OWN or surface.value in profile.shows
+    ]
+    for column in columns:
+        yield from _questions(*column, profile)
+    if profile is None:
         for shape in QuestionShape:
-            yield Cell(
-                surface.value,
-                version,
-                shape.value,
-                route(shape, column),
-                since(surface, version, shape),
-            )
-    for shape in QuestionShape if profile is None else ():
-        yield Cell(WITHOUT, "", shape.value, Route(Support.REFUSED, NOBODY))
-
-
-def _hints(profile: Profile | None) -> Iterator[Cell]:
-    for surface, version in _columns(profile):
+            yield Cell("shape", WITHOUT, "", shape.value, Route(Support.REFUSED, NOBODY))
+    for surface, version in columns:
         for hint, way in HINTS.get((surface, version), {}).items():
-            yield Cell(surface.value, version, hint.value, way, SINCE.get(surface, ""))
+            yield Cell("hint", surface.value, version, hint.value, way, SINCE.get(surface, ""))
+    for protocol, ways in NOTIFICATION_MATRIX.items():
+        family = protocol.partition(" ")[0].lower()
+        if profile is None or any(name.startswith(family) for name in profile.shows):
+            for event, way in ways.items():
+                yield Cell("event", protocol, "", event.value, way)
 
 
-def _told(profile: Profile | None) -> Iterator[Cell]:
-    """What is told in each protocol; with a profile, in those that such a host speaks."""
-    families = {
-        "ACP" if name.startswith("acp") else "MCP"
-        for name in (("acp", "mcp") if profile is None else profile.shows)
-    }
-    for protocol in PROTOCOLS if families else ():
-        if protocol.partition(" ")[0] not in families:
-            continue
-        for event, way in NOTIFICATION_MATRIX[protocol].items():
-            yield Cell(protocol, "", event.value, way, protocol)
+_OWN = {Surface(name) for name in ORDER if name != HOST}  # the person's own
 
 
-def _columns(profile: Profile | None) -> Iterator[tuple[Surface, str]]:
-    """All of them; with a profile, what such a host shows, and what is the person's own."""
-    for surface, version in MATRIX:
-        if profile is None or surface in _OWN or surface.value in profile.shows:
-            yield surface, version
+def _questions(surface: Surface, version: str, profile: Profile | None) -> Iterator[Cell]:
+    variant = usual = SurfaceVariant(surface, version)
+    if profile is not None:
+        loopback = profile.loopback or surface is not Surface.MCP_URL
+        variant = replace(usual, plain=profile.plain, buttons=profile.buttons, loopback=loopback)
+    for shape in QuestionShape:
+        way = route(shape, variant)
+        first = since(surface, version, shape)
+        own = way != route(shape, usual)
+        yield Cell("shape", surface.value, version, shape.value, way, first, own)
 
 
-_OWN = {Surface(name) for name in ORDER if name != HOST}
-
-
-def _about(profile: Profile) -> Iterator[str]:
-    """What a profile says beside its cells."""
-    yield f"shows {', '.join(profile.shows)}"
+def _describe(profile: Profile | None) -> Iterator[str]:
+    """Whose matrix it is, and what a profile says beside its cells."""
+    if profile is None:
+        return
+    yield f"{profile.name}: shows {', '.join(profile.shows)}"
     if "mcp-form" in profile.shows:
-        yield (
-            f"waits {profile.tool_timeout:g} s for a"
-            f" tool{', without the time of a person' if profile.paused_while_asking else ''}"
-        )
+        without = ", without the time of a person" if profile.paused_while_asking else ""
+        yield f"waits {profile.tool_timeout:g} s for a tool{without}"
     if profile.plain:
         yield "forms show text, yes or no, and one of several only"
     if profile.buttons <= 2:
@@ -252,28 +238,10 @@ def _about(profile: Profile) -> Iterator[str]:
         yield "opens no address of this machine"
 
 
-def _proof(cell: Cell, proofs: Mapping[Key, str]) -> str:
-    """A cell that a host's profile changes is proven by a conversation with that host only."""
-    try:
-        usual = (
-            route(QuestionShape(cell.row), SurfaceVariant(Surface(cell.column), cell.version))
-            == cell.route
-        )
-    except ValueError:
-        usual = True
-    own = (
-        proofs.get((_HOST, cell.column.partition("-")[0], cell.row), "")
-        if cell.column in _SHOWN_BY_HOSTS
-        else ""
-    )
-    return proofs.get((cell.column, cell.version, cell.row), "") if usual else own
+# --- what proves them -----------------------------------------------------------------------------
 
 
-_HOST = "host"
-_SHOWN_BY_HOSTS = tuple(surface.value for surface in SINCE)
-
-
-def _proofs(folder: str, host: str) -> dict[Key, str]:
+def _read_proofs(folder: str, host: str) -> dict[Key, str]:
     """What the heads of the fixtures in a folder say that they prove, also of one `host`.
 
     What is no fixture is passed over. Raises OSError.
@@ -283,155 +251,138 @@ def _proofs(folder: str, host: str) -> dict[Key, str]:
     for path in sorted(Path(folder).rglob("*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as file:
             try:
-                head = json.loads(file.readline())
-                proves, protocol = (
-                    head.get("proves", []),
-                    str(head.get("host", "")).partition(" ")[0],
-                )
-            except (ValueError, AttributeError):
+                head = as_object(json.loads(file.readline()))
+            except ValueError:
                 continue
+        proves = head.get("proves", [])
         for each in proves if isinstance(proves, list) else [proves]:
-            if isinstance(each, dict) and (key := _proven(each, host, protocol)) is not None:
+            if (key := _read_key(as_object(each), host, head)) is not None:
                 found.setdefault(key, str(path))
     return found
 
 
-def _proven(proof: Mapping[str, Json], host: str, protocol: str) -> Key | None:
-    """The cell that a fixture says it proves; where it is about a host, which speaks this protocol
-    in it, what that host does with a shape.
+def _read_key(proof: JsonObject, host: str, head: JsonObject) -> Key | None:
+    """The cell that a fixture says it proves; where it is about the `host`, what that does with a
+    shape, in the protocol that it speaks there.
     """
-    if host and "host" in proof and "surface" not in proof and "shape" in proof:
-        said = str(proof["host"]).partition(" ")[0]
-        return (
-            (_HOST, protocol, str(proof["shape"]))
-            if host == said or host.startswith(f"{said}-")
-            else None
-        )
     if "event" in proof:
         return str(proof.get("protocol", "")), "", str(proof["event"])
     row = proof.get("shape", proof.get("hint"))
-    return (
-        None
-        if row is None or "surface" not in proof
-        else (str(proof["surface"]), str(proof.get("version", "")), str(row))
-    )
+    if row is not None and "surface" in proof:
+        return str(proof["surface"]), str(proof.get("version", "")), str(row)
+    name, protocol = (str(each.get("host", "")).partition(" ")[0] for each in (proof, head))
+    if "shape" in proof and name and f"{host}-".startswith(f"{name}-"):
+        return _HOST, protocol, str(proof["shape"])
+    return None
 
 
-def _table(matrix: Matrix) -> Iterator[str]:
+# --- as text --------------------------------------------------------------------------------------
+
+
+def _group(cells: Iterable[Cell], by: Callable[[Cell], Group]) -> dict[Group, list[Cell]]:
+    """The cells that are the same `by` something, in the order in which they come."""
+    groups: dict[Group, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(by(cell), []).append(cell)
+    return groups
+
+
+_TITLES = {"hint": "With a question", "event": "Beside questions, by the host's protocol"}
+
+
+def _table(cells: Sequence[Cell], host: str) -> Iterator[str]:
     """For a terminal: each row with its columns, those together that do the same."""
-    if matrix.host:
-        yield from textwrap.wrap(matrix.host, 100, subsequent_indent="  ")
-        yield (
-            f"({', '.join(sorted(surface.value for surface in _OWN))}: where the person has set"
-            " them up)\n"
-        )
-    for title, cells in (
-        ("", matrix.questions),
-        ("With a question", matrix.hints),
-        ("Beside questions, by the host's protocol", matrix.told),
-    ):
-        if title:
-            yield f"{title}:\n"
-        for row in dict.fromkeys(cell.row for cell in cells):
+    if host:
+        yield from textwrap.wrap(host, 100, subsequent_indent="  ")
+        names = ", ".join(sorted(surface.value for surface in _OWN))
+        yield f"({names}: where the person has set them up)\n"
+    for kind, of_kind in _group(cells, lambda cell: cell.kind).items():
+        if kind in _TITLES:
+            yield f"{_TITLES[kind]}:\n"
+        for row, in_row in _group(of_kind, lambda cell: cell.row).items():
             yield row
-            ways: dict[Route, list[Cell]] = {}
-            for cell in cells:
-                if cell.row == row:
-                    ways.setdefault(cell.route, []).append(cell)
-            yield from (line for way, found in ways.items() for line in _together(way, found))
+            for alike in _group(in_row, lambda cell: cell.route).values():
+                yield from _table_lines(alike)
             yield ""
 
 
-def _together(way: Route, cells: Sequence[Cell]) -> Iterator[str]:
-    versions: dict[str, list[str]] = {}
-    for cell in cells:
-        versions.setdefault(cell.column, []).append(cell.version)
-    names = ", ".join(" ".join([name, *filter(None, each)]) for name, each in versions.items())
-    mark = "+" if way.asks else "-"
+def _table_lines(cells: Sequence[Cell]) -> Iterator[str]:
+    columns = _group(cells, lambda cell: cell.column)
+    names = ", ".join(
+        " ".join(filter(None, [name, *(cell.version for cell in each)]))
+        for name, each in columns.items()
+    )
+    mark = "+" if cells[0].route.asks else "-"
     yield from textwrap.wrap(
         f"{mark} {names}: {cells[0].words}", 100, initial_indent="  ", subsequent_indent="      "
     )
     yield from (
-        f"      {fixture}" for fixture in dict.fromkeys(cell.fixture for cell in cells) if fixture
+        f"      {fixture}" for fixture in _group(cells, lambda cell: cell.fixture) if fixture
     )
 
 
-def _markdown(matrix: Matrix) -> Iterator[str]:
+# --- as Markdown ----------------------------------------------------------------------------------
+
+_FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients"}
+
+
+def _family(cell: Cell) -> str:
+    if cell.kind == "event":
+        return "Beside questions"
+    return _FAMILIES.get(cell.column.partition("-")[0], "Surfaces of the person's own")
+
+
+def _markdown(cells: Sequence[Cell], host: str) -> Iterator[str]:
     """For docs: a table for each family of surfaces, and why what is refused is refused."""
     yield from HEAD.splitlines()
-    if matrix.host:
-        yield f"\nThis is the matrix as one host has it. {matrix.host}."
-    for title, columns in _FAMILIES.items():
-        cells = [cell for cell in (*matrix.questions, *matrix.hints) if cell.column in columns]
-        if cells:
-            yield from _grid(title, cells)
-    yield from _grid("Beside questions", matrix.told)
+    if host:
+        yield f"\nThis is the matrix as one host has it. {host}."
+    for title, in_table in _group(cells, _family).items():
+        yield f"\n## {title}\n"
+        yield from _markdown_table(in_table)
 
 
-def _grid(title: str, cells: Sequence[Cell]) -> Iterator[str]:
-    headings = list(dict.fromkeys(cell.heading for cell in cells))
+def _markdown_table(cells: Sequence[Cell]) -> Iterator[str]:
+    columns = _group(cells, lambda cell: cell.heading)
     reasons: dict[str, int] = {}
-    yield f"\n## {title}\n"
-    yield f"| | {' | '.join(headings)} |"
-    yield "|---" * (len(headings) + 1) + "|"
-    if any(cell.since not in ("", cell.column) for cell in cells):
-        first = {cell.heading: cell.since for cell in reversed(cells)}
-        yield f"| *since* | {' | '.join(first[heading] for heading in headings)} |"
-    for row in dict.fromkeys(cell.row for cell in cells):
-        there = {cell.heading: cell for cell in cells if cell.row == row}
-        yield (
-            f"| {row} |"
-            " "
-            + " | ".join(
-                _linked(there[each], reasons) if each in there else "" for each in headings
-            )
-            + " |"
-        )
+    yield f"| | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 1) + "|"
+    if any(cell.since for cell in cells):
+        yield f"| *since* | {' | '.join(column[0].since for column in columns.values())} |"
+    for row, in_row in _group(cells, lambda cell: cell.row).items():
+        there = {cell.heading: _markdown_cell(cell, reasons) for cell in in_row}
+        yield f"| {row} | {' | '.join(there.get(heading, '') for heading in columns)} |"
     if reasons:
         yield "\nRefused:\n"
         yield from (f"{number}. {why}" for why, number in reasons.items())
 
 
-def _linked(cell: Cell, reasons: dict[str, int]) -> str:
+def _markdown_cell(cell: Cell, reasons: dict[str, int]) -> str:
     words = cell.words
     if not cell.route.asks:
         words = f"refused ({reasons.setdefault(cell.route.how, len(reasons) + 1)})"
     return f"[{words}](../{cell.fixture})" if cell.fixture else words
 
 
-def _named(*surfaces: Surface) -> Sequence[str]:
-    return [surface.value for surface in surfaces]
+# --- as JSON --------------------------------------------------------------------------------------
 
 
-_FAMILIES = {
-    "MCP hosts": [*_named(Surface.MCP_FORM, Surface.MCP_URL, Surface.MCP_SAMPLING), WITHOUT],
-    "ACP clients": _named(Surface.ACP_FORM, Surface.ACP_URL, Surface.ACP_PERMISSION),
-    "Surfaces of the person's own": _named(
-        Surface.TERMINAL, Surface.PAGE, Surface.QUESTIONS_API, Surface.MOCK, Surface.MODEL
-    ),
-}
+def _json(cells: Sequence[Cell], host: str) -> Iterator[str]:
+    """For programs: a list of objects for each kind of cell."""
+    kinds = _group(cells, lambda cell: cell.kind)
+    members = {_KINDS[kind]: [_members(cell) for cell in each] for kind, each in kinds.items()}
+    yield json.dumps(({"host": host} if host else {}) | members, ensure_ascii=False, indent=1)
 
 
-def _json(matrix: Matrix) -> Iterator[str]:
-    members: dict[str, Json] = {"host": matrix.host} if matrix.host else {}
-    members |= {
-        "questions": [_spelled(cell, "shape") for cell in matrix.questions],
-        "hints": [_spelled(cell, "hint") for cell in matrix.hints],
-        "told": [
-            {"protocol": cell.column, "event": cell.row, **_way(cell)} for cell in matrix.told
-        ],
-    }
-    yield json.dumps(members, ensure_ascii=False, indent=1)
-
-
-def _spelled(cell: Cell, row: str) -> dict[str, Json]:
-    known = {"since": cell.since} if cell.since else {}
-    return {"surface": cell.column, "version": cell.version, row: cell.row, **_way(cell), **known}
-
-
-def _way(cell: Cell) -> dict[str, Json]:
-    proof = {"fixture": cell.fixture} if cell.fixture else {}
-    return {"treatment": cell.route.support.value, "how": cell.route.how, **proof}
+def _members(cell: Cell) -> dict[str, str]:
+    column = (
+        {"protocol": cell.column}
+        if cell.kind == "event"
+        else {"surface": cell.column, "version": cell.version}
+    )
+    way = {cell.kind: cell.row, "treatment": cell.route.support.value, "how": cell.route.how}
+    known = {"fixture": cell.fixture, "since": cell.since}
+    return column | way | {name: value for name, value in known.items() if value}
 
 
 _STYLES = {"table": _table, "markdown": _markdown, "json": _json}

@@ -133,100 +133,90 @@ class Attempt:
 NATIVE = Route(Support.NATIVE)
 
 
-def _downgraded(how: str) -> Route:
+def downgrade(how: str) -> Route:
+    """The cell of what is asked all the same: `how`."""
     return Route(Support.DOWNGRADED, how)
 
 
-def _refused(why: str) -> Route:
+def refusal(why: str) -> Route:
+    """The cell of what is not asked: `why`."""
     return Route(Support.REFUSED, why)
 
 
-_NO_SECRETS = _refused("a form passes through the host and the model: secrets never do")
-_NO_FILES = _refused("MCP forms carry no files")
-_ONLY_SAMPLING = _refused("this surface asks a model, not the person")
-_NOT_A_FORM = _refused("a form asks the person, not a model")
+_NO_SECRETS = refusal("a form passes through the host and the model: secrets never do")
+_NO_FILES = refusal("MCP forms carry no files")
+_ONLY_SAMPLING = refusal("this surface asks a model, not the person")
+_NOT_A_FORM = refusal("a form asks the person, not a model")
 _OUT_OF_BAND = Route(Support.OUT_OF_BAND, "on a page of the bridge's own")
-_NO_LOOPBACK = _refused("this host opens no addresses on this machine")
+_NO_LOOPBACK = refusal("this host opens no addresses on this machine")
 _PAGE: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
-_PAGE |= {QuestionShape.SAMPLING: _refused("a page asks the person, not a model")}
+_PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")}
 
-_FORM_2025_11_25: dict[QuestionShape, Route] = {
-    QuestionShape.TEXT: NATIVE,
-    QuestionShape.FORMATTED_TEXT: NATIVE,
-    QuestionShape.NUMBER: NATIVE,
-    QuestionShape.RANGE: NATIVE,
-    QuestionShape.BOOLEAN: NATIVE,
-    QuestionShape.CONFIRM: NATIVE,
-    QuestionShape.CONFIRM_DESTRUCTIVE: NATIVE,
-    QuestionShape.SELECT_FEW: NATIVE,
-    QuestionShape.SELECT_MANY: NATIVE,
-    QuestionShape.MULTI_SELECT: NATIVE,
-    QuestionShape.FIELDS: NATIVE,
-    QuestionShape.NESTED: _downgraded("as JSON text"),
+_FORM_2025_11_25: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.SECRET: _NO_SECRETS,
     QuestionShape.FILE: _NO_FILES,
-    QuestionShape.FILE_CONSENT: NATIVE,
     QuestionShape.SAMPLING: _NOT_A_FORM,
 }
 
 _FORM_2025_06_18: dict[QuestionShape, Route] = _FORM_2025_11_25 | {
-    QuestionShape.MULTI_SELECT: _downgraded("a yes or no per option"),
+    QuestionShape.MULTI_SELECT: downgrade("a yes or no per option"),
 }
 
-_NO_ACP_FILES = _refused("ACP forms carry no files")
-_NO_TEXT = _refused("buttons carry no free text")
-_PAGES = _downgraded("by pages")
+_NO_ACP_FILES = refusal("ACP forms carry no files")
+_NO_TEXT = refusal("buttons carry no free text")
+_PAGES = downgrade("by pages")
 
 _PERMISSION: dict[QuestionShape, Route] = {
     QuestionShape.TEXT: _NO_TEXT,
     QuestionShape.FORMATTED_TEXT: _NO_TEXT,
-    QuestionShape.NUMBER: _refused("buttons carry no number of any size"),
-    QuestionShape.RANGE: _downgraded("as options"),
-    QuestionShape.BOOLEAN: _downgraded("as options"),
-    QuestionShape.CONFIRM: _downgraded("as options"),
-    QuestionShape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
-    QuestionShape.SELECT_FEW: _downgraded("as options"),
+    QuestionShape.NUMBER: refusal("buttons carry no number of any size"),
+    QuestionShape.RANGE: downgrade("as options"),
+    QuestionShape.BOOLEAN: downgrade("as options"),
+    QuestionShape.CONFIRM: downgrade("as options"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: downgrade("as options, the safe one first"),
+    QuestionShape.SELECT_FEW: downgrade("as options"),
     QuestionShape.SELECT_MANY: _PAGES,
-    QuestionShape.MULTI_SELECT: _downgraded("as toggles"),
-    QuestionShape.FIELDS: _downgraded("one field after the other"),
-    QuestionShape.NESTED: _refused("buttons carry no nested data"),
-    QuestionShape.SECRET: _refused("a permission passes through the host: secrets never do"),
-    QuestionShape.FILE: _refused("buttons carry no files"),
-    QuestionShape.FILE_CONSENT: _downgraded("as options"),
-    QuestionShape.SAMPLING: _refused("buttons ask the person, not a model"),
+    QuestionShape.MULTI_SELECT: downgrade("as toggles"),
+    QuestionShape.FIELDS: downgrade("one field after the other"),
+    QuestionShape.NESTED: refusal("buttons carry no nested data"),
+    QuestionShape.SECRET: refusal("a permission passes through the host: secrets never do"),
+    QuestionShape.FILE: refusal("buttons carry no files"),
+    QuestionShape.FILE_CONSENT: downgrade("as options"),
+    QuestionShape.SAMPLING: refusal("buttons ask the person, not a model"),
 }
 
 _TERMINAL: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
-    QuestionShape.NESTED: _downgraded("as JSON text"),
-    QuestionShape.FILE: _downgraded("as a path"),
-    QuestionShape.SAMPLING: _refused("a terminal asks the person, not a model"),
+    QuestionShape.NESTED: downgrade("as JSON text"),
+    QuestionShape.FILE: downgrade("as a path"),
+    QuestionShape.SAMPLING: refusal("a terminal asks the person, not a model"),
 }
 
-_TYPED = _downgraded("as typed text")
+_TYPED = downgrade("as typed text")
 _QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.FORMATTED_TEXT: _TYPED,
     QuestionShape.NUMBER: _TYPED,
     QuestionShape.RANGE: _TYPED,
-    QuestionShape.NESTED: _downgraded("as JSON text"),
-    QuestionShape.BOOLEAN: _downgraded("as options"),
-    QuestionShape.CONFIRM: _downgraded("as options"),
-    QuestionShape.CONFIRM_DESTRUCTIVE: _downgraded("as options, the safe one first"),
-    QuestionShape.FILE_CONSENT: _downgraded("as options"),
-    QuestionShape.SECRET: _refused(
+    QuestionShape.NESTED: downgrade("as JSON text"),
+    QuestionShape.BOOLEAN: downgrade("as options"),
+    QuestionShape.CONFIRM: downgrade("as options"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: downgrade("as options, the safe one first"),
+    QuestionShape.FILE_CONSENT: downgrade("as options"),
+    QuestionShape.SECRET: refusal(
         "the questions API is another program's: secrets never pass through it"
     ),
-    QuestionShape.FILE: _refused("the questions API carries no files"),
-    QuestionShape.SAMPLING: _refused("the questions API asks the person, not a model"),
+    QuestionShape.FILE: refusal("the questions API carries no files"),
+    QuestionShape.SAMPLING: refusal("the questions API asks the person, not a model"),
 }
 
 _MODEL: dict[QuestionShape, Route] = dict.fromkeys(
-    QuestionShape, _downgraded("in the model's words")
+    QuestionShape, downgrade("in the model's words")
 ) | {
-    QuestionShape.CONFIRM_DESTRUCTIVE: _refused("a model cannot confirm what cannot be undone"),
-    QuestionShape.SECRET: _refused("secrets never pass through the model"),
-    QuestionShape.FILE: _refused("a model gives no files of the person's"),
-    QuestionShape.FILE_CONSENT: _refused("a model cannot give leave to read the person's files"),
-    QuestionShape.SAMPLING: _refused("this asks the person through the model"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: refusal("a model cannot confirm what cannot be undone"),
+    QuestionShape.SECRET: refusal("secrets never pass through the model"),
+    QuestionShape.FILE: refusal("a model gives no files of the person's"),
+    QuestionShape.FILE_CONSENT: refusal("a model cannot give leave to read the person's files"),
+    QuestionShape.SAMPLING: refusal("this asks the person through the model"),
 }
 
 MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Route]] = {
@@ -264,14 +254,14 @@ NOBODY = "the host offers no way to ask its user"
 
 # What a plain column does instead, where that differs.
 PLAIN: dict[QuestionShape, Route] = {
-    QuestionShape.NUMBER: _downgraded("as text"),
-    QuestionShape.RANGE: _downgraded("as text"),
-    QuestionShape.MULTI_SELECT: _downgraded("a yes or no per option"),
+    QuestionShape.NUMBER: downgrade("as text"),
+    QuestionShape.RANGE: downgrade("as text"),
+    QuestionShape.MULTI_SELECT: downgrade("a yes or no per option"),
 }
 
 
 # What a host does instead that has two buttons, where that differs.
-_ONE_BY_ONE = _downgraded("yes or no to one option after the other")
+_ONE_BY_ONE = downgrade("yes or no to one option after the other")
 TWO_BUTTONS: dict[QuestionShape, Route] = dict.fromkeys(
     (
         QuestionShape.RANGE,
@@ -320,7 +310,7 @@ _BY_FIELD = {
 def route(asked: QuestionShape, variant: SurfaceVariant) -> Route:
     """The cell for a shape and a variant; a pair that is not in the matrix is refused."""
     row = MATRIX.get((variant.surface, variant.version), {})
-    cell = row.get(asked, _refused(f"{variant.surface.value} {variant.version} is not known here"))
+    cell = row.get(asked, refusal(f"{variant.surface.value} {variant.version} is not known here"))
     if not variant.loopback:
         return _NO_LOOPBACK
     if variant.plain and variant.surface is Surface.MCP_FORM and cell.asks:
@@ -360,7 +350,7 @@ def _cell(question: Question, variant: SurfaceVariant) -> Route:
         and cells[0].asks
         and (reason := obstacle(question))
     ):
-        return _refused(reason)
+        return refusal(reason)
     if asked is QuestionShape.FIELDS:
         cells += [route(_field_shape(field), variant) for field in question.fields]
     hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.support))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from abp_bridge.core.matrix import NATIVE, Route, Support, Surface
+from abp_bridge.core.matrix import NATIVE, Route, Support, Surface, downgrade, refusal
 
 
 class Hint(enum.Enum):
@@ -41,11 +41,7 @@ def _native(how: str) -> Route:
     return Route(Support.NATIVE, how)
 
 
-def _downgraded(how: str) -> Route:
-    return Route(Support.DOWNGRADED, how)
-
-
-_IN_WORDS = _downgraded("in words")
+_IN_WORDS = downgrade("in words")
 _PAGE: Mapping[Hint, Route] = {
     Hint.DEFAULT: _native("filled in, and said to be the app's"),
     Hint.DESCRIPTION: NATIVE,
@@ -54,7 +50,7 @@ _FORM: Mapping[Hint, Route] = {Hint.DEFAULT: NATIVE, Hint.DESCRIPTION: NATIVE}
 
 HINTS: dict[tuple[Surface, str], Mapping[Hint, Route]] = {
     (Surface.MCP_FORM, "2025-06-18"): {
-        Hint.DEFAULT: _downgraded("in words, but for a yes or no"),
+        Hint.DEFAULT: downgrade("in words, but for a yes or no"),
         Hint.DESCRIPTION: NATIVE,
     },
     (Surface.MCP_FORM, "2025-11-25"): _FORM,
@@ -63,19 +59,17 @@ HINTS: dict[tuple[Surface, str], Mapping[Hint, Route]] = {
     (Surface.ACP_FORM, ""): _FORM,
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): {
-        Hint.DEFAULT: _downgraded("the first button, which says so"),
-        Hint.DESCRIPTION: _downgraded("in the card's text"),
+        Hint.DEFAULT: downgrade("the first button, which says so"),
+        Hint.DESCRIPTION: downgrade("in the card's text"),
     },
     (Surface.TERMINAL, ""): {Hint.DEFAULT: _native("Enter takes it"), Hint.DESCRIPTION: NATIVE},
     (Surface.PAGE, ""): _PAGE,
     (Surface.QUESTIONS_API, ""): {
-        Hint.DEFAULT: _downgraded("an option that says so"),
+        Hint.DEFAULT: downgrade("an option that says so"),
         Hint.DESCRIPTION: _IN_WORDS,
     },
-    (Surface.MOCK, ""): dict.fromkeys(
-        Hint, Route(Support.REFUSED, "what is written down is taken as it is")
-    ),
-    (Surface.MODEL, ""): dict.fromkeys(Hint, _downgraded("in the schema that the model is given")),
+    (Surface.MOCK, ""): dict.fromkeys(Hint, refusal("what is written down is taken as it is")),
+    (Surface.MODEL, ""): dict.fromkeys(Hint, downgrade("in the schema that the model is given")),
 }
 
 MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = (
@@ -84,7 +78,6 @@ MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = (
     "MCP 2026-07-28",
     "ACP 1",
 )
-PROTOCOLS = (MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP)
 
 _LOG = _native("a log message, and at the end of the result")
 _TAKEN_BACK = _native("the question is taken down by notifications/cancelled")
@@ -117,9 +110,9 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
             Event.STATE: _native(
                 "a resource to those who listen, a log message, and at the end of the result"
             ),
-            Event.TIMEOUT: _downgraded("the next leg has the result, which says TIMEOUT"),
+            Event.TIMEOUT: downgrade("the next leg has the result, which says TIMEOUT"),
             Event.HOST_CANCELS: _native("the app hears capabilities/cancel"),
-            Event.APP_ENDS: _downgraded("the next leg fails"),
+            Event.APP_ENDS: downgrade("the next leg fails"),
             Event.TOGETHER: _native("both in one round, each has its own answer"),
         }
     ),

@@ -28,7 +28,7 @@ from abp_bridge.core.matrix import (
     route,
     shape,
 )
-from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, PROTOCOLS, Event, Hint
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, Event, Hint
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.trace.format import Entry, Recording, is_request, read
@@ -746,7 +746,7 @@ def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
         (claim.proof["protocol"], claim.proof["event"]) for claim in claims("protocol", "event")
     }
     assert proven - {(WITHOUT, Event.PREFERENCE.value)} == {
-        (protocol, event.value) for protocol in PROTOCOLS for event in Event
+        (protocol, event.value) for protocol in NOTIFICATION_MATRIX for event in Event
     }
     assert set(SEEN) == {
         (event, route.how) for row in NOTIFICATION_MATRIX.values() for event, route in row.items()
