@@ -23,7 +23,6 @@ from abp_bridge.core.question import (
     classify_answerer,
     validate_answer,
 )
-from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
@@ -118,7 +117,7 @@ class _Exchange:
     ) -> SurfaceResponse:
         content: dict[str, JsonValue] = {}
         for field in question.fields:
-            message = f"{question.message}\n\n{field.title or label(field.name)}"
+            message = f"{question.message}\n\n{field.label}"
             single = replace(question, fields=(field,), message=message)
             wrong = [problem for problem in problems if problem.startswith(field.name)]
             response = await self._repeat(single, plain, wrong)

@@ -19,6 +19,7 @@ from typing import Final
 from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
 from abp_bridge.core.question import (
+    IRREVERSIBLE,
     Choice,
     Field,
     FieldType,
@@ -205,18 +206,12 @@ def _question(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResu
 
 
 def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
-    yes, no = _Item("Yes", True), _Item("No", False, rejects=True)
-    items = [yes, no]
-    message = question.message
-    if question.destructive:
-        word = act(message)
-        items = [
-            _Item("No, do not" if word else "No", False, rejects=True),
-            _Item(word or "Yes, do it", True),
-        ]
-        message += "\n\nThe app says that this cannot be undone."
+    items = [
+        _Item(choice.label, choice.value, rejects=choice.value is False)
+        for choice in yes_or_no(question)
+    ]
+    message = f"{question.message}\n\n{IRREVERSIBLE}" if question.destructive else question.message
     if question.consents:  # which file it is stands in the first paragraph, and is never shortened
-        items = [_Item("Allow", True), _Item("Do not allow", False, rejects=True)]
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:
         confirmed = yield _Page(question.message, message, items)
@@ -238,7 +233,7 @@ def _form(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
             content.pop(each.name, None)
             if not isinstance(value, _Way):
                 content[each.name] = value
-        summary = "\n".join(f"{_title(each)}: {_labels(each, content)}" for each in question.fields)
+        summary = "\n".join(f"{each.label}: {_labels(each, content)}" for each in question.fields)
         sent = (
             f"{sanitize.label(question.message, PART_LIMIT)} {summary}"
             if k == 2
@@ -250,7 +245,7 @@ def _form(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
         if pressed is _Way.SKIP:
             return MenuResult(Outcome.DECLINED)
         fields = [
-            _Item(f"{_title(each)}: {_labels(each, content)}", number)
+            _Item(f"{each.label}: {_labels(each, content)}", number)
             for number, each in enumerate(question.fields)
         ]
         changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
@@ -440,15 +435,11 @@ def _labels(asked: Field, content: JsonObject) -> str:
     return ", ".join(labels) or "(none)"
 
 
-def _title(asked: Field) -> str:
-    return asked.title or sanitize.label(asked.name)
-
-
 def _wanted(asked: Field) -> str:
     """What one field of a form asks, for a title: agents put the question itself in the
     description, and a word or two in the title.
     """
-    return sanitize.label(": ".join(filter(None, (_title(asked), asked.description))), PART_LIMIT)
+    return sanitize.label(": ".join(filter(None, (asked.label, asked.description))), PART_LIMIT)
 
 
 _FILLER = (
@@ -456,6 +447,21 @@ _FILLER = (
     " confirm"
 )
 _NO_ACT = frozenset(_FILLER.split())
+
+
+def yes_or_no(question: Question) -> Sequence[Choice]:
+    """The two answers to a yes or no, in the words of its question; the safe one comes first where
+    the other cannot be undone.
+    """
+    yes, no = _YES_NO
+    if question.consents:
+        return replace(yes, label="Allow"), replace(no, label="Do not allow")
+    if question.kind is Kind.CONFIRM and question.destructive:
+        word = act(question.message)
+        return replace(no, label="No, do not" if word else "No"), replace(
+            yes, label=word or "Yes, do it"
+        )
+    return yes, no
 
 
 def act(message: str) -> str:

@@ -20,6 +20,9 @@ from abp_bridge.core import schema as schemas
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.schema import Schema
 
+# Said with a question by what has no other mark for it; MCP's forms are known again by it.
+IRREVERSIBLE = "The app says that this cannot be undone."
+
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
@@ -88,6 +91,11 @@ class Field:
     choices: tuple[Choice, ...] = ()
     secret: bool = False
     accept: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What it is called: its title, else its name; safe to show."""
+        return self.title or sanitize.label(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,13 +324,14 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _is_number(value: JsonValue) -> TypeGuard[float]:
+def is_number(value: JsonValue) -> TypeGuard[float]:
+    """Whether `value` is a number, which true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:
     def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-        if _is_number(value) and _is_number(limit) and not test(value, limit):
+        if is_number(value) and is_number(limit) and not test(value, limit):
             walk.say(at.path, f"must be {words} {limit}, not {_shown(value)}")
 
     return keyword
@@ -340,14 +341,14 @@ def _sized(
     kind: type[str] | type[list[JsonValue]], test: Callable[[int, float], bool], words: str
 ) -> _Keyword:
     def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-        if isinstance(value, kind) and _is_number(limit) and not test(len(value), limit):
+        if isinstance(value, kind) and is_number(limit) and not test(len(value), limit):
             walk.say(at.path, words.format(limit))
 
     return keyword
 
 
 def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if _is_number(value) and _is_number(limit) and limit > 0 and not _divides(limit, value):
+    if is_number(value) and is_number(limit) and limit > 0 and not _divides(limit, value):
         walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts
-from abp_bridge.core.menu import act
+from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
+    IRREVERSIBLE,
     MISSING,
     Choice,
     Field,
     FieldType,
-    Kind,
     Missing,
     Question,
     is_default,
@@ -90,7 +90,7 @@ def encode_answers(question: Question, content: JsonObject) -> list[list[str]]:
 
 
 def _decode(question: Question, asked: Field, labels: Sequence[str]) -> JsonValue | Missing:
-    name = _title(asked)
+    name = asked.label
     known = {offer.label: offer.value for offer in _offers(question, asked)}
     if strange := [label for label in labels if label not in known and not _typed(asked)]:
         shown = ", ".join(repr(label) for label in list(known)[:SHOWN]) + (
@@ -143,7 +143,7 @@ def _typed_text(asked: Field, value: JsonValue | Missing) -> str:
 
 def _info(question: Question, asked: Field) -> dict[str, JsonValue]:
     """One QuestionInfo `{question, header, options, multiple, custom}`."""
-    header = _title(asked) if len(question.fields) > 1 or asked.title else question.origin
+    header = asked.label if len(question.fields) > 1 or asked.title else question.origin
     return {
         "question": _words(question, asked),
         "header": header if len(header) <= HEADER_LIMIT else f"{header[: HEADER_LIMIT - 1]}…",
@@ -160,13 +160,11 @@ def _words(question: Question, asked: Field) -> str:
     """Who asks, what, and what there is to know about one field of it."""
     parts = [f"{question.origin} asks: {question.message}"]
     if len(question.fields) > 1:
-        parts.append(
-            f"{_title(asked)}: {asked.description}" if asked.description else _title(asked)
-        )
+        parts.append(f"{asked.label}: {asked.description}" if asked.description else asked.label)
     elif asked.description:
         parts.append(asked.description)
     if question.destructive:
-        parts.append("The app says that this cannot be undone.")
+        parts.append(IRREVERSIBLE)
     parts += [
         hint
         for hint in (_hint(asked), f"abp-bridge: {question.note}" if question.note else "")
@@ -208,7 +206,7 @@ def _offers(question: Question, asked: Field) -> list[_Offer]:
 
 def _choices(question: Question, asked: Field) -> Sequence[Choice]:
     if asked.type is FieldType.BOOLEAN:
-        return _yes_or_no(question)
+        return yes_or_no(question)
     if asked.choices or asked.default is MISSING or not _typed(asked):
         return asked.choices
     words = _typed_text(asked, asked.default)
@@ -217,19 +215,6 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
         if words and words == sanitize.label(words, SUGGESTED_LIMIT)
         else []
     )
-
-
-def _yes_or_no(question: Question) -> Sequence[Choice]:
-    """The safe one comes first where the other cannot be undone."""
-    yes, no = Choice(True, "true", "Yes"), Choice(False, "false", "No")
-    if question.consents:
-        return replace(yes, label="Allow"), replace(no, label="Do not allow")
-    if question.kind is Kind.CONFIRM and question.destructive:
-        word = act(question.message)
-        return replace(no, label="No, do not" if word else "No"), replace(
-            yes, label=word or "Yes, do it"
-        )
-    return yes, no
 
 
 def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
@@ -246,7 +231,3 @@ def _unused(offers: Sequence[_Offer], choice: Choice) -> str:
 
 def _typed(asked: Field) -> bool:
     return asked.type in (FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON)
-
-
-def _title(asked: Field) -> str:
-    return asked.title or sanitize.label(asked.name)

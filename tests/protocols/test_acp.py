@@ -633,7 +633,7 @@ def test_a_permission_points_to_the_page() -> None:
         id="q",
         origin="https://app.example",
     )
-    asked = acp.encode_permission(
+    asked: Json = acp.encode_permission(
         question, acp.link_step(question, "http://127.0.0.1:4000/open/x"), "s", "c"
     )
     check_params("session/request_permission", asked)

@@ -38,10 +38,12 @@ def field(schema: Mapping[str, Json], name: str = "it", *, required: bool = True
     return decode_field(name, schema, required=required)
 
 
+def requested_schema(question: Question, version: str, *, plain: bool = False) -> Json:
+    return encode_form(question, version, plain=plain)["requestedSchema"]
+
+
 def properties(schema: Mapping[str, Json], version: str, *, plain: bool = False) -> Properties:
-    made: Properties = encode_form(asking(field(schema)), version, plain=plain)["requestedSchema"][
-        "properties"
-    ]
+    made: Properties = requested_schema(asking(field(schema)), version, plain=plain)["properties"]
     return made
 
 
@@ -399,7 +401,7 @@ COLLIDING = [
 
 def test_a_yes_or_no_per_option_never_has_another_fields_name() -> None:
     question = asking(*COLLIDING)
-    form = encode_form(question, OLD)["requestedSchema"]
+    form = requested_schema(question, OLD)
     assert list(form["properties"]) == ["tags_1", "tags__1", "tags__2", "tags___1"]
     assert form["required"] == ["tags_1"]
     sent = {"tags_1": False, "tags__1": False, "tags__2": True, "tags___1": True}
@@ -419,7 +421,7 @@ def test_nothing_shown_can_repaint_the_form() -> None:
     )
     named = asking(field({"type": "array", "items": {"enum": ["a"]}}, "ta\u202egs"))
     assert (
-        next(iter(encode_form(named, OLD)["requestedSchema"]["properties"].values()))["description"]
+        next(iter(requested_schema(named, OLD)["properties"].values()))["description"]
         == "tags: choose any."
     )
 
@@ -436,11 +438,9 @@ def test_a_default_that_is_no_option_is_not_offered() -> None:
     choice = field(
         {"type": "array", "prefixItems": [{}], "items": {"enum": ["a", "b"]}, "default": ["x", "b"]}
     )
-    assert encode_form(asking(choice), NEW)["requestedSchema"]["properties"]["it"]["default"] == [
-        "b"
-    ]
+    assert requested_schema(asking(choice), NEW)["properties"]["it"]["default"] == ["b"]
     stale = replace(field({"enum": ["a"]}), default="x")
-    assert "default" not in encode_form(asking(stale), NEW)["requestedSchema"]["properties"]["it"]
+    assert "default" not in requested_schema(asking(stale), NEW)["properties"]["it"]
 
 
 def test_a_url() -> None:

@@ -92,32 +92,29 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
         metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
         return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
-    error: JsonObject = {
-        "code": code,
-        "message": answer.reason or words,
-        "retryable": retryable,
-        "details": {"reason": answer.reason or words},
-    }
     return {
         "success": False,
         **({"cancelled": True} if cancelled else {}),
-        "error": error,
+        "error": _error(code, answer.reason or words, retryable),
         "metadata": metadata,
     }
 
 
 def encode_problem(problem: RemoteProtocolError) -> dict[str, JsonValue]:
     """A request that could not become a question -> the ABP elicitation response that says why."""
-    error: JsonObject = {
-        "code": problem.code,
-        "message": str(problem),
-        "retryable": False,
-        "details": {"reason": str(problem)},
-    }
     return {
         "success": False,
-        "error": error,
+        "error": _error(problem.code, str(problem)),
         "metadata": {"answeredBy": AnsweredBy.NOBODY.value, "route": "", "latencyMs": 0},
+    }
+
+
+def _error(code: str, reason: str, retryable: bool = False) -> JsonObject:
+    return {
+        "code": code,
+        "message": reason,
+        "retryable": retryable,
+        "details": {"reason": reason},
     }
 
 

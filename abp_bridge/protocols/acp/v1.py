@@ -15,12 +15,21 @@ from pathlib import Path
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import Capability, SavedFile
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_list, as_object, as_texts
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+)
 from abp_bridge.core.menu import Option, Step
 from abp_bridge.core.notice import Event, Notice, Progress, describe
 from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp import elicitation as mcp
+from abp_bridge.protocols.mcp.versions import V2025_11_25
 
 VERSION = 1
 REQUEST_CANCELLED = -32800
@@ -46,9 +55,9 @@ def encode_cancel(id: JsonValue, reason: str) -> tuple[str, JsonValue]:
 
 def decode_capabilities(declared: JsonValue) -> ClientCapabilities:
     """The `clientCapabilities` of `initialize`. Anything that is not an object declares nothing."""
+    capabilities = as_object(declared)
     elicitation, session = (
-        as_object(as_object(declared).get("elicitation")),
-        as_object(as_object(declared).get("session")),
+        as_object(capabilities.get(word)) for word in ("elicitation", "session")
     )
     return ClientCapabilities(
         form=isinstance(elicitation.get("form"), Mapping),
@@ -59,26 +68,27 @@ def decode_capabilities(declared: JsonValue) -> ClientCapabilities:
 
 def encode_form(
     question: Question, session: str, call: str, problem: str = "", *, plain: bool = False
-) -> dict[str, Json]:
+) -> dict[str, JsonValue]:
     """The parameters of a form-mode `elicitation/create`, tied to a tool call.
 
     `plain` and `problem` as in `encode_form`.
     """
-    form = mcp.encode_form(question, "2025-11-25", plain=plain, problem=problem)
+    form = mcp.encode_form(question, V2025_11_25, plain=plain, problem=problem)
+    schema = as_object(form["requestedSchema"])
     properties = {
-        name: _strict(part) for name, part in form["requestedSchema"]["properties"].items()
+        name: _strict(as_object(part)) for name, part in as_object(schema["properties"]).items()
     }
     return {
         "sessionId": session,
         "toolCallId": call,
         **form,
-        "requestedSchema": {**form["requestedSchema"], "properties": properties},
+        "requestedSchema": {**schema, "properties": properties},
     }
 
 
 def encode_url(
     question: Question, session: str, call: str, url: str, elicitation: str
-) -> dict[str, Json]:
+) -> dict[str, JsonValue]:
     """The parameters of a url-mode `elicitation/create`, tied to a tool call."""
     return {"sessionId": session, "toolCallId": call, **mcp.encode_url(question, url, elicitation)}
 
@@ -113,7 +123,9 @@ def decode_link_outcome(chosen: str | None) -> Outcome:
     return Outcome.ACCEPTED if chosen == _DONE.id else Outcome.DECLINED
 
 
-def encode_permission(question: Question, step: Step, session: str, call: str) -> dict[str, Json]:
+def encode_permission(
+    question: Question, step: Step, session: str, call: str
+) -> dict[str, JsonValue]:
     """The parameters of `session/request_permission` for one step of a menu.
 
     Never "always": some clients remember it.
@@ -130,13 +142,7 @@ def encode_permission(question: Question, step: Step, session: str, call: str) -
         }
         for option in step.options
     ]
-    tool_call = {
-        "toolCallId": call,
-        "title": title,
-        "kind": "other",
-        "status": "pending",
-        "content": [_encode_content(shown)],
-    }
+    tool_call = {**_tool_call(call, title, "pending"), "content": [_encode_content(shown)]}
     return {"sessionId": session, "toolCall": tool_call, "options": options}
 
 
@@ -158,38 +164,30 @@ def decode_outcome(result: JsonValue) -> str | None:
     )
 
 
-def encode_call(call: str, capability: str, params: JsonObject) -> dict[str, Json]:
+def encode_call(call: str, capability: str, params: JsonObject) -> dict[str, JsonValue]:
     """The update that a call has begun."""
-    return {
-        "sessionUpdate": "tool_call",
-        "toolCallId": call,
-        "title": capability,
-        "kind": "other",
-        "status": "in_progress",
-        "rawInput": dict(params),
-    }
+    card = _tool_call(call, capability, "in_progress")
+    return {"sessionUpdate": "tool_call", **card, "rawInput": dict(params)}
 
 
-def encode_question_card(call: str, question: Question) -> dict[str, Json]:
+def encode_question_card(call: str, question: Question) -> dict[str, JsonValue]:
     """The card of a question, which goes before it: clients draw a permission only on a tool call
     that they know, and one on each.
     """
     title = sanitize.label(f"{question.origin} asks: {question.message}")
-    return {
-        "sessionUpdate": "tool_call",
-        "toolCallId": call,
-        "title": title,
-        "kind": "other",
-        "status": "pending",
-    }
+    return {"sessionUpdate": "tool_call", **_tool_call(call, title, "pending")}
 
 
-def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
+def _tool_call(call: str, title: str, status: str) -> dict[str, JsonValue]:
+    return {"toolCallId": call, "title": title, "kind": "other", "status": status}
+
+
+def encode_progress(call: str, progress: Progress) -> dict[str, JsonValue]:
     """Progress as an update of its call.
 
     `_meta.toolNotification` is the shape that Goose reads and writes.
     """
-    params: dict[str, Json] = {"progressToken": call, "progress": progress.value}
+    params: dict[str, JsonValue] = {"progressToken": call, "progress": progress.value}
     if progress.total is not None:
         params["total"] = progress.total
     if progress.message:
@@ -208,9 +206,9 @@ def encode_progress(call: str, progress: Progress) -> dict[str, Json]:
 
 def encode_ended(
     call: str, lines: Sequence[str], files: Sequence[SavedFile], *, failed: bool
-) -> dict[str, Json]:
+) -> dict[str, JsonValue]:
     """The update that a call has ended, with its result and links to its files."""
-    links = [
+    links: list[JsonValue] = [
         {
             "type": "content",
             "content": {
@@ -231,26 +229,20 @@ def encode_ended(
     }
 
 
-def encode_operation(card: str, notice: Notice) -> dict[str, Json]:
+def encode_operation(card: str, notice: Notice) -> dict[str, JsonValue]:
     """An operation that an app told of as a card of its own: begun, or ended."""
     if notice.event is Event.STARTED:
         title = sanitize.label(notice.data.get("capability", notice.operation))
-        return {
-            "sessionUpdate": "tool_call",
-            "toolCallId": card,
-            "title": title,
-            "kind": "other",
-            "status": "in_progress",
-        }
+        return {"sessionUpdate": "tool_call", **_tool_call(card, title, "in_progress")}
     return encode_ended(card, [describe(notice)], [], failed=notice.failed)
 
 
-def encode_message(words: str) -> dict[str, Json]:
+def encode_message(words: str) -> dict[str, JsonValue]:
     """What the agent says."""
     return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
 
 
-def encode_notice(notice: Notice) -> dict[str, Json]:
+def encode_notice(notice: Notice) -> dict[str, JsonValue]:
     """An app's notice for a client that declared `session.notices`."""
     return {
         "sessionUpdate": "notice",
@@ -259,9 +251,9 @@ def encode_notice(notice: Notice) -> dict[str, Json]:
     }
 
 
-def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, Json]:
+def encode_commands(commands: Sequence[tuple[str, Capability]]) -> dict[str, JsonValue]:
     """The slash commands: (name, capability) each."""
-    listed = [
+    listed: list[JsonValue] = [
         {
             "name": name,
             "description": sanitize.label(capability.description or capability.name),
@@ -296,21 +288,24 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 }
 
 
-def _strict(part: Mapping[str, Json]) -> dict[str, Json]:
+def _strict(part: JsonObject) -> dict[str, JsonValue]:
     """One property as strict clients read it: the bounds of a whole number are whole, and what
     their types cannot hold is left to the validation.
     """
-    kind = part["type"]
+    kind = as_text(part["type"])
     made = {
-        word: _WHOLE[word](value) if kind == "integer" and word in _WHOLE else value
+        word: _WHOLE[word](value)
+        if kind == "integer" and word in _WHOLE and is_number(value)
+        else value
         for word, value in part.items()
     }
-    return {
-        word: value
-        for word, value in made.items()
-        if (kind, word) not in _BOUNDS or _BOUNDS[kind, word][0] <= value <= _BOUNDS[kind, word][1]
-    }
+    return {word: value for word, value in made.items() if _is_held(kind, word, value)}
 
 
-def _encode_content(words: str) -> dict[str, Json]:
+def _is_held(kind: str, word: str, value: JsonValue) -> bool:
+    least, most = _BOUNDS.get((kind, word), (-math.inf, math.inf))
+    return not is_number(value) or least <= value <= most
+
+
+def _encode_content(words: str) -> dict[str, JsonValue]:
     return {"type": "content", "content": {"type": "text", "text": words}}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue
-from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.question import IRREVERSIBLE, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import IRREVERSIBLE, Action
+from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import decode_fields
 
 
@@ -57,7 +57,7 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     )
 
 
-def encode_reply(outcome: Outcome, content: JsonObject) -> dict[str, Json]:
+def encode_reply(outcome: Outcome, content: JsonObject) -> dict[str, JsonValue]:
     """How a form was answered -> the result of `elicitation/create`.
 
     What is neither an accept nor a decline is a cancel.

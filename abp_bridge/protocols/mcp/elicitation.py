@@ -12,21 +12,37 @@ import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from urllib.parse import unquote
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import Json
-from abp_bridge.core.question import MISSING, Field, FieldType, Outcome, Question, read_boolean
-from abp_bridge.core.schema import json_equal, type_of
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    to_text,
+)
+from abp_bridge.core.question import (
+    IRREVERSIBLE,
+    MISSING,
+    Field,
+    FieldType,
+    Missing,
+    Outcome,
+    Question,
+    read_boolean,
+)
+from abp_bridge.core.schema import is_number, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
 
-# MCP has no word for it: the sentence tells the person, and `asked` knows it again.
-IRREVERSIBLE = "The app says that this cannot be undone."
-
 MAX_ROOTS = 100
+MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 
-_FORMATS = {"email", "uri", "date", "date-time"}
+_FORMATS = ("email", "uri", "date", "date-time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +75,20 @@ OUTCOMES = {
 }
 
 
-def decode_capabilities(declared: Json, version: str) -> HostCapabilities:
+def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
     """The `capabilities` of `initialize`. Anything that is not an object declares nothing."""
-    capabilities = declared if isinstance(declared, Mapping) else {}
-    elicitation = capabilities.get("elicitation")
-    sampling, roots = (
-        isinstance(capabilities.get(word), Mapping) for word in ("sampling", "roots")
+    capabilities = as_object(declared)
+    asked, sampling, roots = (
+        isinstance(capabilities.get(word), Mapping) for word in ("elicitation", "sampling", "roots")
     )
-    if not isinstance(elicitation, Mapping):
-        return HostCapabilities(sampling=sampling, roots=roots)
-    url = isinstance(elicitation.get("url"), Mapping)
-    form = isinstance(elicitation.get("form"), Mapping)
-    modes = form or url or version >= V2025_11_25
+    named = as_object(capabilities.get("elicitation"))
+    url, form = (isinstance(named.get(word), Mapping) for word in ("url", "form"))
     return HostCapabilities(
-        form=form or not url, url=url, sampling=sampling, modes=modes, roots=roots
+        form=asked and (form or not url),
+        url=url,
+        sampling=sampling,
+        modes=asked and (form or url or version >= V2025_11_25),
+        roots=roots,
     )
 
 
@@ -83,7 +99,7 @@ def form_version(version: str) -> str:
 
 def encode_form(
     question: Question, version: str, *, modes: bool = True, plain: bool = False, problem: str = ""
-) -> dict[str, Json]:
+) -> dict[str, JsonValue]:
     """The parameters of a form-mode `elicitation/create`.
 
     `version` is one of `form_version`; `problem` says what was wrong with the answer before, when
@@ -91,7 +107,7 @@ def encode_form(
     """
     table = _PLAIN if plain else _ENCODERS[version]
     names = _option_names(question)
-    properties: dict[str, Json] = {}
+    properties: dict[str, JsonValue] = {}
     required: list[str] = []
     for field in question.fields:
         if (encode := table.get(field.type)) is not None:
@@ -99,14 +115,14 @@ def encode_form(
             required += [field.name] if field.required else []
         else:
             properties |= dict(zip(names[field.name], _choices_as_booleans(field), strict=True))
-    schema: dict[str, Json] = {"type": "object", "properties": properties}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     mode = {"mode": "form"} if modes else {}
     return {**mode, "message": message_of(question, problem), "requestedSchema": schema}
 
 
-def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, Json]:
+def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, JsonValue]:
     """The parameters of a url-mode `elicitation/create`.
 
     2025-11-25 needs its id, in 2026-07-28 only some hosts' readers do.
@@ -115,33 +131,17 @@ def encode_url(question: Question, url: str, elicitation: str | None) -> dict[st
     return {"mode": "url", "message": message_of(question), "url": url, **named}
 
 
-def decode_roots(result: Json) -> list[str]:
+def decode_roots(result: JsonValue) -> list[str]:
     """The result of `roots/list` -> the folders of this machine in it. What is none is left out."""
-    listed = result.get("roots") if isinstance(result, Mapping) else None
-    uris = (
-        [root.get("uri") for root in listed if isinstance(root, Mapping)]
-        if isinstance(listed, list)
-        else []
-    )
-    return [
-        unquote(uri[len("file://") :])
-        for uri in uris[:MAX_ROOTS]
-        if isinstance(uri, str) and uri.startswith("file:///")
-    ]
+    listed = as_list(as_object(result).get("roots"))
+    uris = [as_text(as_object(root).get("uri")) for root in listed[:MAX_ROOTS]]
+    return [unquote(uri.removeprefix("file://")) for uri in uris if uri.startswith("file:///")]
 
 
-def encode_sampling(question: Question) -> dict[str, Json]:
+def encode_sampling(question: Question) -> dict[str, JsonValue]:
     """The parameters of `sampling/createMessage`: the task, and its context if the app gave one."""
     context = question.request.get("context")
-    words = (
-        ""
-        if context is None
-        else (
-            context
-            if isinstance(context, str)
-            else json.dumps(context, ensure_ascii=False, default=str)
-        )
-    )
+    words = "" if context is None else to_text(context)
     task = f"{question.message}\n\n{words}" if words else question.message
     return {
         "messages": [{"role": "user", "content": {"type": "text", "text": task}}],
@@ -153,13 +153,13 @@ def encode_sampling(question: Question) -> dict[str, Json]:
     }
 
 
-def decode_reply(result: Json, question: Question) -> tuple[Action, dict[str, Json]]:
+def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[str, JsonValue]]:
     """The result of `elicitation/create` -> (action, content by field name), content not yet
     validated.
 
     Raises RemoteProtocolError for an action that MCP does not have: it is neither a yes nor a no.
     """
-    body = result if isinstance(result, Mapping) else {}
+    body = as_object(result)
     try:
         action = Action(body.get("action"))
     except ValueError:
@@ -167,8 +167,7 @@ def decode_reply(result: Json, question: Question) -> tuple[Action, dict[str, Js
             "the host answered the question with the action"
             f" {sanitize.label(body.get('action'), 80)!r}"
         ) from None
-    content = body.get("content")
-    sent = dict(content) if isinstance(content, Mapping) else {}
+    sent = dict(as_object(body.get("content")))
     names = _option_names(question)
     for field in question.fields:
         if field.name in names and field.name not in sent:
@@ -176,18 +175,14 @@ def decode_reply(result: Json, question: Question) -> tuple[Action, dict[str, Js
     return action, sent
 
 
-def decode_sampled(result: Json) -> dict[str, Json]:
+def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
     """The result of `sampling/createMessage` -> `{result: text}`.
 
     Raises RemoteProtocolError when there is no text in it.
     """
-    content = result.get("content") if isinstance(result, Mapping) else None
+    content = as_object(result).get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = [
-        block["text"]
-        for block in blocks
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str)
-    ]
+    texts = as_texts([as_object(block).get("text") for block in blocks])
     if not texts:
         raise RemoteProtocolError("the host's model answered without text")
     return {"result": "\n".join(texts)}
@@ -205,159 +200,137 @@ def message_of(question: Question, problem: str = "") -> str:
 
 # --- fields -> properties -------------------------------------------------------------------------
 
-_Encoder = Callable[[Field, str], dict[str, Json]]
+_Property = dict[str, JsonValue]
+_Encoder = Callable[[Field, str], _Property]
 
 
-def _text(field: Field, version: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"type": "string"}
-    asked = field.schema.get("format")
-    if isinstance(asked, str) and asked in _FORMATS:
-        made["format"] = asked
-    for word in ("minLength", "maxLength"):
-        if (size := _count(field.schema.get(word))) is not None:
-            made[word] = size
-    return _property(
-        field,
-        version,
-        made,
-        [word for word in ("format", "pattern") if word not in made],
-        _default(field, str),
-    )
+def _text(field: Field, version: str) -> _Property:
+    made = {"type": "string", **_limits(field, ("minLength", "maxLength"), _count)}
+    if field.schema.get("format") in _FORMATS:
+        made["format"] = field.schema["format"]
+    unexpressed = [word for word in ("format", "pattern") if word not in made]
+    return _property(field, version, made, unexpressed, _default(field, str))
 
 
-def _number(field: Field, version: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"type": field.type.value}
-    for word in ("minimum", "maximum"):
-        bound = field.schema.get(word)
-        if _is_number(bound):
-            made[word] = bound
+def _number(field: Field, version: str) -> _Property:
+    bounds = _limits(field, ("minimum", "maximum"), lambda each: each if is_number(each) else None)
+    made = {"type": field.type.value, **bounds}
     return _property(field, version, made, _BEYOND, _default(field, (int, float)))
 
 
-def _number_as_text(field: Field, version: str) -> dict[str, Json]:
-    kind = "(a whole number)" if field.type is FieldType.INTEGER else "(a number)"
+def _number_as_text(field: Field, version: str) -> _Property:
+    hint = "(a whole number)" if field.type is FieldType.INTEGER else "(a number)"
     default = _default(field, (int, float))
-    default = default if default is MISSING else str(default)
+    words = default if default is MISSING else str(default)
     return _property(
-        field, version, {"type": "string"}, ["minimum", "maximum", *_BEYOND], default, hint=kind
+        field, version, {"type": "string"}, ("minimum", "maximum", *_BEYOND), words, hint=hint
     )
 
 
-def _boolean(field: Field, version: str) -> dict[str, Json]:
-    return _property(field, version, {"type": "boolean"}, [], _default(field, bool))
+def _boolean(field: Field, version: str) -> _Property:
+    return _property(field, version, {"type": "boolean"}, (), _default(field, bool))
 
 
-def _choice(field: Field, version: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"type": "string"}
-    titled = any(choice.label != choice.key for choice in field.choices)
-    if titled and version >= V2025_11_25:
-        made["oneOf"] = _titled(field)
-    else:
-        made["enum"] = _keys(field)
-    if titled and version < V2025_11_25:
-        made["enumNames"] = [choice.label for choice in field.choices]
-    return _property(field, version, made, [], next(iter(_chosen(field, [field.default])), MISSING))
+def _choice(field: Field, version: str) -> _Property:
+    made: _Property = {"enum": [choice.key for choice in field.choices]}
+    if _is_titled(field):
+        made = (
+            {"oneOf": _titled(field)}
+            if version >= V2025_11_25
+            else made | {"enumNames": [choice.label for choice in field.choices]}
+        )
+    default = next(iter(_chosen(field, [field.default])), MISSING)
+    return _property(field, version, {"type": "string", **made}, (), default)
 
 
-def _choices(field: Field, version: str) -> dict[str, Json]:
-    titled = any(choice.label != choice.key for choice in field.choices)
-    made: dict[str, Json] = {
-        "type": "array",
-        "items": {"anyOf": _titled(field)} if titled else {"type": "string", "enum": _keys(field)},
-    }
-    for word in ("minItems", "maxItems"):
-        if (size := _count(field.schema.get(word))) is not None:
-            made[word] = size
+def _choices(field: Field, version: str) -> _Property:
+    keys = [choice.key for choice in field.choices]
+    items = {"anyOf": _titled(field)} if _is_titled(field) else {"type": "string", "enum": keys}
+    made = {"type": "array", "items": items, **_limits(field, ("minItems", "maxItems"), _count)}
     default = _default(field, list)
-    return _property(
-        field, version, made, [], default if default is MISSING else _chosen(field, default)
-    )
+    chosen = MISSING if default is MISSING else _chosen(field, as_list(default))
+    return _property(field, version, made, (), chosen)
 
 
-def _choices_as_booleans(field: Field) -> list[dict[str, Json]]:
+def _choices_as_booleans(field: Field) -> list[_Property]:
     """One yes or no per option; the first says what it is all about."""
     default = _default(field, list)
-    chosen = [] if default is MISSING else _chosen(field, default)
-    heading = f"{field.title or sanitize.label(field.name)}: choose any."
-    about = [heading, field.description, _limits(field, ["minItems", "maxItems"])]
+    chosen = [] if default is MISSING else _chosen(field, as_list(default))
+    heading = f"{field.label}: choose any."
+    about = [heading, field.description, _limits_in_words(field, ("minItems", "maxItems"))]
     return [
         {
             "type": "boolean",
             "title": choice.label,
-            "description": " ".join(
-                filter(
-                    None,
-                    (
-                        [*about, choice.description]
-                        if choice is field.choices[0]
-                        else [heading, choice.description]
-                    ),
-                )
-            ),
+            "description": " ".join(filter(None, [*words, choice.description])),
             "default": choice.key in chosen,
         }
-        for choice in field.choices
+        for choice, words in zip(field.choices, chain([about], repeat([heading])), strict=False)
     ]
 
 
-def _json_text(field: Field, version: str) -> dict[str, Json]:
-    default = (
-        field.default if field.default is MISSING else json.dumps(field.default, ensure_ascii=False)
-    )
-    hint = (
-        "(JSON that fits"
-        f" {sanitize.label(json.dumps(field.schema, ensure_ascii=False, default=str), 1_500)})"
-    )
-    return _property(field, version, {"type": "string"}, [], default, hint=hint)
+def _json_text(field: Field, version: str) -> _Property:
+    default = field.default
+    words = default if default is MISSING else json.dumps(default, ensure_ascii=False)
+    hint = f"(JSON that fits {sanitize.label(to_text(field.schema), MAX_SCHEMA)})"
+    return _property(field, version, {"type": "string"}, (), words, hint=hint)
 
 
 def _property(
     field: Field,
     version: str,
-    made: dict[str, Json],
+    made: JsonObject,
     unexpressed: Sequence[str],
-    default: Json,
+    default: JsonValue | Missing,
     *,
     hint: str = "",
-) -> dict[str, Json]:
+) -> _Property:
     """Title, description and default added.
 
     A default that the version cannot carry, or a limit it cannot express, is said in words.
     """
-    if field.title:
-        made["title"] = field.title
-    words = [field.description, hint, _limits(field, unexpressed), _described(field)]
+    whole = {**made, **({"title": field.title} if field.title else {})}
+    words = [field.description, hint, _limits_in_words(field, unexpressed), _described(field)]
     if default is not MISSING and (version >= V2025_11_25 or made["type"] == "boolean"):
-        made["default"] = default
+        whole["default"] = default
     elif default is not MISSING:
-        labels = {choice.key: choice.label for choice in field.choices}
+        labels: dict[JsonValue, str] = {choice.key: choice.label for choice in field.choices}
         words.append(f"(default: {labels.get(default, default)})")
     if description := sanitize.message(" ".join(filter(None, words))):
-        made["description"] = description
-    return made
+        whole["description"] = description
+    return whole
 
 
 _BEYOND = ("exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-_IN_WORDS: dict[str, tuple[str, type | tuple[type, ...]]] = {
-    "minItems": ("at least", (int, float)),
-    "maxItems": ("at most", (int, float)),
-    "minimum": ("at least", (int, float)),
-    "maximum": ("at most", (int, float)),
-    "exclusiveMinimum": ("more than", (int, float)),
-    "exclusiveMaximum": ("less than", (int, float)),
-    "multipleOf": ("a multiple of", (int, float)),
-    "format": ("format", str),
-    "pattern": ("must match", str),
+_IN_WORDS = {
+    "minItems": "at least",
+    "maxItems": "at most",
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+    "multipleOf": "a multiple of",
+    "format": "format",
+    "pattern": "must match",
 }
+_TEXTS = ("format", "pattern")  # the others are numbers
 
 
-def _limits(field: Field, words: Sequence[str]) -> str:
+def _limits(
+    field: Field, words: Sequence[str], read: Callable[[JsonValue], JsonValue]
+) -> _Property:
+    """Those of the schema's own limits that read as something."""
+    limits = {word: read(field.schema.get(word)) for word in words}
+    return {word: limit for word, limit in limits.items() if limit is not None}
+
+
+def _limits_in_words(field: Field, words: Sequence[str]) -> str:
     said = [(word, field.schema.get(word)) for word in words]
     limits = ", ".join(
-        f"{_IN_WORDS[word][0]} {limit}"
+        f"{_IN_WORDS[word]} {limit}"
         for word, limit in said
-        if isinstance(limit, _IN_WORDS[word][1]) and limit is not True
+        if (isinstance(limit, str) if word in _TEXTS else is_number(limit))
     )
     return f"({limits})" if limits else ""
 
@@ -368,15 +341,15 @@ def _described(field: Field) -> str:
     )
 
 
-def _titled(field: Field) -> list[Json]:
+def _is_titled(field: Field) -> bool:
+    return any(choice.label != choice.key for choice in field.choices)
+
+
+def _titled(field: Field) -> JsonValue:
     return [{"const": choice.key, "title": choice.label} for choice in field.choices]
 
 
-def _keys(field: Field) -> list[Json]:
-    return [choice.key for choice in field.choices]
-
-
-def _default(field: Field, kind: type | tuple[type, ...]) -> Json:
+def _default(field: Field, kind: type | tuple[type, ...]) -> JsonValue | Missing:
     """The default where a property of this kind can carry it."""
     carried = isinstance(field.default, kind) and (
         kind is bool or not isinstance(field.default, bool)
@@ -384,12 +357,12 @@ def _default(field: Field, kind: type | tuple[type, ...]) -> Json:
     return field.default if carried else MISSING
 
 
-def _chosen(field: Field, values: Sequence[Json]) -> list[str]:
+def _chosen(field: Field, values: Sequence[JsonValue | Missing]) -> list[str]:
     return [
         choice.key
         for value in values
         for choice in field.choices
-        if json_equal(choice.value, value)
+        if value is not MISSING and json_equal(choice.value, value)
     ]
 
 
@@ -415,7 +388,7 @@ def _option_names(question: Question) -> dict[str, list[str]]:
     return named
 
 
-def _gather(field: Field, names: Sequence[str], sent: dict[str, Json]) -> None:
+def _gather(field: Field, names: Sequence[str], sent: dict[str, JsonValue]) -> None:
     """Yes-or-no answers per option -> the list they stand for.
 
     An option that was left out is a no; none at all is no answer.
@@ -433,37 +406,32 @@ def _gather(field: Field, names: Sequence[str], sent: dict[str, Json]) -> None:
         ]
 
 
-def _is_no(said: Json) -> bool:
+def _is_no(said: JsonValue) -> bool:
     return said in (None, "") or read_boolean(said) is False
 
 
-def _count(value: Json) -> int | None:
-    return int(value) if type_of(value) == "integer" and value >= 0 else None
+def _count(value: JsonValue) -> int | None:
+    """A whole number of at least 0, also one written with a fraction."""
+    return int(value) if is_number(value) and type_of(value) == "integer" and value >= 0 else None
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_ENCODERS: dict[str, dict[FieldType, _Encoder]] = {
-    V2025_11_25: {
-        FieldType.TEXT: _text,
-        FieldType.NUMBER: _number,
-        FieldType.INTEGER: _number,
-        FieldType.BOOLEAN: _boolean,
-        FieldType.CHOICE: _choice,
-        FieldType.CHOICES: _choices,
-        FieldType.JSON: _json_text,
-    },
+_NATIVE: dict[FieldType, _Encoder] = {
+    FieldType.TEXT: _text,
+    FieldType.NUMBER: _number,
+    FieldType.INTEGER: _number,
+    FieldType.BOOLEAN: _boolean,
+    FieldType.CHOICE: _choice,
+    FieldType.CHOICES: _choices,
+    FieldType.JSON: _json_text,
 }
-_ENCODERS[V2026_07_28] = _ENCODERS[V2025_11_25]
 # No entry: a yes or no per option.
-_ENCODERS[V2025_06_18] = {
-    kind: encode for kind, encode in _ENCODERS[V2025_11_25].items() if kind is not FieldType.CHOICES
+_WITHOUT_LISTS: dict[FieldType, _Encoder] = {
+    kind: encode for kind, encode in _NATIVE.items() if kind is not FieldType.CHOICES
 }
+_ENCODERS = {V2025_06_18: _WITHOUT_LISTS, V2025_11_25: _NATIVE, V2026_07_28: _NATIVE}
 
 # The same in every version.
-_PLAIN: dict[FieldType, _Encoder] = _ENCODERS[V2025_06_18] | {
+_PLAIN: dict[FieldType, _Encoder] = _WITHOUT_LISTS | {
     FieldType.NUMBER: _number_as_text,
     FieldType.INTEGER: _number_as_text,
 }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core import sanitize
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.menu import obstacle
@@ -179,9 +178,7 @@ def _limit_to_buttons(question: Question) -> tuple[Question, list[str]]:
     kept = tuple(field for field in question.fields if field not in left_out)
     if not kept or not left_out:
         return question, []
-    titles = ", ".join(
-        dict.fromkeys(field.title or sanitize.label(field.name) for field in left_out)
-    )
+    titles = ", ".join(dict.fromkeys(field.label for field in left_out))
     note = f"(Here there are only buttons. What stays empty: {titles})"
     return replace(question, fields=kept, note=note), [field.name for field in left_out]
 
