@@ -14,9 +14,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from anyio.abc import ByteReceiveStream
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream
 
 Json = Any
 

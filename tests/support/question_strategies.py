@@ -4,8 +4,10 @@ what a person meant.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,14 +17,11 @@ from support.json_strategies import JsonStrategy, garbled, shaped
 
 Json = Any
 
+# Names that look like the numbered ones of options, values that texts confuse, and so on.
+_TABLE: Json = json.loads(Path(__file__).with_name("question_words.json").read_text())
+
 words = st.text(st.characters(codec="utf-8"), max_size=8)
-# Names that look like the numbered ones of options.
-names = (
-    st.sampled_from(
-        ["it", "it_1", "it_2", "it_", "it__1", "tags", "tags_1", "tags_01", "value", "", "é"]
-    )
-    | words
-)
+names = st.sampled_from(_TABLE["names"]) | words
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,7 @@ def _texts(draw: st.DrawFn) -> Asked:
     )
 
 
-formatted = st.sampled_from(
-    [
-        Asked({"type": "string", "format": "email"}, "a@b.c"),
-        Asked({"type": "string", "format": "uri", "title": "Where"}, "https://a.b"),
-        Asked({"type": "string", "format": "date", "default": "2026-01-01"}, "2026-07-28"),
-        Asked({"type": "string", "format": "date-time"}, "2026-07-28T12:00:00Z"),
-        Asked({"type": "string", "format": "phone", "description": "At work"}, "+49 1"),
-        Asked({"type": "string", "pattern": "^a+$", "default": "aa"}, "aaa"),
-    ]
-)
+formatted = st.sampled_from([Asked(*row) for row in _TABLE["formatted"]])
 
 
 @st.composite
@@ -87,33 +77,8 @@ yes_or_no = st.builds(
     st.sampled_from([{}, {"default": True}, {"default": False}]),
 )
 
-# Values that texts confuse: 1, true, "1", "true", null, "null", and the empty text.
-option_values: JsonStrategy = (
-    st.sampled_from(
-        [
-            1,
-            0,
-            True,
-            False,
-            None,
-            "1",
-            "0",
-            "true",
-            "null",
-            "integer 1",
-            '"1"',
-            "",
-            "a",
-            "b",
-            "a,b",
-            1.5,
-            [1],
-            {"a": 1},
-        ]
-    )
-    | words
-)
-option_titles = st.sampled_from(["A", "B", "1", "true", "A / B", "\u202eA", ""]) | words
+option_values: JsonStrategy = st.sampled_from(_TABLE["option_values"]) | words
+option_titles = st.sampled_from(_TABLE["option_titles"]) | words
 
 
 @st.composite
@@ -180,28 +145,11 @@ asked_fields = st.lists(
     st.tuples(names, fields, st.booleans()), min_size=1, max_size=4, unique_by=lambda each: each[0]
 )
 
-PARAMS = (
-    "prompt",
-    "message",
-    "schema",
-    "default",
-    "destructive",
-    "options",
-    "multiple",
-    "type",
-    "uri",
-    "task",
-    "context",
-    "sensitive",
-    "timeout",
-)
-METHODS = ("input", "preference", "confirm", "select", "resource", "text")
-
 requests: st.SearchStrategy[Mapping[str, Json]] = st.builds(
     lambda method, params, more: {"method": method, "params": params, **more},
-    st.sampled_from([*(f"elicitation/{method}" for method in METHODS), "sampling/create"]),
+    st.sampled_from(_TABLE["methods"]),
     shaped(
-        PARAMS,
+        _TABLE["params"],
         garbled(
             ["type", "properties", "enum", "value", "label", "title"],
             ["string", "object", "a", ["a", "b"], True, 1, None, {"type": "array"}],

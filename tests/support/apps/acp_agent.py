@@ -21,33 +21,62 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import Future
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # as pytest has it
+
+from support.peer import PATIENCE, RpcPeer
 
 Json = Any
 
-PATIENCE = 30
+
+class Tools(RpcPeer):
+    """The MCP server of a session, launched as its entry says."""
+
+    def __init__(self, entry: Json) -> None:
+        variables = {each["name"]: each["value"] for each in entry["env"]}
+        command = [entry["command"], *entry["args"]]
+        super().__init__(command, env={"PATH": os.environ["PATH"], **variables})
+        self._ids = count(0)  # as fixtures have it
+        client = {"name": "acp_agent", "version": "1"}
+        opened = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+        self.result("initialize", opened)
+        self.send("notifications/initialized")
+
+    def call(self, called: Json) -> Json:
+        """What came of a call, and the methods that were heard until then."""
+        result = self.result("tools/call", called)
+        heard = [message["method"] for message in self._passed if "method" in message]
+        return {"text": result["content"][0]["text"], "told": heard}
+
+    def leave(self, called: Json) -> None:
+        """A call whose result nobody waits for."""
+        self.begin("tools/call", called)
 
 
-class Connection:
-    """JSON-RPC over a pair of streams, a line a message."""
-
-    def __init__(self, reader: Any, writer: Any) -> None:
-        self.reader = reader
-        self.writer = writer
+class Agent:
+    def __init__(self) -> None:
         self.waiting: dict[Json, Future[Json]] = {}
         self.ids = count(0)
         self.lock = threading.Lock()
         self.strays: list[Json] = []
+        self.servers: dict[str, Json] = {}
+        self.tools: dict[str, Tools] = {}
+        self.cancelled: dict[str, threading.Event] = {}
+        self.going: dict[str, threading.Event] = {}
 
     def send(self, **message: Json) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", **message}))
+
+    def write(self, line: str) -> None:
         with self.lock:
-            self.writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            self.writer.flush()
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
 
     def ask(self, method: str, params: Json) -> tuple[Json, Future[Json]]:
         id = next(self.ids)
@@ -59,56 +88,8 @@ class Connection:
         """The whole response."""
         return self.ask(method, params)[1].result(PATIENCE)
 
-    def answered(self, message: Json) -> None:
-        if (future := self.waiting.pop(message.get("id"), None)) is not None:
-            future.set_result(message)
-        else:
-            self.strays.append(message)
-
-
-class Tools(Connection):
-    """The MCP server of a session, launched as its entry says."""
-
-    def __init__(self, entry: Json) -> None:
-        env = {"PATH": os.environ["PATH"], **{each["name"]: each["value"] for each in entry["env"]}}
-        self.process = subprocess.Popen(
-            [entry["command"], *entry["args"]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=env,
-        )
-        super().__init__(self.process.stdout, self.process.stdin)
-        self.told: list[str] = []
-        threading.Thread(target=self.read, daemon=True).start()
-        client = {"name": "acp_agent", "version": "1"}
-        self.request(
-            "initialize",
-            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client},
-        )
-        self.send(method="notifications/initialized")
-
-    def read(self) -> None:
-        for line in self.reader:
-            message = json.loads(line)
-            if "method" in message:
-                self.told.append(message["method"])
-            else:
-                self.answered(message)
-
-    def call(self, tool: str, arguments: Json) -> Json:
-        return self.request("tools/call", {"name": tool, "arguments": arguments})["result"]
-
-
-class Agent(Connection):
-    def __init__(self) -> None:
-        super().__init__(sys.stdin.buffer, sys.stdout.buffer)
-        self.servers: dict[str, Json] = {}
-        self.tools: dict[str, Tools] = {}
-        self.cancelled: dict[str, threading.Event] = {}
-        self.going: dict[str, threading.Event] = {}
-
     def run(self) -> None:
-        for line in self.reader:
+        for line in sys.stdin.buffer:
             try:
                 message = json.loads(line)
             except ValueError:
@@ -140,11 +121,12 @@ class Agent(Connection):
                     self.going[message["params"]["sessionId"]].set()
                 case "_go":
                     self.going[message["params"]["sessionId"]].set()
+                case None if (future := self.waiting.pop(message.get("id"), None)) is not None:
+                    future.set_result(message)
                 case None:
-                    self.answered(message)
+                    self.strays.append(message)
         for tools in self.tools.values():
-            tools.writer.close()
-            tools.process.wait(PATIENCE)
+            tools.end()
 
     def open(self, message: Json, line: str) -> None:
         meta = message["params"].get("_meta", {})
@@ -181,9 +163,7 @@ class Agent(Connection):
             return asked[-1].result(PATIENCE)
         if "line" in step:
             future = self.waiting[step["id"]] = Future()
-            with self.lock:
-                self.writer.write(step["line"].encode() + b"\n")
-                self.writer.flush()
+            self.write(step["line"])
             return future.result(PATIENCE)
         if "withdraw" in step:
             id, future = self.ask("elicitation/create", {"sessionId": session, **step["withdraw"]})
@@ -196,13 +176,10 @@ class Agent(Connection):
                     each for each in self.servers[session] if each["name"].startswith("abp")
                 )
                 self.tools[session] = Tools(entry)
+            called = {"name": step["call"], "arguments": step.get("arguments", {})}
             if "and" in step:
-                self.tools[session].ask(
-                    "tools/call", {"name": step["call"], "arguments": step["arguments"]}
-                )
-                return None
-            result = self.tools[session].call(step["call"], step.get("arguments", {}))
-            return {"text": result["content"][0]["text"], "told": self.tools[session].told}
+                return self.tools[session].leave(called)
+            return self.tools[session].call(called)
         if "murmur" in step:
             sys.stderr.write("m" * step["murmur"] + "\n")
             sys.stderr.flush()
