@@ -91,7 +91,7 @@ class Camera:
     @asynccontextmanager
     async def shown(self, question: Question) -> AsyncIterator[Page]:
         with anyio.move_on_after(600):
-            async with self._loopback.shown(question) as sheet:
+            async with self._loopback.show(question) as sheet:
                 tab = await self._person.new_page()
                 await tab.goto(sheet.url)
                 yield tab

@@ -4,12 +4,14 @@ ABP.
 
 from __future__ import annotations
 
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener
 
 
-async def handle_elicitation(raw: Json, listener: AppListener, origin: str) -> dict[str, Json]:
+async def handle_elicitation(
+    raw: JsonValue, listener: AppListener, origin: str
+) -> dict[str, JsonValue]:
     """Have a person asked what an app asks.
 
     Args:

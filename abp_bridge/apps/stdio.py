@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +17,7 @@ import anyio.lowlevel
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import command_name
 from abp_bridge.errors import RemoteProtocolError
@@ -39,7 +38,7 @@ from abp_bridge.rpc.tap import Tap, unobserved_stream
 
 START_LIMIT = 30.0  # seconds for `initialize`: some apps load a lot first
 LIST_LIMIT = 10.0  # seconds for `capabilities/list`
-GOODBYE_LIMIT = 0.4  # seconds for an app's last words: a host waits two for all of us
+SHUTDOWN_LIMIT = 0.4  # seconds for an app's last words: a host waits two for all of us
 MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 
 
@@ -71,7 +70,7 @@ class StdioApp:
         self._connection: JsonRpcConnection | None = None
         self._listener: AppListener | None = None
         self._gone = anyio.Event()
-        self._asking: anyio.abc.TaskGroup | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
@@ -87,7 +86,7 @@ class StdioApp:
                 spawn(self._command, env=self._env) as child,
                 anyio.create_task_group() as tasks,
             ):
-                self._asking = tasks
+                self._tasks = tasks
                 self._connection = JsonRpcConnection(
                     JsonRpcProtocol(
                         max_line=MAX_LINE,
@@ -95,15 +94,15 @@ class StdioApp:
                         outward=self._binding.outward,
                     ),
                     *self._tap(child.stdout, child.stdin),
-                    on_message=self._take,
-                    on_protocol_error=self._dropped,
+                    on_message=self._on_message,
+                    on_protocol_error=self._on_protocol_error,
                 )
-                tasks.start_soon(self._carry, child)
+                tasks.start_soon(self._run, self._connection, child)
                 opened = await self._initialize(child)
                 try:
                     yield opened
                 finally:
-                    with anyio.move_on_after(GOODBYE_LIMIT, shield=True):
+                    with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True):
                         await self._shut_down()
                     self._listener = None
                     tasks.cancel_scope.cancel()
@@ -112,7 +111,7 @@ class StdioApp:
                 f"{self.origin} cannot be started: {problem}. Check the command in --app."
             ) from None
 
-    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Send `capabilities/call` (`App.call`); an error of the app's is a failed result too."""
         try:
             return abp.decode_result(
@@ -121,13 +120,13 @@ class StdioApp:
         except RemoteError as problem:
             return failed("OPERATION_FAILED", str(problem))
         except ConnectionClosedError:
-            with anyio.move_on_after(2 * GOODBYE_LIMIT):
+            with anyio.move_on_after(2 * SHUTDOWN_LIMIT):
                 await self._gone.wait()  # who hears of the end first finds the listener told
             return failed("DISCONNECTED", f"{self.origin} ended during the call", retryable=True)
 
     async def cancel(self, call: str, reason: str) -> None:
-        """Send `capabilities/cancel` (`App.cancel`), and wait `GOODBYE_LIMIT` for its answer."""
-        with anyio.move_on_after(GOODBYE_LIMIT):
+        """Send `capabilities/cancel` (`App.cancel`), and wait `SHUTDOWN_LIMIT` for its answer."""
+        with anyio.move_on_after(SHUTDOWN_LIMIT):
             with suppress(RemoteError, ConnectionClosedError):
                 await self._request("capabilities/cancel", {"callId": call, "reason": reason})
 
@@ -148,7 +147,7 @@ class StdioApp:
         """A program has no page (`App.render_pdf`): always raises AppError."""
         raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
-    async def _request(self, method: str, params: Mapping[str, Json]) -> Json:
+    async def _request(self, method: str, params: JsonObject) -> JsonValue:
         assert self._connection is not None, "the app is open"
         return await self._connection.request(method, dict(params))
 
@@ -164,7 +163,7 @@ class StdioApp:
                 " ABP on stdin and stdout?"
             ) from None
         except ConnectionClosedError:
-            with anyio.move_on_after(GOODBYE_LIMIT):
+            with anyio.move_on_after(SHUTDOWN_LIMIT):
                 await child.process.wait()
                 await child.heard.wait()
             raise AppError(
@@ -176,58 +175,52 @@ class StdioApp:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
         return replace(opened, capabilities=abp.merge_capabilities(opened.capabilities, listed))
 
-    async def _carry(self, child: Child) -> None:
-        assert self._connection is not None
-        await self._connection.run()
+    async def _run(self, connection: JsonRpcConnection, child: Child) -> None:
+        await connection.run()
         if self._listener is not None:
-            with anyio.move_on_after(GOODBYE_LIMIT):
+            with anyio.move_on_after(SHUTDOWN_LIMIT):
                 await child.process.wait()
-        if self._listener is not None:  # still: it may have been told goodbye meanwhile
+        if self._listener is not None:  # still: the session may have ended meanwhile
             self._listener.on_disconnect(f"the app's process ended ({child.ending})")
             self._gone.set()
 
     async def _shut_down(self) -> None:
         assert self._connection is not None
+        params = {"reason": "the session ended"}
         if self._binding.envelope:
-            self._connection.notify("shutdown", {"reason": "the session ended"})
+            self._connection.notify("shutdown", params)
             return
         with suppress(RemoteError, ConnectionClosedError):
-            await self._request("shutdown", {"reason": "the session ended"})
+            await self._request("shutdown", params)
 
-    def _take(self, message: Request | Notification) -> None:
+    def _on_message(self, message: Request | Notification) -> None:
         listener = self._listener
-        if listener is None or self._connection is None or self._asking is None:
+        if listener is None or self._connection is None or self._tasks is None:
             return
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
-                self._asking.start_soon(self._answer, message, listener)
+                self._tasks.start_soon(self._answer, self._connection, message, listener)
             else:
-                self._connection.respond_error(
-                    message.id,
-                    METHOD_NOT_FOUND,
-                    f"An ABP client has no method {message.method[:80]!r}",
-                )
-        elif message.method == abp.PROGRESS:
-            progress = abp.decode_progress(message.params)
-            if progress is not None:
-                listener.on_progress(progress)
-        else:
+                words = f"An ABP client has no method {message.method[:80]!r}"
+                self._connection.respond_error(message.id, METHOD_NOT_FOUND, words)
+        elif message.method != abp.PROGRESS:
             listener.on_notice(abp.decode_notice({"event": message.method, "data": message.params}))
+        elif (progress := abp.decode_progress(message.params)) is not None:
+            listener.on_progress(progress)
 
-    def _dropped(self, odd: UnmatchedResponse | InvalidMessage) -> None:
+    def _on_protocol_error(self, odd: UnmatchedResponse | InvalidMessage) -> None:
         if self._listener is not None and isinstance(odd, InvalidMessage):
-            data = {
-                "code": "TRANSPORT_ERROR",
-                "message": f"a line of the app's was dropped: {odd.reason}",
-            }
+            words = f"a line of the app's was dropped: {odd.reason}"
+            data = {"code": "TRANSPORT_ERROR", "message": words}
             self._listener.on_notice(Notice(Event.ERROR, "notifications/error", data))
 
-    async def _answer(self, request: Request, listener: AppListener) -> None:
-        response = await handle_elicitation(
-            {"method": request.method, "params": request.params}, listener, self.origin
-        )
-        if self._connection is not None and self._connection.is_open(request.id):
-            self._connection.respond(request.id, response)
+    async def _answer(
+        self, connection: JsonRpcConnection, request: Request, listener: AppListener
+    ) -> None:
+        raw = {"method": request.method, "params": request.params}
+        response = await handle_elicitation(raw, listener, self.origin)
+        if connection.is_open(request.id):
+            connection.respond(request.id, response)
 
 
 class Binding:
@@ -240,13 +233,13 @@ class Binding:
     def __init__(self) -> None:
         self.envelope: bool | None = None
 
-    def inward(self, message: dict[str, Any]) -> dict[str, Any]:
+    def inward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A message of the app's as JSON-RPC."""
         if self.envelope is None:
             self.envelope = is_envelope(message)
         return from_envelope(message) if self.envelope and is_envelope(message) else message
 
-    def outward(self, message: dict[str, Any]) -> dict[str, Any]:
+    def outward(self, message: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A JSON-RPC message of ours as the app reads it."""
         if self.envelope is None and "method" in message:
             return {**message, **to_envelope(message, time.time())}

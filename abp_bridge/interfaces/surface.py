@@ -69,7 +69,7 @@ class PageQuestion(Protocol):
         """Whether somebody followed the link."""
         ...
 
-    async def answered(self) -> SurfaceResponse:
+    async def wait_answer(self) -> SurfaceResponse:
         """The person's reply, when it comes."""
         ...
 
@@ -85,8 +85,8 @@ class PageQuestion(Protocol):
 class QuestionPage(Protocol):
     """The bridge's own page, in the person's browser."""
 
-    def shown(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
-        """The question is on the page for as long as the block lasts.
+    def show(self, question: Question) -> AbstractAsyncContextManager[PageQuestion]:
+        """Put the question on the page for as long as the block lasts.
 
         Raises SurfaceUnsupportedError when there can be no page.
         """

@@ -12,7 +12,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import anyio
@@ -20,9 +20,17 @@ import anyio.to_thread
 
 from abp_bridge.core import file, json_text
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import Json, as_integer, as_number
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_number
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import MISSING, FieldType, Kind, Outcome, Question, validate_answer
+from abp_bridge.core.question import (
+    MISSING,
+    FieldType,
+    Kind,
+    Missing,
+    Outcome,
+    Question,
+    validate_answer,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
@@ -39,8 +47,7 @@ SHAPE = (
 
 ALWAYS = "always"
 RESULT = "result"
-_SILENCE = "silence"
-_ACTIONS = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED, _SILENCE: None}
+_ACTIONS = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED, "silence": None}
 _GIVES = ("value", "content", "action", "file", RESULT)
 _METHODS = {name: kind for kind in Kind for name in (kind.value, kind.value.rpartition("/")[2])} | {
     "sampling": Kind.SAMPLING
@@ -60,10 +67,10 @@ class Entry:
 
     number: int
     outcome: Outcome | None = Outcome.ACCEPTED
-    content: Mapping[str, Json] | None = None
-    value: Json = MISSING
-    path: str | None = None
-    result: Json = MISSING
+    content: JsonObject | None = None
+    value: JsonValue = None
+    path: str = ""
+    result: JsonValue | Missing = MISSING
     match: re.Pattern[str] | None = None
     method: Kind | None = None
     delay: float = 0.0  # seconds
@@ -85,13 +92,13 @@ class Entry:
             )
         return self.result is MISSING
 
-    async def fill(self, question: Question) -> Mapping[str, Json]:
+    async def fill(self, question: Question) -> JsonObject:
         """The content for `question`, by field name; for a model's question, under `RESULT`.
 
         Raises:
             ValueError: The entry cannot answer it; the message says why, and holds no secret.
         """
-        if question.kind is Kind.SAMPLING:
+        if self.result is not MISSING:
             return {RESULT: self.result}
         content = self.content
         if content is None:
@@ -99,7 +106,7 @@ class Entry:
                 raise ValueError(
                     f"the question has {count} fields, so its answer must be given as content"
                 )
-            value = self.value if self.path is None else await self._load(question)
+            value = await self._load(question, self.path) if self.path else self.value
             content = {question.fields[0].name: value}
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
@@ -108,14 +115,13 @@ class Entry:
             raise ValueError("; ".join(problem.partition(", not ")[0] for problem in problems))
         return content
 
-    async def _load(self, question: Question) -> Json:
-        assert self.path is not None
+    async def _load(self, question: Question, path: str) -> JsonValue:
         if question.fields[0].type is not FieldType.FILE:
             leave = ", but for leave to read one: its value is true or false"
             raise ValueError(f"it asks for no file{leave if question.consents else ''}")
         with anyio.move_on_after(READ_LIMIT):
-            return await anyio.to_thread.run_sync(_load, self.path, abandon_on_cancel=True)
-        raise ValueError(f"{self.path} could not be read within {READ_LIMIT:g} s")
+            return await anyio.to_thread.run_sync(_load, path, abandon_on_cancel=True)
+        raise ValueError(f"{path} could not be read within {READ_LIMIT:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +136,8 @@ class Asked:
     origin: str
     entry: int | None
     outcome: str
-    content: Mapping[str, Json] = field(default_factory=dict)
-    problem: str = ""
+    content: JsonObject
+    problem: str
 
 
 class AnswersFile:
@@ -170,6 +176,7 @@ class AnswersFile:
         Raises:
             SurfaceUnsupportedError: No entry matches, or the one that does not fit the question.
         """
+        message = label(question.message, 80)
         entry = self._take(question)
         if entry is None:
             spent = sum(each.left == 0 for each in self._entries)
@@ -177,27 +184,22 @@ class AnswersFile:
             self._refuse(
                 question,
                 None,
-                f"none of the {len(self._entries)} entries{self._of} matches"
-                f" {label(question.message, 80)!r} ({question.kind.value}){used_up}",
+                f"none of the {len(self._entries)} entries{self._of} matches {message!r}"
+                f" ({question.kind.value}){used_up}",
             )
         await anyio.sleep(entry.delay)
+        content: JsonObject = {}
+        if entry.outcome is Outcome.ACCEPTED:
+            try:
+                content = await entry.fill(question)
+            except ValueError as why:
+                reason = f"entry {entry.number}{self._of} does not answer {message!r}: {why}"
+                self._refuse(question, entry, reason)
         outcome = entry.outcome
-        if outcome is not Outcome.ACCEPTED:
-            self._record(question, entry, _SILENCE if outcome is None else outcome.value)
-            while outcome is None:
-                await anyio.sleep_forever()
-            return SurfaceResponse(outcome)
-        try:
-            content = await entry.fill(question)
-        except ValueError as why:
-            self._refuse(
-                question,
-                entry,
-                f"entry {entry.number}{self._of} does not answer {label(question.message, 80)!r}:"
-                f" {why}",
-            )
-        self._record(question, entry, outcome.value, content)
-        return SurfaceResponse(Outcome.ACCEPTED, content)
+        self._record(question, entry, "silence" if outcome is None else outcome.value, content)
+        while outcome is None:
+            await anyio.sleep_forever()
+        return SurfaceResponse(outcome, content)
 
     def _take(self, question: Question) -> Entry | None:
         entry = next(
@@ -210,7 +212,7 @@ class AnswersFile:
         return entry
 
     def _refuse(self, question: Question, entry: Entry | None, reason: str) -> NoReturn:
-        self._record(question, entry, "refused", problem=reason)
+        self._record(question, entry, "refused", {}, reason)
         raise SurfaceUnsupportedError(reason, lasting=False)
 
     def _record(
@@ -218,24 +220,20 @@ class AnswersFile:
         question: Question,
         entry: Entry | None,
         outcome: str,
-        content: Mapping[str, Json] | None = None,
+        content: JsonObject,
         problem: str = "",
     ) -> None:
         hidden = {
             each.name for each in question.fields if each.secret or each.type is FieldType.FILE
         }
-        shown = {
-            name: "••••••" if name in hidden else value for name, value in (content or {}).items()
-        }
-        number = None if entry is None else entry.number
         self.asked.append(
             Asked(
                 question.kind.value,
                 question.message,
                 question.origin,
-                number,
+                None if entry is None else entry.number,
                 outcome,
-                shown,
+                {name: "••••••" if name in hidden else value for name, value in content.items()},
                 problem,
             )
         )
@@ -250,31 +248,28 @@ def read_answers(path: str) -> list[Entry]:
     Raises:
         AnswersError: It cannot be read, is no JSON list, or an entry means nothing.
     """
+    where = f"the answers file {label(path)}"
     try:
         with open(path, "rb") as opened:
             data = opened.read(MAX_FILE + 1)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise AnswersError(
-            f"the answers file {label(path)} cannot be read: {why}. It must be {SHAPE}."
-        ) from None
+        raise AnswersError(f"{where} cannot be read: {why}. It must be {SHAPE}.") from None
     if len(data) > MAX_FILE:
-        raise AnswersError(f"the answers file {label(path)} is larger than {MAX_FILE} bytes.")
+        raise AnswersError(f"{where} is larger than {MAX_FILE} bytes.")
     try:
         listed = json_text.parse(data)
     except ValueError as problem:
-        raise AnswersError(
-            f"the answers file {label(path)} is not JSON: {label(problem)}. It must be {SHAPE}."
-        ) from None
+        raise AnswersError(f"{where} is not JSON: {label(problem)}. It must be {SHAPE}.") from None
     if not isinstance(listed, list):
-        raise AnswersError(f"the answers file {label(path)} holds no list. It must be {SHAPE}.")
+        raise AnswersError(f"{where} holds no list. It must be {SHAPE}.")
     try:
         return decode_entries(listed, os.path.dirname(os.path.abspath(path)))
     except ValueError as problem:
-        raise AnswersError(f"the answers file {label(path)} cannot be used: {problem}.") from None
+        raise AnswersError(f"{where} cannot be used: {problem}.") from None
 
 
-def decode_entries(listed: Sequence[Json], folder: str = "") -> list[Entry]:
+def decode_entries(listed: Sequence[JsonValue], folder: str = "") -> list[Entry]:
     """What is listed in an answers file, as entries.
 
     Args:
@@ -288,7 +283,7 @@ def decode_entries(listed: Sequence[Json], folder: str = "") -> list[Entry]:
     return [_entry(number, raw, folder) for number, raw in enumerate(listed, 1)]
 
 
-def _entry(number: int, raw: Json, folder: str) -> Entry:
+def _entry(number: int, raw: JsonValue, folder: str) -> Entry:
     if raw in ("decline", "cancel"):
         return Entry(number, _ACTIONS[raw])
     if not isinstance(raw, Mapping):
@@ -313,7 +308,7 @@ def _entry(number: int, raw: Json, folder: str) -> Entry:
     return Entry(number, **members)
 
 
-def _pattern(given: Json, folder: str) -> re.Pattern[str]:
+def _pattern(given: JsonValue, folder: str) -> re.Pattern[str]:
     if not isinstance(given, str) or not given:
         raise ValueError(
             "must be a part of a question's message, or a regular expression between two /"
@@ -326,14 +321,14 @@ def _pattern(given: Json, folder: str) -> re.Pattern[str]:
         raise ValueError(f"is no regular expression: {label(problem)}") from None
 
 
-def _seconds(given: Json, folder: str) -> float:
+def _seconds(given: JsonValue, folder: str) -> float:
     milliseconds = as_number(given)
     if milliseconds is None or not 0 <= milliseconds <= MAX_DELAY:
         raise ValueError(f"must be a number of milliseconds, at most {MAX_DELAY}")
     return milliseconds / 1000
 
 
-def _times(given: Json, folder: str) -> int | None:
+def _times(given: JsonValue, folder: str) -> int | None:
     if given == ALWAYS:
         return None
     times = as_integer(given)
@@ -342,13 +337,13 @@ def _times(given: Json, folder: str) -> int | None:
     return times
 
 
-def _content(given: Json, folder: str) -> Mapping[str, Json]:
+def _content(given: JsonValue, folder: str) -> JsonObject:
     if not isinstance(given, Mapping):
         raise ValueError("must be an object with one member per field")
     return given
 
 
-def _path(given: Json, folder: str) -> str:
+def _path(given: JsonValue, folder: str) -> str:
     if not isinstance(given, str) or not given:
         raise ValueError("must be the name of a file, as seen from the answers file")
     path = os.path.join(folder, given)
@@ -358,12 +353,12 @@ def _path(given: Json, folder: str) -> str:
     raise ValueError(f"names {label(path)}, which is no file")
 
 
-def _as_given(given: Json, folder: str) -> Json:
+def _as_given(given: JsonValue, folder: str) -> JsonValue:
     return given
 
 
-def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[Json, str], object]:
-    def read(given: Json, folder: str) -> object:
+def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[JsonValue, str], object]:
+    def read(given: JsonValue, folder: str) -> object:
         if not isinstance(given, str) or given not in words:
             raise ValueError(f"must be {wanted}")
         return words[given]
@@ -373,7 +368,7 @@ def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[Json, str], o
 
 # What an entry may have: the member of `Entry` that it becomes, and its reader. A reader is given
 # the value and the folder of the answers file, and raises ValueError with what it must be.
-_MEMBERS: dict[str, tuple[str, Callable[[Json, str], object]]] = {
+_MEMBERS: dict[str, tuple[str, Callable[[JsonValue, str], object]]] = {
     "match": ("match", _pattern),
     "method": (
         "method",
@@ -394,7 +389,7 @@ _MEMBERS: dict[str, tuple[str, Callable[[Json, str], object]]] = {
 }
 
 
-def _load(path: str) -> Json:
+def _load(path: str) -> JsonValue:
     """Raises ValueError."""
     try:
         with open(path, "rb") as opened:

@@ -1,6 +1,6 @@
 """A web server for this machine only, with what holds for all of ours: bounds on connections, slow
-clients and streams, headers on every response, and no words of uvicorn's on stderr. Whom it answers
-is its owner's `refuse`.
+clients and streams, headers on every response, no answer to other sites and other names, and no
+words of uvicorn's on stderr. Whom else it answers is its owner's `refuse`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
@@ -19,7 +19,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from abp_bridge.errors import AbpBridgeError
@@ -50,31 +50,10 @@ HEADERS = {
 }
 
 
-def listen(port: int = 0) -> socket.socket:
-    """A socket at `port`, or at any that is free. Raises OSError."""
-    listener = socket.socket()
-    try:
-        listener.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a port of our own is free again as soon as we end
-        listener.bind((ADDRESS, port))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 async def serve(
     app: Site, listener: socket.socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve until cancelled; then every connection is closed."""
-    quiet: dict[str, Any] = {
-        "log_config": None,
-        "log_level": "critical",
-        "access_log": False,
-        "server_header": False,
-    }
     config = uvicorn.Config(
         app,
         http=_Protocol,
@@ -84,7 +63,10 @@ async def serve(
         limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MAX_HEADERS,
         timeout_graceful_shutdown=0,
-        **quiet,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
     )
     server = _Server(config, task_status)
     try:
@@ -121,7 +103,7 @@ class Server:
         async with self._starting:
             if self.port:
                 return
-            listener = listen(port)
+            listener = socket.create_server((ADDRESS, port), backlog=BACKLOG)
             self.port = listener.getsockname()[1]
             try:
                 with anyio.fail_after(START_LIMIT):
@@ -132,22 +114,27 @@ class Server:
 
 
 class Site:
-    """Routes, of which `refuse` sees every request first, whatever its path and method.
+    """Routes, and what holds for every request before them, whatever its path and method.
 
-    Every response gets `headers`; `failed` is the response where a route raised.
+    Args:
+        router: The routes.
+        refusals: The responses to who asks under another name (421), from another site's page
+            (403), and where a route raised (500).
+        headers: Of every response, beside `HEADERS`.
+        refuse: Sees every other request first; None lets it through.
     """
 
     def __init__(
         self,
         router: Router,
-        refuse: Callable[[Request], Response | None],
-        failed: Response,
+        refusals: Mapping[int, Response],
         headers: Mapping[str, str],
+        refuse: Callable[[Request], Response | None] = lambda request: None,
     ) -> None:
         self._router = router
-        self._refuse = refuse
-        self._failed = failed
+        self._refusals = refusals
         self._headers = {**HEADERS, **headers}
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -159,39 +146,40 @@ class Site:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        answer = self._refuse(Request(scope)) or self._router
         try:
-            await answer(scope, receive, sending)
+            await self._handler(Request(scope))(scope, receive, sending)
         except ClientDisconnect:
             pass
         except Exception:  # a bug of ours
             logger.exception("a page of the bridge's own failed")
             if not begun:
-                await self._failed(scope, receive, sending)
+                await self._refusals[500](scope, receive, sending)
+
+    def _handler(self, request: Request) -> ASGIApp:
+        host, port = request.headers.get("host", ""), request.scope["server"][1]
+        if host not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
+            return self._refusals[421]  # the page of somebody who rebinds names gets nothing
+        if _cross_site(request, host):
+            return self._refusals[403]
+        return self._refuse(request) or self._router
 
 
-def cross_site(request: Request, here: str) -> bool:
+def _cross_site(request: Request, here: str) -> bool:
     """Whether another site's page makes this request; following a link to here is no such thing.
 
     Old browsers do not say.
     """
-    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
+    headers = request.headers
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     if origin is not None and origin != f"http://{here}":
         return True
-    followed = (
-        request.method in ("GET", "HEAD") and request.headers.get("sec-fetch-mode") == "navigate"
+    follows = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
+        "navigate",
+        "document",
     )
     return site not in ("same-origin", "none") and not (
-        followed and request.headers.get("sec-fetch-dest") == "document"
+        follows and request.method in ("GET", "HEAD")
     )
-
-
-def named(request: Request, port: int) -> str:
-    """The name that this server is called by, if it is one of its own; else empty: the page of
-    somebody who rebinds names gets nothing.
-    """
-    host = request.headers.get("host", "")
-    return host if host in (f"{ADDRESS}:{port}", f"localhost:{port}") else ""
 
 
 class Streams:

@@ -185,9 +185,9 @@ class RecordedPage:
         self._recorder = recorder
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """Show the question on the page, overheard (`PageServer.shown`)."""
-        async with self._page.shown(question) as shown:
+    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+        """Show the question on the page, overheard (`PageServer.show`)."""
+        async with self._page.show(question) as shown:
             yield _RecordedPageQuestion(shown, question, self._recorder)
 
     async def ask(
@@ -216,9 +216,9 @@ class _RecordedPageQuestion:
         self._elsewhere = self._elsewhere or counts
         return counts
 
-    async def answered(self) -> SurfaceResponse:
+    async def wait_answer(self) -> SurfaceResponse:
         """Wait for the answer, and write down what was filled in for it."""
-        reply = await self._question_page.answered()
+        reply = await self._question_page.wait_answer()
         if self._elsewhere:
             return reply
         question = self._question

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
 HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
 PATIENCE = 20.0
-CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
 
 
 @pytest.fixture(scope="module")

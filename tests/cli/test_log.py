@@ -133,7 +133,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.rpc.errors: request 1 ('initialize') failed",
     ),
     "surfaces/page": (
-        "abp_bridge.surfaces.page.app:PageApp.shown",
+        "abp_bridge.surfaces.page.app:PageApp.show",
         SERVE,
         ask_a_secret_by_mcp,
         "ERROR abp_bridge.bridge.connection: question question-2 of call call-1 failed",

@@ -435,7 +435,7 @@ def accepting(**content: Json) -> Handler:
 class NoPage:
     """The bridge's own page, where nobody is to be sent."""
 
-    def shown(self, question: Any) -> Any:
+    def show(self, question: Any) -> Any:
         raise AssertionError(f"{question} was put on the page")
 
     async def ask(self, question: Any, send_link: Any) -> Any:

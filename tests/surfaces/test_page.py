@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -34,8 +35,8 @@ from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
-from abp_bridge.surfaces.page import app as server_page
-from abp_bridge.surfaces.page.html import View, sheet
+from abp_bridge.surfaces.page import html
+from abp_bridge.surfaces.page.html import View, question_page
 from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
@@ -99,14 +100,14 @@ async def asked(act: Act, version: str = MODERN) -> AsyncIterator[Hosted]:
         yield host
 
 
-VIEW = View(home="/k/", address="/k/q1", guard="g", asked="10:00")
+VIEW = View(home="/k/", address="/k/q1", guard="g", asked=datetime(2026, 1, 1, 10))
 
 
 def page_for(schema: Json) -> str:
     """The page of a question for a value of `schema`, as it leaves."""
     params = {"prompt": "What?", "schema": schema}
     raw: Json = {"method": "elicitation/input", "params": params}
-    return sheet(decode_question(raw, id="q1", origin="app"), VIEW).encode().decode()
+    return question_page(decode_question(raw, id="q1", origin="app"), VIEW).encode().decode()
 
 
 def test_a_default_that_no_page_can_hold_is_not_suggested_and_the_question_is_shown() -> None:
@@ -336,7 +337,7 @@ class Shown:
 
     async def reply(self) -> SurfaceResponse:
         with anyio.fail_after(PATIENCE):
-            return await self.sheet.answered()
+            return await self.sheet.wait_answer()
 
     async def send_as_it_is(self, button: str = "Send") -> None:
         """What the browser itself would have mended first."""
@@ -355,7 +356,7 @@ async def loopback() -> AsyncIterator[LazyPageServer]:
 async def shown(
     loopback: LazyPageServer, person: BrowserContext, asked: Question
 ) -> AsyncIterator[Shown]:
-    async with loopback.shown(asked) as sheet:
+    async with loopback.show(asked) as sheet:
         tab = await person.new_page()
         await tab.goto(sheet.url)
         yield Shown(tab, sheet)
@@ -1012,7 +1013,7 @@ async def test_a_cookie_goes_to_no_other_server_of_this_machine(
 async def test_looking_ahead_does_not_use_up_a_link(
     loopback: LazyPageServer, person: BrowserContext
 ) -> None:
-    async with loopback.shown(question("confirm", message="Go?")) as sheet:
+    async with loopback.show(question("confirm", message="Go?")) as sheet:
         link = urlsplit(sheet.url)
         assert link.port is not None
         for method, headers in (
@@ -1032,7 +1033,7 @@ async def test_slow_and_idle_clients_are_let_go(
 ) -> None:
     monkeypatch.setattr(http, "IDLE_LIMIT", 0.2)
     monkeypatch.setattr(http, "BODY_LIMIT", 0.2)
-    async with loopback.shown(question("confirm", message="Go?")) as sheet:
+    async with loopback.show(question("confirm", message="Go?")) as sheet:
         port = urlsplit(sheet.url).port
         assert port is not None
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
@@ -1044,7 +1045,7 @@ async def test_slow_and_idle_clients_are_let_go(
 
 async def test_headers_without_end_are_refused(loopback: LazyPageServer) -> None:
     async with (
-        loopback.shown(question("confirm", message="Go?")) as sheet,
+        loopback.show(question("confirm", message="Go?")) as sheet,
         await anyio.connect_tcp("127.0.0.1", urlsplit(sheet.url).port or 0) as stream,
     ):
         await stream.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
@@ -1087,7 +1088,7 @@ async def test_a_fault_of_our_own_is_said_without_its_details(
         raise RuntimeError(KEY)
 
     async with shown(loopback, person, question("confirm", message="Go?")) as page:
-        monkeypatch.setattr(server_page, "sheet", fail)
+        monkeypatch.setattr(html, "question_page", fail)
         response = await page.tab.reload()
         assert response is not None
         assert response.status == 500

@@ -23,9 +23,9 @@ from abp_bridge import VERSION
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
-from abp_bridge.apps.browser.page import AppPage, PageGoneError, PageOutcome, first_line
+from abp_bridge.apps.browser.page import AppPage, PageGoneError, ScriptResult, first_line
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
@@ -101,7 +101,7 @@ class BrowserApp:
                 )
                 self.origin = page.origin
                 opened = await self._describe(page, found)
-                page.settle()
+                page.confirm_connected()
                 yield opened
             finally:
                 with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True), suppress(PageGoneError):
@@ -110,7 +110,7 @@ class BrowserApp:
                 self._page = None
                 tasks.cancel_scope.cancel()
 
-    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a capability in the page (`App.call`).
 
         A call that the app did not run because its session had ended is run once more in a new one.
@@ -162,7 +162,7 @@ class BrowserApp:
                 f"{self.origin}: its page was not printed within {limit:g} s", "TIMEOUT"
             ) from None
 
-    async def _call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+    async def _call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         page = self._page
         if page is None:
             return failed("DISCONNECTED", GONE, retryable=True)
@@ -214,9 +214,9 @@ class BrowserApp:
             return self._sessions > session
 
 
-def _result(outcome: PageOutcome) -> CallResult:
-    value, note = outcome.value, "; ".join(outcome.notes)
-    if outcome.thrown:
+def _result(returned: ScriptResult) -> CallResult:
+    value, note = returned.value, "; ".join(returned.notes)
+    if returned.thrown:
         if not isinstance(value, Mapping):
             value = {"message": value if isinstance(value, str) else json.dumps(value)}
         if value.get("success") is not False:
@@ -228,7 +228,7 @@ def _result(outcome: PageOutcome) -> CallResult:
     return result
 
 
-def _error(thrown: Mapping[str, Json]) -> dict[str, Json]:
+def _error(thrown: JsonObject) -> dict[str, JsonValue]:
     """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but
     for its code.
     """

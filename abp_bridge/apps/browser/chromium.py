@@ -159,12 +159,10 @@ class _Ending:
     async def _kill(self) -> None:
         # Playwright has no public name for its driver's process. Where it is not found here, the
         # driver ends a little later, when its stdin has.
-        client = getattr(self._manager, "_client", None) or getattr(
-            self._manager, "_connection", None
-        )
+        manager: Any = self._manager
+        client = getattr(manager, "_client", None) or getattr(manager, "_connection", None)
         transport = getattr(client, "_transport", None)
-        node: Any = getattr(transport, "_proc", None)
-        lost: Any = getattr(transport, "on_error_future", None)
+        node, lost = getattr(transport, "_proc", None), getattr(transport, "on_error_future", None)
         if lost is not None and lost.done():
             lost.exception()  # that a driver died is known by now; nobody else asks for it
         if node is None or node.returncode == 0:
@@ -236,13 +234,13 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
             timeout=limit * 1000,
         )
     except PlaywrightTimeout:
-        words = (
+        why = (
             f"Browser launch timeout: {path} did not start within {limit:g} s. ABP_BROWSER_TIMEOUT"
             " sets how long to wait, in milliseconds."
         )
     except PlaywrightError as problem:
-        words = _why(str(problem), path, settings)
-    raise AppError(words, "BROWSER_ERROR")
+        why = _why(str(problem), path, settings)
+    raise AppError(why, "BROWSER_ERROR")
 
 
 def _why(said: str, path: str, settings: Settings) -> str:

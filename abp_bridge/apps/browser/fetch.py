@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
@@ -119,12 +119,11 @@ def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 @dataclass(frozen=True, slots=True)
 class FetchedDocument:
-    """The beginning of an answer: `url` is where it came from in the end, `body` its bytes as they
+    """The beginning of a document: `url` is where it came from in the end, `body` its bytes as they
     arrive.
     """
 
     url: str
-    status: int
     headers: Mapping[str, str]  # by lower-case name
     body: AsyncIterator[bytes]
 
@@ -133,18 +132,26 @@ class FetchedDocument:
 async def get(
     url: str, guard: Guard, *, what: str, accept: str, limit: float
 ) -> AsyncIterator[FetchedDocument]:
-    """GET `url`, through at most `MAX_REDIRECTS`, all within `limit` seconds including what the
-    block reads. `what` names it in AppErrors.
+    """GET `url`, through at most `MAX_REDIRECTS`.
+
+    Args:
+        url: Its address.
+        guard: Says which hosts may be reached.
+        what: Its name in AppErrors.
+        accept: The media type that is wanted.
+        limit: Seconds for all of it, with what the block reads.
+
+    Raises:
+        AppError: It cannot be had.
     """
     failed = f"Failed to fetch {what}"
+    asked = [("Accept", accept), *_HEADERS]
     try:
         with anyio.fail_after(limit):
             async with httpcore2.AsyncConnectionPool(network_backend=_Checked(guard)) as pool:
                 for _ in range(MAX_REDIRECTS + 1):
                     url = split(url)._replace(fragment="").geturl()
-                    async with pool.stream(
-                        "GET", url, headers=list(_headers(accept).items())
-                    ) as response:
+                    async with pool.stream("GET", url, headers=asked) as response:
                         headers = {
                             name.decode("latin-1").lower(): value.decode("latin-1")
                             for name, value in response.headers
@@ -152,13 +159,13 @@ async def get(
                         if response.status in (301, 302, 303, 307, 308) and "location" in headers:
                             url = _redirected(url, headers["location"])
                             continue
+                        if not 200 <= response.status < 300:
+                            raise AppError(f"{failed}: HTTP {response.status}")
                         if headers.get("content-encoding", "identity") != "identity":
                             raise AppError(
                                 f"{failed}: its server sent it compressed although asked not to."
                             )
-                        yield FetchedDocument(
-                            url, response.status, headers, response.aiter_stream()
-                        )
+                        yield FetchedDocument(url, headers, response.aiter_stream())
                         return
                 raise AppError(f"{failed}: more than {MAX_REDIRECTS} redirects")
     except TimeoutError:
@@ -179,13 +186,11 @@ async def get(
         raise AppError(f"{failed}: {problem}", problem.code) from None
 
 
-def _headers(accept: str) -> dict[str, str]:
-    return {
-        "Accept": accept,
-        "Accept-Encoding": "identity",
-        "User-Agent": f"abp-bridge/{VERSION}",
-        "Connection": "close",
-    }
+_HEADERS = (
+    ("Accept-Encoding", "identity"),
+    ("User-Agent", f"abp-bridge/{VERSION}"),
+    ("Connection", "close"),
+)
 
 
 def _redirected(url: str, location: str) -> str:
@@ -220,16 +225,13 @@ class _Checked(httpcore2.AsyncNetworkBackend):
                 f" start abp-bridge with --app and the app's address, or with --allow {host}",
                 "PERMISSION_DENIED",
             )
-        for address in allowed[:-1]:
-            try:
+        *others, last = allowed
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 return await self._inner.connect_tcp(
                     address, port, CONNECT_LIMIT, local_address, socket_options
                 )
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return await self._inner.connect_tcp(
-            allowed[-1], port, timeout, local_address, socket_options
-        )
+        return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
 
 
 async def _resolve(host: str, port: int) -> list[str]:

@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
-from abp_bridge.core.json_value import Json, as_object, as_text
+from abp_bridge.core.json_value import JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.protocols import abp
@@ -40,8 +40,6 @@ class Manifest:
 async def discover(target: str, guard: Guard) -> Manifest:
     """Read the page at `target` and the manifest it links to. Raises AppError."""
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
-        if not 200 <= page.status < 300:
-            raise AppError(f"Failed to fetch app page: HTTP {page.status}")
         link = await _link(page)
     if link is None:
         raise AppError(
@@ -52,8 +50,6 @@ async def discover(target: str, guard: Guard) -> Manifest:
     async with get(
         urljoin(page.url, link), guard, what="manifest", accept="application/json", limit=TIME_LIMIT
     ) as file:
-        if not 200 <= file.status < 300:
-            raise AppError(f"Failed to fetch manifest: HTTP {file.status}")
         content = b""
         async for data in file.body:
             content += data
@@ -125,7 +121,7 @@ def _read(url: str, content: bytes) -> Manifest:
     return Manifest(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
 
 
-def _capabilities(listed: Json) -> tuple[Capability, ...]:
+def _capabilities(listed: JsonValue) -> tuple[Capability, ...]:
     if listed is None:
         return ()
     if not isinstance(listed, list):
@@ -144,11 +140,9 @@ def _capabilities(listed: Json) -> tuple[Capability, ...]:
     return abp.decode_capabilities(listed)
 
 
-def _warnings(version: Json) -> tuple[str, ...]:
+def _warnings(version: JsonValue) -> tuple[str, ...]:
     """D6, X16: a version that this bridge does not know is worth a word, and worth a try."""
     known = isinstance(version, (str, int, float)) and str(version).split(".")[0] in ("0", "1")
-    return (
-        ()
-        if known
-        else (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)
-    )
+    if known:
+        return ()
+    return (f"its manifest says ABP {label(version, 40)}; this bridge knows 0.x and 1.x",)

@@ -17,14 +17,14 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from playwright.async_api import BrowserContext, Frame, JSHandle, Page
+from playwright.async_api import BrowserContext, CDPSession, Download, Frame, JSHandle, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import Json, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Event, Notice
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError
@@ -48,13 +48,13 @@ class PageGoneError(AbpBridgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class PageOutcome:
-    """What became of something called in the page: its value, or what it threw.
+class ScriptResult:
+    """What a method of inject.js returned: its value, or what it threw.
 
     `notes` say what of it JSON could not hold.
     """
 
-    value: Json = None
+    value: JsonValue = None
     thrown: bool = False
     notes: tuple[str, ...] = ()
 
@@ -83,11 +83,10 @@ class AppPage:
         self._alias = alias
         self._sites: Collection[str] = ()
         self._script: JSHandle | None = None
-        self._settled = False
+        self._connected = False
         self._calls = 0
         self._main_frame_id = ""
-        self._dialogs: Any = None
-        self._replies: set[asyncio.Future[dict[str, Json]]] = set()
+        self._dialogs: CDPSession | None = None
         self._refused: set[str] = set()
         self._left = anyio.Event()
 
@@ -109,12 +108,7 @@ class AppPage:
         page.on("crash", lambda _: self._lose("its page crashed"))
         page.on("close", lambda _: self._lose("its page or its browser was closed"))
         page.on("dialog", lambda _: None)  # else Playwright dismisses it at once
-        page.on(
-            "download",
-            lambda download: self._note(
-                f"a download was refused: {label(download.suggested_filename)}"
-            ),
-        )
+        page.on("download", self._on_download)
         context.on("page", self._on_window)
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
@@ -166,17 +160,17 @@ class AppPage:
             while not self.lost:
                 left = max(0.0, end - anyio.current_time())
                 try:
-                    desk = await self._page.evaluate_handle(SCRIPT_OBJECT)
+                    script = await self._page.evaluate_handle(SCRIPT_OBJECT)
                     missing = str(
-                        await desk.evaluate("(desk, patience) => desk.ready(patience)", left * 1000)
+                        await script.evaluate("(script, wait) => script.ready(wait)", left * 1000)
                     )
-                    if not missing and not self.lost:
-                        return desk
                 except PlaywrightError:
                     await anyio.sleep(0.05)  # a page that is being replaced
                     continue
                 if missing:
                     break
+                if not self.lost:
+                    return script
         if self.lost:
             raise AppError(
                 f"The app cannot be connected: {self.lost}. Connect the address where the app"
@@ -189,7 +183,7 @@ class AppPage:
             "NOT_SUPPORTED",
         )
 
-    def settle(self) -> None:
+    def confirm_connected(self) -> None:
         """From now on `AppListener.on_disconnect` is called when the page is lost.
 
         Raises:
@@ -197,17 +191,15 @@ class AppPage:
         """
         if self.lost:
             raise AppError(f"The app is gone: {self.lost}.", "DISCONNECTED")
-        self._settled = True
+        self._connected = True
 
     def leave(self) -> None:
-        """Nothing of the page's is heard any more; what it waits for is withdrawn."""
+        """Nothing of the page's is heard any more. What it waits for is withdrawn with `tasks`."""
         self._listener = None
-        for reply in list(self._replies):
-            _give(reply, _failure("CANCELLED", "The session ended.", cancelled=True))
 
     # --- calling ---
 
-    async def run(self, method: str, key: str, *arguments: str) -> PageOutcome:
+    async def run(self, method: str, key: str, *arguments: str) -> ScriptResult:
         """Run a method of inject.js.
 
         Args:
@@ -219,7 +211,7 @@ class AppPage:
             PageGoneError: The page is lost.
         """
         evaluated = await self._evaluate(
-            f"(desk, given) => desk.{method}(...given)", [key, *arguments]
+            f"(script, given) => script.{method}(...given)", [key, *arguments]
         )
         parts: list[str] = []
         size = 0
@@ -228,7 +220,7 @@ class AppPage:
             size += len(evaluated[0])
             if evaluated[1] is True or size > MAX_RESULT:
                 return _read("".join(parts))
-            evaluated = await self._evaluate("(desk, key) => desk.next(key)", key)
+            evaluated = await self._evaluate("(script, key) => script.next(key)", key)
         return _thrown(
             as_text(evaluated, "the page returned what no script of this bridge returns")
         )
@@ -236,7 +228,7 @@ class AppPage:
     async def cancel(self, call: str, reason: str) -> None:
         """Cancel a call, in every form that ABP has for it (X6, X7)."""
         with suppress(PageGoneError):
-            await self._evaluate("(desk, given) => desk.cancel(...given)", [call, reason])
+            await self._evaluate("(script, given) => script.cancel(...given)", [call, reason])
 
     async def wait_turn(self) -> None:
         """Wait until the task that the page runs now is over, and what it said has come."""
@@ -260,14 +252,15 @@ class AppPage:
         """
         return await self._page.pdf(print_background=True, prefer_css_page_size=True)
 
-    async def _evaluate(self, expression: str, given: Json) -> Json:
+    async def _evaluate(self, expression: str, given: JsonValue) -> JsonValue:
         """In the document that was initialised, and in no other: what is handed over must not reach
         one that came after it.
         """
         if self.lost or self._script is None:
             raise PageGoneError(self.lost)
         try:
-            return await self._script.evaluate(expression, given)
+            value: JsonValue = await self._script.evaluate(expression, given)
+            return value
         except PlaywrightError as problem:
             why = await self._why(problem)
             if self.lost:
@@ -281,10 +274,10 @@ class AppPage:
                 await self._left.wait()
         return self.lost or first_line(problem)
 
-    async def _watch(self, desk: JSHandle) -> None:
+    async def _watch(self, script: JSHandle) -> None:
         """Whatever ends the page ends this, even what no event tells of."""
         try:
-            await desk.evaluate("desk => desk.forever")
+            await script.evaluate("script => script.forever")
         except PlaywrightError as problem:
             await self._why(problem)
         self._lose("its page can no longer be reached")
@@ -292,8 +285,12 @@ class AppPage:
     # --- what the page says ---
 
     async def _on_post(
-        self, source: Mapping[str, Any], kind: Json = None, text: Json = None, *_: Json
-    ) -> dict[str, Json] | None:
+        self,
+        source: Mapping[str, Any],
+        kind: JsonValue = None,
+        text: JsonValue = None,
+        *_: JsonValue,
+    ) -> JsonObject | None:
         """The one way into the bridge, which every frame can find: an ABP response for those who
         ask, and for those who may not.
         """
@@ -322,7 +319,7 @@ class AppPage:
             self._refused.add(whose)
             self._note(f"a frame of {whose} tried to speak for the app and was refused")
 
-    def _report(self, said: Json, listener: AppListener) -> None:
+    def _report(self, said: JsonValue, listener: AppListener) -> None:
         for each in as_list(said):
             if not isinstance(each, list) or len(each) != 2:
                 continue
@@ -335,21 +332,22 @@ class AppPage:
             else:
                 listener.on_notice(notice)
 
-    async def _answer(self, request: Json) -> dict[str, Json]:
+    async def _answer(self, request: JsonValue) -> JsonObject:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
         # and always ends.
-        reply: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
-        self._replies.add(reply)
-        self._tasks.start_soon(self._ask, request, reply)
-        return await reply
+        reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
 
-    async def _ask(self, request: Json, reply: asyncio.Future[dict[str, Json]]) -> None:
-        try:
-            if self._listener is not None:
-                _give(reply, await handle_elicitation(request, self._listener, self.origin))
-        finally:
-            self._replies.discard(reply)
-            _give(reply, _failure("CANCELLED", "The session ended.", cancelled=True))
+        async def ask() -> None:
+            response: JsonObject = _failure("CANCELLED", "The session ended.", cancelled=True)
+            try:
+                if self._listener is not None:
+                    response = await handle_elicitation(request, self._listener, self.origin)
+            finally:
+                if not reply.done():
+                    reply.set_result(response)
+
+        self._tasks.start_soon(ask)
+        return await reply
 
     # --- dialogs and windows ---
 
@@ -379,19 +377,18 @@ class AppPage:
         person can say yes.
         """
         accept, typed = False, ""
-        if kind == "confirm":
-            request = {
-                "method": "elicitation/confirm",
-                "params": {"message": words, "destructive": True},
-            }
-        else:
-            schema = {"type": "string", **({"default": default} if default else {})}
-            request = {"method": "elicitation/input", "params": {"prompt": words, "schema": schema}}
+        method = "elicitation/confirm"
+        params: JsonObject = {"message": words, "destructive": True}
+        if kind == "prompt":
+            schema: JsonObject = {"type": "string", **({"default": default} if default else {})}
+            method, params = "elicitation/input", {"prompt": words, "schema": schema}
         try:
             if self._listener is not None:
-                response = await handle_elicitation(request, self._listener, self.origin)
-                data = response.get("data") if response["success"] else None
-                if data is not None:
+                response = await handle_elicitation(
+                    {"method": method, "params": params}, self._listener, self.origin
+                )
+                if response["success"]:
+                    data = as_object(response.get("data"))
                     accept = kind == "prompt" or data.get("confirmed") is True
                     typed = str(data.get("value", ""))
         finally:
@@ -399,10 +396,13 @@ class AppPage:
                 await self._close_dialog(accept, typed)
 
     async def _close_dialog(self, accept: bool, typed: str = "") -> None:
+        assert self._dialogs is not None
+        given = {"accept": accept, "promptText": typed}
         with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
-            await self._dialogs.send(
-                "Page.handleJavaScriptDialog", {"accept": accept, "promptText": typed}
-            )
+            await self._dialogs.send("Page.handleJavaScriptDialog", given)
+
+    def _on_download(self, download: Download) -> None:
+        self._note(f"a download was refused: {label(download.suggested_filename)}")
 
     def _on_window(self, other: Page) -> None:
         if self._listener is None or other == self._page:
@@ -433,7 +433,7 @@ class AppPage:
             return
         self.lost = reason
         self._left.set()
-        if self._settled and self._listener is not None:
+        if self._connected and self._listener is not None:
             self._listener.on_disconnect(reason)
 
     def _note(self, words: str) -> None:
@@ -441,15 +441,9 @@ class AppPage:
             Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
         )
 
-    def _notify(self, event: Event, name: str, data: Mapping[str, Json]) -> None:
+    def _notify(self, event: Event, name: str, data: JsonObject) -> None:
         if self._listener is not None:
             self._listener.on_notice(Notice(event, name, data))
-
-
-def _give(reply: asyncio.Future[dict[str, Json]], response: dict[str, Json]) -> None:
-    """The first answer counts."""
-    if not reply.done():
-        reply.set_result(response)
 
 
 def first_line(problem: PlaywrightError) -> str:
@@ -462,7 +456,7 @@ async def _close(page: Page) -> None:
         await page.close()
 
 
-def _read(text: str) -> PageOutcome:
+def _read(text: str) -> ScriptResult:
     try:
         said = as_object(json_text.parse(text))
     except ValueError as problem:
@@ -470,13 +464,13 @@ def _read(text: str) -> PageOutcome:
     if not ("value" in said or "thrown" in said):
         return _thrown("the page's answer cannot be read")
     notes = tuple(label(note) for note in as_list(said.get("notes"))[:MAX_NOTES])
-    return PageOutcome(said.get("value", said.get("thrown")), "thrown" in said, notes)
+    return ScriptResult(said.get("value", said.get("thrown")), "thrown" in said, notes)
 
 
-def _thrown(words: str) -> PageOutcome:
-    return PageOutcome({"message": words}, thrown=True)
+def _thrown(words: str) -> ScriptResult:
+    return ScriptResult({"message": words}, thrown=True)
 
 
-def _failure(code: str, words: str, *, cancelled: bool = False) -> dict[str, Json]:
-    error = {"code": code, "message": words, "retryable": False}
+def _failure(code: str, words: str, *, cancelled: bool = False) -> JsonObject:
+    error: JsonObject = {"code": code, "message": words, "retryable": False}
     return {"success": False, **({"cancelled": True} if cancelled else {}), "error": error}

@@ -27,7 +27,7 @@ from abp_bridge.cli.runtime import (
     load_settings,
     signals_interrupt,
 )
-from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -160,4 +160,4 @@ async def _ask_once(settings: Settings, tasks: TaskGroup, request: JsonObject, o
     await person.wait_for_page()
     if response["success"]:
         return 0
-    return 2 if response["error"]["code"] == "INVALID_PARAMS" else 1
+    return 2 if as_object(response["error"])["code"] == "INVALID_PARAMS" else 1

@@ -13,16 +13,17 @@ import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, Router, request_response
+from starlette.routing import Route, Router
 
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
@@ -53,8 +54,8 @@ class QuestionsServer:
     def __init__(self, tasks: TaskGroup, port: int, password: str) -> None:
         self._wanted = port
         self._password = password.encode()
-        self._open: dict[str, _Asked] = {}
-        self._listeners: set[MemoryObjectSendStream[Json]] = set()
+        self._open: dict[str, _OpenQuestion] = {}
+        self._listeners: set[MemoryObjectSendStream[JsonObject]] = set()
         self._streams = http.Streams()
         self._visited = -LATELY
         self._server = http.Server(tasks, self._site())
@@ -93,24 +94,23 @@ class QuestionsServer:
         cancelled.
         """
         id = f"que_{secrets.token_hex(12)}"
-        self._open[id] = asked = _Asked(question, encode_request(question, id, session), page)
+        self._open[id] = asked = _OpenQuestion(
+            question, encode_request(question, id, session), page
+        )
         self._publish("question.asked", asked.request)
-        reply = None
+        ended: dict[str, JsonValue] = {"sessionID": session, "requestID": id}
+        kind = "question.rejected"
         try:
-            reply = await page.answered()
+            reply = await page.wait_answer()
+            if reply.outcome is Outcome.ACCEPTED:
+                content, _ = validate_answer(question, reply.content)
+                kind, ended["answers"] = "question.replied", encode_answers(question, content)
             return reply
         finally:
             self._open.pop(id, None)
-            ended = {"sessionID": session, "requestID": id}
-            if reply is not None and reply.outcome is Outcome.ACCEPTED:
-                content, _ = validate_answer(question, reply.content)
-                self._publish(
-                    "question.replied", {**ended, "answers": encode_answers(question, content)}
-                )
-            else:
-                self._publish("question.rejected", ended)
+            self._publish(kind, ended)
 
-    def _publish(self, kind: str, properties: Json) -> None:
+    def _publish(self, kind: str, properties: JsonObject) -> None:
         event = _event(kind, properties)
         for listener in list(self._listeners):
             try:
@@ -128,31 +128,14 @@ class QuestionsServer:
             Route("/question/{id}/reject", self._reject, methods=["POST"]),
             Route("/event", self._events, methods=["GET"]),
         ]
-        router = Router(routes, redirect_slashes=False, default=request_response(_not_found))
-        failed = _problem(500, "InternalServerError", "This failed. Try again.")
-        return http.Site(
-            router, self._refuse, failed, {"Content-Security-Policy": "default-src 'none'"}
-        )
+        router = Router(routes, redirect_slashes=False, default=_NOT_FOUND)
+        policy = {"Content-Security-Policy": "default-src 'none'"}
+        return http.Site(router, _REFUSALS, policy, self._refuse)
 
     def _refuse(self, request: Request) -> Response | None:
-        here = http.named(request, self._server.port)
-        if not here:
-            return _problem(421, "ForbiddenError", "This address is not served here.")
-        if http.cross_site(request, here):
-            return _problem(
-                403, "ForbiddenError", "This comes from another site's page, and is not taken."
-            )
-        if not hmac.compare_digest(
-            _password(request.headers.get("authorization", "")), self._password
-        ):
-            refused = _problem(
-                401,
-                "UnauthorizedError",
-                "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer"
-                " token.",
-            )
-            refused.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'
-            return refused
+        given = _password(request.headers.get("authorization", ""))
+        if not hmac.compare_digest(given, self._password):
+            return _NO_PASSWORD
         self._visited = anyio.current_time()
         return None
 
@@ -195,7 +178,7 @@ class QuestionsServer:
         """
 
         async def stream() -> AsyncIterator[str]:
-            sending, events = anyio.create_memory_object_stream[Json](MAX_WAITING)
+            sending, events = anyio.create_memory_object_stream[JsonObject](MAX_WAITING)
             self._listeners.add(sending)
             try:
                 sending.send_nowait(_event("server.connected", {}))
@@ -214,16 +197,16 @@ class QuestionsServer:
         return self._streams.response(stream())
 
 
-class _Asked:
+@dataclass(frozen=True, slots=True)
+class _OpenQuestion:
     """A question that is open here, as it was sent, and where its answer goes."""
 
-    def __init__(self, question: Question, request: Json, page: PageQuestion) -> None:
-        self.question = question
-        self.request = request
-        self.page = page
+    question: Question
+    request: JsonObject
+    page: PageQuestion
 
 
-def _event(kind: str, properties: Json) -> Json:
+def _event(kind: str, properties: JsonObject) -> JsonObject:
     return {"id": f"evt_{secrets.token_hex(12)}", "type": kind, "properties": properties}
 
 
@@ -258,10 +241,20 @@ def _not_open(request: Request) -> Response:
     )
 
 
-async def _not_found(request: Request) -> Response:
-    return _problem(
-        404,
-        "NotFoundError",
-        "There is nothing here. There are GET /question, POST /question/{id}/reply or reject, GET"
-        " /event.",
-    )
+_REFUSALS = {
+    421: _problem(421, "ForbiddenError", "This address is not served here."),
+    403: _problem(403, "ForbiddenError", "This comes from another site's page, and is not taken."),
+    500: _problem(500, "InternalServerError", "This failed. Try again."),
+}
+_NOT_FOUND = _problem(
+    404,
+    "NotFoundError",
+    "There is nothing here. There are GET /question, POST /question/{id}/reply or reject, GET"
+    " /event.",
+)
+_NO_PASSWORD = _problem(
+    401,
+    "UnauthorizedError",
+    "Give the password that is in ABP_QUESTIONS_PASSWORD, as HTTP Basic or as a Bearer token.",
+)
+_NO_PASSWORD.headers["WWW-Authenticate"] = 'Basic realm="abp-bridge", charset="UTF-8"'

@@ -71,5 +71,5 @@ class QuestionsApi:
             raise SurfaceUnsupportedError(
                 "no program has come to the questions API lately", lasting=False
             )
-        async with self._page.shown(question) as shown:
+        async with self._page.show(question) as shown:
             return await self._served().ask(question, self._session, shown)

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,19 +24,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 
-from abp_bridge.core.question import FieldType, Outcome, Question
+from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page.controls import (
-    Filled,
-    carried,
-    confirms,
-    content,
-    input_errors,
-    without,
-)
+from abp_bridge.surfaces.page import controls, html
+from abp_bridge.surfaces.page.controls import Filled
 from abp_bridge.surfaces.page.form import read as read_form
-from abp_bridge.surfaces.page.html import View, inbox, notice, over, sheet, summary
+from abp_bridge.surfaces.page.html import View
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -88,24 +81,22 @@ class OpenForm:
         self.words = ""  # what to say to those who still have it open
         self.opened = False
         self._reply: SurfaceResponse | None = None
-        self._done = anyio.Event()
 
-    async def answered(self) -> SurfaceResponse:
+    async def wait_answer(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none."""
-        await self._done.wait()
-        assert self._reply is not None
+        await self.ending.wait()
+        assert self._reply is not None, "who waits for it keeps it on the page"
         return self._reply
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
-        """Answer it, unless that was done before: False then.
+        """Answer it, unless it is over: False then.
 
         `words` are for whoever still has it open; empty for `ELSEWHERE`.
         """
-        if self._done.is_set():
+        if self.words:
             return False
         self._reply = reply
         self.close(words or ELSEWHERE)
-        self._done.set()
         return True
 
     def close(self, words: str) -> None:
@@ -146,17 +137,16 @@ class PageApp:
         self._guard = secrets.token_urlsafe(32)
         self._links: dict[str, _Link] = {}
         self._open: dict[str, OpenForm] = {}
-        self._ended: dict[
-            str, tuple[str, str]
-        ] = {}  # of those that are over: what to say, and the link that led there
+        # of those that are over: what to say, and the link that led there
+        self._ended: dict[str, tuple[str, str]] = {}
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
         self._server = http.Server(tasks, self._site())
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[OpenForm]:
-        """The question is on the page for as long as the block lasts (`QuestionPage.shown`).
+    async def show(self, question: Question) -> AsyncIterator[OpenForm]:
+        """Put the question on the page for as long as the block lasts (`QuestionPage.show`).
 
         Raises:
             OSError: There is no port to be served at.
@@ -167,7 +157,7 @@ class PageApp:
         url, address = f"{self._server.url}/open/{token}", f"{self._home}q/{id}"
         form = self._open[id] = OpenForm(question, id=id, url=url, address=address)
         self._links[token] = _Link(id, address)
-        self._turn()
+        self._signal_change()
         try:
             yield form
         finally:
@@ -177,9 +167,9 @@ class PageApp:
             while len(self._ended) > MAX_ENDED:
                 _, used = self._ended.pop(next(iter(self._ended)))
                 del self._links[used]
-            self._turn()
+            self._signal_change()
 
-    def _turn(self) -> None:
+    def _signal_change(self) -> None:
         """The inbox is another now."""
         self._version += 1
         self._changed.set()
@@ -189,31 +179,19 @@ class PageApp:
 
     def _site(self) -> http.Site:
         question = f"{self._home}q/{{id}}"
-        own, of_question = self._own, self._of_question
+        own, both = self._own, ["GET", "POST"]
         routes = [
             Route("/open/{token}", self._follow),
-            Route("/form.css", _file("form.css", "text/css")),
-            Route("/form.js", _file("form.js", "text/javascript")),
+            _static("form.css", "text/css"),
+            _static("form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
             Route(f"{self._home}events", own(self._changes)),
-            Route(question, of_question(self._show), methods=["GET"]),
-            Route(question, of_question(self._take), methods=["POST"]),
-            Route(f"{question}/check/{{draft}}", of_question(self._check), methods=["GET"]),
-            Route(f"{question}/check/{{draft}}", of_question(self._send), methods=["POST"]),
+            Route(question, self._of_question(self._fill), methods=both),
+            Route(f"{question}/check/{{draft}}", self._of_question(self._check), methods=both),
             Route(f"{question}/events", own(self._events)),
         ]
-        failed = _notice("This went wrong", "The page failed. Go back, and try again.", 500)
         router = Router(routes, redirect_slashes=False, default=request_response(own(_not_found)))
-        return http.Site(router, self._refuse, failed, {"Content-Security-Policy": _CONTENT_POLICY})
-
-    def _refuse(self, request: Request) -> Response | None:
-        """What holds for every request: who it is meant for, and where it comes from."""
-        here = http.named(request, self._server.port)
-        if not here:
-            return _notice("Not here", "This address is not served here.", 421)
-        if http.cross_site(request, here):
-            return _notice("Not from there", "This comes from another site, and is not taken.", 403)
-        return None
+        return http.Site(router, _REFUSALS, {"Content-Security-Policy": _CONTENT_POLICY})
 
     def _own(self, handle: _Handler) -> _Handler:
         """For the person's browser alone."""
@@ -250,7 +228,7 @@ class PageApp:
                 "This link was used", "It works once. Ask the app again to get another.", 403
             )
         if link.question in self._ended:
-            return HTMLResponse(over(self._ended[link.question][0], self._home, 0))
+            return HTMLResponse(html.closed_page(self._ended[link.question][0], self._home, 0))
         if request.method != "GET" or "prefetch" in request.headers.get(
             "sec-purpose", request.headers.get("purpose", "")
         ):
@@ -271,20 +249,12 @@ class PageApp:
         return len(self._standing().keys() - {id})
 
     def _view(self, form: OpenForm) -> View:
-        until = form.until
-        return View(
-            self._home,
-            form.address,
-            self._guard,
-            f"{form.asked:%H:%M}",
-            "" if until is None else f"{until:%H:%M}",
-            None if until is None else int(until.timestamp()),
-            self._others(form.id),
-        )
+        others = self._others(form.id)
+        return View(self._home, form.address, self._guard, form.asked, form.until, others)
 
     async def _inbox(self, request: Request) -> Response:
         listed = [(each.question, self._view(each)) for each in self._standing().values()]
-        return HTMLResponse(inbox(listed, self._home, self._version))
+        return HTMLResponse(html.inbox_page(listed, self._home, self._version))
 
     async def _changes(self, request: Request) -> Response:
         """An event whenever the inbox is another than the version the client has."""
@@ -307,86 +277,66 @@ class PageApp:
 
         async def respond(request: Request) -> Response:
             id = request.path_params["id"]
-            sent = Filled()
+            sent = None
             if request.method == "POST":
-                read = await self._read(request, files=self._takes_files(request))
-                if isinstance(read, Response):
-                    return read
-                sent = read
+                form = self._standing().get(id)
+                again = "draft" in request.path_params
+                files = form is not None and not again and controls.takes_files(form.question)
+                try:
+                    sent = await read_form(request, files=files)
+                except http.FormError as why:
+                    return _notice("Not taken", str(why), why.status)
+                if not _same(sent.first("guard"), self._guard):
+                    words = "Open the question again, and send it from there."
+                    return _notice("Not from this page", words, 403)
             form = self._standing().get(id)
-            return self._over(id) if form is None else handle(request, form, sent)
+            return self._closed(id) if form is None else handle(request, form, sent)
 
         return self._own(respond)
 
-    def _takes_files(self, request: Request) -> bool:
-        form = self._standing().get(request.path_params["id"])
-        return (
-            form is not None
-            and "draft" not in request.path_params
-            and any(each.type is FieldType.FILE for each in form.question.fields)
-        )
-
-    def _over(self, id: str) -> Response:
+    def _closed(self, id: str) -> Response:
         if id not in self._open and id not in self._ended:
             return _notice("Nothing here", "There is no such question, or it is long over.", 404)
         words = self._open[id].words if id in self._open else self._ended[id][0]
-        return HTMLResponse(over(words, self._home, self._others(id)))
+        return HTMLResponse(html.closed_page(words, self._home, self._others(id)))
 
-    def _show(self, request: Request, form: OpenForm, sent: Filled) -> Response:
-        draft = request.query_params.get("draft", "")
-        filled = form.drafts.get(draft)
-        return HTMLResponse(
-            sheet(form.question, self._view(form), filled, draft=draft if filled else "")
-        )
-
-    def _take(self, request: Request, form: OpenForm, sent: Filled) -> Response:
-        question, action = form.question, sent.first("action")
+    def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
+        question = form.question
+        if sent is None:
+            draft = request.query_params.get("draft", "")
+            kept = form.drafts.get(draft)
+            page = html.question_page(question, self._view(form), kept, draft=draft if kept else "")
+            return HTMLResponse(page)
+        action = sent.first("action")
         if (outcome := _LEAVES.get(action)) is not None:
             return self._answer(form, SurfaceResponse(outcome))
-        if confirms(question) and action not in ("yes", "no"):
+        if controls.confirms(question) and action not in ("yes", "no"):
             return RedirectResponse(form.address, 303)
-        filled = carried(question, sent, form.drafts.get(sent.first("draft")))
-        given = content(question, filled)
-        if wrong := input_errors(question, given):
-            draft = form.keep(without(question, filled, wrong))
-            return HTMLResponse(
-                sheet(question, self._view(form), form.drafts[draft], wrong, draft), 422
-            )
+        filled = controls.merge_kept(question, sent, form.drafts.get(sent.first("draft")))
+        given = controls.content(question, filled)
+        if wrong := controls.input_errors(question, given):
+            kept = controls.drop_wrong(question, filled, wrong)
+            page = html.question_page(question, self._view(form), kept, wrong, form.keep(kept))
+            return HTMLResponse(page, 422)
         if len(question.fields) > 1:
             return RedirectResponse(f"{form.address}/check/{form.keep(filled)}", 303)
         return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
-    def _check(self, request: Request, form: OpenForm, sent: Filled) -> Response:
+    def _check(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         """The step before sending. What is secret stays here."""
         draft = request.path_params["draft"]
         if (kept := form.drafts.get(draft)) is None:
             return RedirectResponse(form.address, 303)
-        return HTMLResponse(summary(form.question, self._view(form), kept, draft))
-
-    def _send(self, request: Request, form: OpenForm, sent: Filled) -> Response:
-        draft = request.path_params["draft"]
-        if (kept := form.drafts.get(draft)) is None:
-            return RedirectResponse(form.address, 303)
-        given = content(form.question, kept)
-        if sent.first("action") != "send" or input_errors(form.question, given):
+        if sent is None:
+            return HTMLResponse(html.summary_page(form.question, self._view(form), kept, draft))
+        given = controls.content(form.question, kept)
+        if sent.first("action") != "send" or controls.input_errors(form.question, given):
             return RedirectResponse(f"{form.address}?draft={draft}", 303)
         return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
-    async def _read(self, request: Request, *, files: bool) -> Filled | Response:
-        """The form that was sent, if it is one of our own."""
-        try:
-            filled = await read_form(request, files=files)
-        except http.FormError as why:
-            return _notice("Not taken", str(why), why.status)
-        if not _same(filled.first("guard"), self._guard):
-            return _notice(
-                "Not from this page", "Open the question again, and send it from there.", 403
-            )
-        return filled
-
     def _answer(self, form: OpenForm, reply: SurfaceResponse) -> Response:
         if form.answer(reply, _ENDED[reply.outcome]):
-            self._turn()
+            self._signal_change()
         return RedirectResponse(form.address, 303)
 
     async def _events(self, request: Request) -> Response:
@@ -408,27 +358,28 @@ class PageApp:
 _LEAVES = {"decline": Outcome.DECLINED, "cancel": Outcome.CANCELLED}
 
 _Handler = Callable[[Request], Awaitable[Response]]
-_FormHandler = Callable[[Request, OpenForm, Filled], Response]
+_FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
 
 async def _not_found(request: Request) -> Response:
     return _notice("Nothing here", "There is nothing at this address.", 404)
 
 
-def _file(name: str, kind: str) -> _Handler:
-    @cache
-    def read() -> bytes:
-        return (HERE / name).read_bytes()
-
-    async def respond(request: Request) -> Response:
-        return Response(read(), media_type=kind)
-
-    return respond
+def _static(name: str, media_type: str) -> Route:
+    response = Response((HERE / name).read_bytes(), media_type=media_type)
+    return Route(f"/{name}", response, methods=["GET"])
 
 
 def _notice(heading: str, words: str, status: int) -> Response:
-    return HTMLResponse(notice(heading, words), status)
+    return HTMLResponse(html.notice_page(heading, words), status)
 
 
 def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+_REFUSALS = {
+    421: _notice("Not here", "This address is not served here.", 421),
+    403: _notice("Not from there", "This comes from another site, and is not taken.", 403),
+    500: _notice("This went wrong", "The page failed. Go back, and try again.", 500),
+}

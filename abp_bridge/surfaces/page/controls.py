@@ -13,10 +13,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from abp_bridge.core import file as files
-from abp_bridge.core.json_value import Json, as_count
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -60,7 +59,7 @@ def confirms(question: Question) -> bool:
     return question.kind is Kind.CONFIRM or question.consents
 
 
-def carried(question: Question, filled: Filled, before: Filled | None) -> Filled:
+def merge_kept(question: Question, filled: Filled, before: Filled | None) -> Filled:
     """`filled`, with what was kept of the form `before` where nothing else was given: what a page
     does not show again.
     """
@@ -78,25 +77,23 @@ def carried(question: Question, filled: Filled, before: Filled | None) -> Filled
     return Filled(values, given)
 
 
-def without(question: Question, filled: Filled, wrong: Wrong) -> Filled:
+def drop_wrong(question: Question, filled: Filled, wrong: Wrong) -> Filled:
     """`filled` less the secrets and files that are wrong: they are to be given anew."""
-    bad = {name_of(number) for number in wrong if number is not None}
-    bad = {
-        name
-        for name in bad
-        if question.fields[int(name.removeprefix("field-"))].secret or name in filled.files
+    names = {
+        name_of(number): each for number, each in enumerate(question.fields) if number in wrong
     }
+    bad = {name for name, each in names.items() if each.secret or name in filled.files}
     return Filled(
         {name: values for name, values in filled.values.items() if name not in bad},
         {name: given for name, given in filled.files.items() if name not in bad},
     )
 
 
-def content(question: Question, filled: Filled) -> dict[str, Json]:
+def content(question: Question, filled: Filled) -> dict[str, JsonValue]:
     """What was filled in, by field name, as far as anything was; for review."""
     if confirms(question):
         return {question.fields[0].name: filled.first("action") == "yes"}
-    found: dict[str, Json] = {}
+    found: dict[str, JsonValue] = {}
     for number, each in enumerate(question.fields):
         name = name_of(number)
         if each.type is FieldType.FILE:
@@ -114,17 +111,14 @@ def content(question: Question, filled: Filled) -> dict[str, Json]:
     return found
 
 
-def input_errors(question: Question, given: Mapping[str, Json]) -> dict[int | None, list[str]]:
+def input_errors(question: Question, given: JsonObject) -> dict[int | None, list[str]]:
     """What is wrong with the content of a form; empty when it is an answer."""
     found: dict[int | None, list[str]] = {}
     for number, each in enumerate(question.fields):
         if wrong := validate_answer(replace(question, fields=(each,), whole={}), given)[1]:
+            name = title(question, number)
             found[number] = [
-                (
-                    f"{title(question, number)}{words[len(each.name) :]}"
-                    if words.startswith(each.name)
-                    else words
-                )
+                f"{name}{words.removeprefix(each.name)}" if words.startswith(each.name) else words
                 for words in wrong
             ]
     if not found and (wrong := validate_answer(question, given)[1]):
@@ -136,7 +130,7 @@ def answer_text(question: Question, number: int, filled: Filled) -> str:
     """What was filled in, for a person to check."""
     each, name = question.fields[number], name_of(number)
     if name in filled.files:
-        return described(filled.files[name])
+        return _file_text(filled.files[name])
     values = filled.values.get(name, ())
     if each.type in _LISTED:
         values = [choice.label for choice in _chosen(each, values)]
@@ -144,11 +138,16 @@ def answer_text(question: Question, number: int, filled: Filled) -> str:
     return DOTS if words and each.secret else words
 
 
-def described(given: files.File) -> str:
-    return f"{given.name or 'a file'} ({given.mime_type}, {size(len(given.content))})"
+def takes_files(question: Question) -> bool:
+    """Whether a file may be among what is filled in."""
+    return any(each.type is FieldType.FILE for each in question.fields)
 
 
-def size(count: int) -> str:
+def _file_text(given: files.File) -> str:
+    return f"{given.name or 'a file'} ({given.mime_type}, {_size(len(given.content))})"
+
+
+def _size(count: int) -> str:
     if count < 1024:
         return f"{count} bytes"
     return f"{count / 1024:.3g} KiB" if count < 1000 * 1024 else f"{count / 1024**2:.3g} MiB"
@@ -172,42 +171,52 @@ def _choices(asked: Field) -> Sequence[Choice]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of several: what it sends, what it says, and whether it is chosen (by the app's default,
-    if it is `suggested`).
-    """
+    """One of several: what it sends, what it says, and whether it is chosen."""
 
     value: str
     label: str
     description: str = ""
     checked: bool = False
-    suggested: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Control:
     """One field, as `templates/controls.html` shows it.
 
-    `kind` is a macro of that template, `attributes` are its element's (those that are None are
-    left out), `hints` the ids of what describes it, `kept` what is kept of it without being shown.
+    Attributes:
+        kind: The macro of that template that shows it.
+        name: What it sends is called, and its id.
+        title: What the field is called.
+        field: The field.
+        values: What stands in it, or is chosen in it.
+        suggested: Whether that is the app's default.
+        problem: What was wrong with it.
+        hints: The ids of what describes it; None for none.
+        kept: What is kept of it without being shown, in words.
+        required: Whether a form without it is not sent.
+        attributes: Its element's; those that are None are left out.
+        hint: What to give.
+        options: What there is to choose from.
     """
 
     kind: str
     name: str
     title: str
-    description: str
+    field: Field
+    values: Sequence[str]
+    suggested: bool
     problem: str
     hints: str | None
-    required: bool
-    optional: bool
-    suggested: bool
     kept: str
-    attributes: Mapping[str, Json]
-    value: str
-    options: Sequence[Option] | None = None
-    search: bool = False
-    hint: str = ""
-    css: str = "json"
-    most: int = files.MAX_SIZE
+    required: bool
+    attributes: JsonObject
+    hint: str
+    options: Sequence[Option]
+
+    @property
+    def search(self) -> bool:
+        """Whether there is so much to choose from that it can be searched."""
+        return len(_choices(self.field)) >= SEARCH_FROM
 
 
 def controls(question: Question, filled: Filled | None, wrong: Wrong) -> list[Control]:
@@ -227,36 +236,33 @@ def _control(
         values = _default(asked)
     elif not asked.secret:
         values = filled.values.get(name, ())
-    suggested = filled is None and bool(values)
     kept = _kept(asked, name, filled)
     parts = (("about", asked.description), ("wrong", problems))
     hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
-    group = asked.type in _LISTED
     required = asked.required and not kept and asked.type is not FieldType.CHOICES
-    kind, more = _KINDS[asked.type](asked, values)
-    described: dict[str, Json] = {
-        "aria-describedby": hints,
-        "aria-invalid": "true" if problems else None,
-        "required": "" if required else None,
-        "autofocus": "" if focus else None,
-    }
-    attributes: Mapping[str, Json] = more.pop("attributes", {})
+    kind, attributes, hint = _KINDS[asked.type](asked, values)
+    if asked.type not in _LISTED:
+        attributes = {
+            "aria-describedby": hints,
+            "aria-invalid": "true" if problems else None,
+            "required": "" if required else None,
+            "autofocus": "" if focus else None,
+            **attributes,
+        }
     return Control(
-        kind=kind,
-        name=name,
-        title=title(question, number),
-        description=asked.description,
+        kind,
+        name,
+        title(question, number),
+        asked,
+        values,
+        suggested=filled is None and bool(values),
         problem=next(iter(problems), ""),
         hints=hints,
-        required=required,
-        optional=not asked.required,
-        suggested=suggested,
         kept=kept,
-        attributes=attributes if group else {**described, **attributes},
-        value=next(iter(values), ""),
-        options=_options(asked, values, suggested=suggested) if group else None,
-        search=group and len(_choices(asked)) >= SEARCH_FROM,
-        **more,
+        required=required,
+        attributes=attributes,
+        hint=hint,
+        options=_options(asked, values) if asked.type in _LISTED else (),
     )
 
 
@@ -276,31 +282,31 @@ def _kept(asked: Field, name: str, filled: Filled | None) -> str:
     if filled is None:
         return ""
     if name in filled.files:
-        return f"{described(filled.files[name])} is kept: choose another file to replace it."
+        return f"{_file_text(filled.files[name])} is kept: choose another file to replace it."
     if asked.secret and filled.first(name):
         return "What you entered is kept: leave this empty to keep it."
     return ""
 
 
-# What a kind of field has beside what all have: the macro that shows it, and members of `Control`.
-_More = tuple[str, dict[str, Any]]
+# What a kind of field has beside what all have: the macro that shows it, attributes, and a hint.
+_More = tuple[str, JsonObject, str]
 
 
 def _text(asked: Field, values: Sequence[str]) -> _More:
     if asked.secret:
-        return "password", {}
+        return "password", {}, ""
     limits = _limits(asked, minLength="minlength", maxLength="maxlength")
     kind = _INPUTS.get(str(asked.schema.get("format")), "text")
     most = asked.schema.get("maxLength")
     long = isinstance(most, int) and most > LONG_TEXT
     if kind == "text" and (long or any("\n" in value for value in values)):
-        return "textarea", {"attributes": limits}
-    return "input", {"attributes": {"type": kind, **limits}}
+        return "textarea", limits, ""
+    return "input", {"type": kind, **limits}, ""
 
 
 def _number(asked: Field, values: Sequence[str]) -> _More:
     if asked.secret:
-        return "password", {"attributes": {"inputmode": "decimal"}}
+        return "password", {"inputmode": "decimal"}, ""
     limits = _limits(asked, minimum="min", maximum="max")
     whole = asked.type is FieldType.INTEGER
     if whole:  # a browser counts its steps from the least: from 0.5 it would take 1.5, and not 1
@@ -311,24 +317,22 @@ def _number(asked: Field, values: Sequence[str]) -> _More:
         f"{word} {limits[key]}" for key, word in (("min", "from"), ("max", "to")) if key in limits
     ]
     hint = f"{' '.join(words).capitalize()}." if words else ""
-    step = "1" if whole else "any"
-    return "input", {"attributes": {"type": "number", "step": step, **limits}, "hint": hint}
+    return "input", {"type": "number", "step": "1" if whole else "any", **limits}, hint
 
 
 def _json(asked: Field, values: Sequence[str]) -> _More:
-    wanted = _as_json(asked.schema, indent=1, default=str)
-    return "json", {"hint": wanted, "css": "json hidden-text" if asked.secret else "json"}
+    return "json", {}, _as_json(asked.schema, indent=1)
 
 
 def _file(asked: Field, values: Sequence[str]) -> _More:
     kinds = " or ".join(kind.removesuffix("/*") for kind in asked.accept)
     most = f"Takes {kinds} files, at most" if kinds else "At most"
-    accept = ",".join(asked.accept) or None
-    return "file", {"attributes": {"accept": accept}, "hint": f"{most} {size(files.MAX_SIZE)}."}
+    accept = {"accept": ",".join(asked.accept) or None}
+    return "file", accept, f"{most} {_size(files.MAX_SIZE)}."
 
 
 def _radios(asked: Field, values: Sequence[str]) -> _More:
-    return "radios", {}
+    return "radios", {}, ""
 
 
 def _checkboxes(asked: Field, values: Sequence[str]) -> _More:
@@ -340,19 +344,13 @@ def _checkboxes(asked: Field, values: Sequence[str]) -> _More:
     }.get((bool(least), most is not None), "Choose as many as you like.")
     optional = None if asked.required else ""
     bounds = {"data-least": least or 0, "data-most": most, "data-optional": optional}
-    return "checkboxes", {"attributes": bounds, "hint": words}
+    return "checkboxes", bounds, words
 
 
-def _options(asked: Field, values: Sequence[str], *, suggested: bool) -> list[Option]:
+def _options(asked: Field, values: Sequence[str]) -> list[Option]:
     """The choices by their place, and a way to choose none where one need not."""
     found = [
-        Option(
-            str(place),
-            choice.label,
-            choice.description,
-            checked=str(place) in values,
-            suggested=suggested and str(place) in values,
-        )
+        Option(str(place), choice.label, choice.description, checked=str(place) in values)
         for place, choice in enumerate(_choices(asked))
     ]
     if asked.type is FieldType.CHOICES or asked.required:
@@ -373,9 +371,9 @@ def _default(asked: Field) -> Sequence[str]:
     return [_as_json(asked.default)]
 
 
-def _as_json(value: Json, **layout: Any) -> str:
-    words = json.dumps(value, ensure_ascii=False, **layout)
-    return words if _fits(words) else json.dumps(value, **layout)
+def _as_json(value: JsonValue, indent: int | None = None) -> str:
+    words = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return words if _fits(words) else json.dumps(value, indent=indent, default=str)
 
 
 def _fits(words: str) -> bool:
@@ -383,12 +381,12 @@ def _fits(words: str) -> bool:
     return not _SURROGATE.search(words)
 
 
-def _limits(asked: Field, **words: str) -> dict[str, Json]:
+def _limits(asked: Field, **words: str) -> dict[str, int | float]:
     """Limits of the schema that are numbers, by the names that HTML has for them."""
-    said = ((attribute, asked.schema.get(word)) for word, attribute in words.items())
+    limits = {attribute: asked.schema.get(word) for word, attribute in words.items()}
     return {
         attribute: value
-        for attribute, value in said
+        for attribute, value in limits.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
 

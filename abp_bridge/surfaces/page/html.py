@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.menu import act
-from abp_bridge.core.question import FieldType, Question
-from abp_bridge.surfaces.page.controls import (
-    Filled,
-    Wrong,
-    answer_text,
-    confirms,
-    controls,
-    name_of,
-    title,
-)
+from abp_bridge.core.question import Question
+from abp_bridge.surfaces.page import controls
+from abp_bridge.surfaces.page.controls import Filled, Wrong
 
 SHORTER = 60  # characters of a page's title
 
@@ -34,6 +29,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.globals["max_file"] = MAX_SIZE
 _TEMPLATES.filters["lines"] = lambda words: escape(words).replace("\n", Markup("<br>"))
 
 
@@ -42,32 +38,31 @@ class View:
     """Where and when a question is shown.
 
     `home` is the address of the inbox, `address` that of the question; `guard` comes back with each
-    form. `asked` and `until` are times of day; `ends` is the second, as the browser counts them, in
-    which it closes, if it does; `others` is how many other questions are open.
+    form. `asked` is when it was asked, `until` when it closes, if it does; `others` is how many
+    other questions are open.
     """
 
     home: str
     address: str
     guard: str
-    asked: str
-    until: str = ""
-    ends: int | None = None
+    asked: datetime
+    until: datetime | None = None
     others: int = 0
 
 
-def notice(heading: str, words: str) -> str:
+def notice_page(heading: str, words: str) -> str:
     """A page that only says something."""
     return _render("notice", heading=heading, words=words)
 
 
-def over(words: str, home: str, others: int) -> str:
+def closed_page(words: str, home: str, others: int) -> str:
     """What is said of a question that has ended, with the way to the `others` that are open."""
     return _render(
         "notice", heading="This question is closed", words=words, home=home, count=others
     )
 
 
-def sheet(
+def question_page(
     question: Question,
     view: View,
     filled: Filled | None = None,
@@ -84,36 +79,36 @@ def sheet(
         draft: that name; empty for none.
     """
     wrong = wrong or {}
-    files = any(each.type is FieldType.FILE for each in question.fields)
+    files = controls.takes_files(question)
     return _render(
         "question",
         heading=_heading(question),
         question=question,
         view=view,
         problems=[
-            ("" if number is None else name_of(number), words)
+            ("" if number is None else controls.name_of(number), words)
             for number, sentences in wrong.items()
             for words in sentences
         ],
         multipart=files,
         draft=draft,
-        controls=() if confirms(question) else controls(question, filled, wrong),
+        controls=() if controls.confirms(question) else controls.controls(question, filled, wrong),
         buttons=_buttons(question),
         private=files or question.secret,
     )
 
 
-def summary(question: Question, view: View, filled: Filled, draft: str) -> str:
+def summary_page(question: Question, view: View, filled: Filled, draft: str) -> str:
     """What was filled in, before it is sent."""
     rows = [
-        (title(question, number), answer_text(question, number, filled))
+        (controls.title(question, number), controls.answer_text(question, number, filled))
         for number in range(len(question.fields))
     ]
     heading = f"Check: {_heading(question)}"
     return _render("summary", heading=heading, question=question, view=view, rows=rows, draft=draft)
 
 
-def inbox(questions: Sequence[tuple[Question, View]], home: str, version: int) -> str:
+def inbox_page(questions: Sequence[tuple[Question, View]], home: str, version: int) -> str:
     """What is open now; `version` tells one state of it from the next."""
     count = f"({len(questions)}) " if questions else ""
     heading = f"{count}Open questions"
@@ -132,11 +127,11 @@ def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
     cancel = ("cancel", "Cancel", "quiet")
     if question.consents:
         return ("yes", "Allow", "send"), ("no", "Do not allow", ""), cancel
-    if confirms(question) and question.destructive:
+    if controls.confirms(question) and question.destructive:
         word = act(question.message)
         safe = ("no", "No, do not" if word else "No", "safe")
         return safe, ("yes", word or "Yes, do it", "danger"), cancel
-    if confirms(question):
+    if controls.confirms(question):
         return ("yes", "Yes", "send"), ("no", "No", ""), cancel
     send = "Send" if len(question.fields) < 2 else "Check your answers"
     return ("send", send, "send"), ("decline", "Decline", ""), cancel

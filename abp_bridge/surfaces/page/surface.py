@@ -40,8 +40,8 @@ class LazyPageServer:
         self._questions: QuestionsServer | None = None
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[PageQuestion]:
-        """Put the question on the page for as long as the block lasts (`Page.shown`).
+    async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
+        """Put the question on the page for as long as the block lasts (`Page.show`).
 
         Raises:
             SurfaceUnsupportedError: The page cannot be served here.
@@ -51,7 +51,7 @@ class LazyPageServer:
 
             self._page = PageApp(self._tasks)
         try:
-            async with self._page.shown(question) as shown:
+            async with self._page.show(question) as shown:
                 yield shown
         except (OSError, TimeoutError) as problem:
             raise SurfaceUnsupportedError(
@@ -138,7 +138,7 @@ async def ask_by_link(
         SurfaceUnsupportedError: There can be no page. And what `send_link` raises.
     """
     problems: list[Exception] = []
-    async with page.shown(question) as shown, anyio.create_task_group() as tasks:
+    async with page.show(question) as shown, anyio.create_task_group() as tasks:
 
         async def send() -> None:
             try:
@@ -151,7 +151,7 @@ async def ask_by_link(
                     shown.answer(SurfaceResponse(outcome), _LEFT[outcome])
 
         tasks.start_soon(send)
-        reply = await shown.answered()
+        reply = await shown.wait_answer()
         tasks.cancel_scope.cancel()
         return reply
     raise problems[0]

@@ -226,12 +226,11 @@ class TtyDevice:
 
 def controlling() -> str | None:
     """The name of the terminal that this process was started from; None when there is none."""
-    for name in (CONTROLLING, *filter(None, map(_tty_of, (2, 0, 1)))):
-        try:
+    for fd in (None, 2, 0, 1):
+        with contextlib.suppress(OSError, SurfaceUnsupportedError):
+            name = CONTROLLING if fd is None else os.ttyname(fd)
             os.close(_open_terminal(name))
-        except SurfaceUnsupportedError:
-            continue
-        return name
+            return name
     return None
 
 
@@ -285,13 +284,6 @@ def _open_terminal(path: str) -> int:
             f"the terminal {path} cannot be opened: {why}. {_TRY}", lasting=False
         ) from None
     raise SurfaceUnsupportedError(f"{path} is no terminal. {_TRY}", lasting=False)
-
-
-def _tty_of(fd: int) -> str | None:
-    try:
-        return os.ttyname(fd)
-    except OSError:
-        return None
 
 
 def _hung_up(fd: int) -> bool:

@@ -17,7 +17,6 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds: a network drive may never answer
-CHUNK = 2**20  # bytes of one read: between two, a file that grows is found too large
 
 
 class FileInputError(AbpBridgeError):
@@ -45,21 +44,15 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
     path = _path(typed)
     name = label(os.path.basename(path) or path or "nothing")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise FileInputError(
-                    f"{name} is a folder; give a file in it"
-                    if stat.S_ISDIR(status.st_mode)
-                    else f"{name} is no file"
-                )
+        with open(path, "rb", opener=_open) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise FileInputError(f"{name} is no file")
             mime_type = file.guess_type(path)
             if not file.admits(accept, mime_type):
                 raise FileInputError(f"{name} is {mime_type}; it must be {' or '.join(accept)}")
-            content = _content(descriptor, name)
-        finally:
-            os.close(descriptor)
+            content = opened.read(file.MAX_SIZE + 1)
+    except IsADirectoryError:
+        raise FileInputError(f"{name} is a folder; give a file in it") from None
     except FileNotFoundError:
         raise FileInputError(
             f"there is no file {name} there" if path.strip() else "give the name of a file"
@@ -67,16 +60,14 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise FileInputError(f"{name} cannot be read: {why}") from None
+    if len(content) > file.MAX_SIZE:
+        raise FileInputError(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
     return file.File(content, mime_type, os.path.basename(path))
 
 
-def _content(descriptor: int, name: str) -> bytes:
-    content = bytearray()
-    while len(content) <= file.MAX_SIZE:
-        if not (more := os.read(descriptor, CHUNK)):
-            return bytes(content)
-        content += more
-    raise FileInputError(f"{name} is too large: at most {file.MAX_SIZE} bytes can be given")
+def _open(path: str, flags: int) -> int:
+    """A pipe that nobody writes to is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _path(typed: str) -> str:

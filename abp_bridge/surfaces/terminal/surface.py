@@ -29,18 +29,12 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.surfaces.terminal import rendering
 from abp_bridge.surfaces.terminal.device import Device, StdioTerminal, TtyDevice
 from abp_bridge.surfaces.terminal.files import FileInputError, load
 from abp_bridge.surfaces.terminal.interactive import InteractivePrompts
 from abp_bridge.surfaces.terminal.plain import LinePrompts
 from abp_bridge.surfaces.terminal.prompts import Check, PromptExit
-from abp_bridge.surfaces.terminal.rendering import (
-    answer_line,
-    field_title,
-    heading,
-    paragraph,
-    style_for,
-)
 
 MANY_INTERRUPTS = 2  # Ctrl-C without an answer between them, after which a command ends
 COLUMN = SurfaceVariant(Surface.TERMINAL)
@@ -61,7 +55,7 @@ class Terminal:
     def __init__(self, device: str | None = None) -> None:
         self.interrupts = 0  # Ctrl-C since the last answer
         self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
-        self._style = style_for(self._device.moves)
+        self._style = rendering.style_for(self._device.moves)
         self._prompts = (
             InteractivePrompts(self._device, self._on_interrupt, self._on_hangup)
             if self._device.moves
@@ -95,7 +89,7 @@ class Terminal:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
-            self._write(heading(question, self._style, self._device.columns))
+            self._write(rendering.heading(question, self._style, self._device.columns))
             if problem:
                 self._write_paragraph(problem, "bad")
             try:
@@ -165,7 +159,9 @@ class Terminal:
             read = MISSING if given is MISSING else _validate(question, field, given)[0]
             if given is not MISSING and read is not MISSING:
                 content[field.name] = given
-            self._write(answer_line(question, field, read, self._style, self._device.columns))
+            self._write(
+                rendering.answer_line(question, field, read, self._style, self._device.columns)
+            )
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> JsonValue | Missing:
@@ -181,7 +177,7 @@ class Terminal:
         return given
 
     async def _prompt(self, question: Question, field: Field, check: Check) -> JsonValue | Missing:
-        title = field_title(question, field)
+        title = rendering.field_title(question, field)
         hint = "" if field.required else "Enter alone leaves it out"
         if field.type is FieldType.BOOLEAN:
             # What cannot be undone, or gives something away, has its safe answer first.
@@ -231,7 +227,7 @@ class Terminal:
         return picked.value if field.type is FieldType.BOOLEAN else picked.key
 
     def _write_paragraph(self, words: str, style: str) -> None:
-        self._write(paragraph(words, style, self._style, self._device.columns))
+        self._write(rendering.paragraph(words, style, self._style, self._device.columns))
 
     def _write(self, words: str) -> None:
         self._device.write(words + "\n")

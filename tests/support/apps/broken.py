@@ -59,9 +59,9 @@ CUT_PAGE = """
 import sys
 import abp_bridge.surfaces.page.controls as controls
 whole = controls._options
-controls._options = lambda asked, values, *, suggested: [
+controls._options = lambda asked, values: [
     option
-    for option in whole(asked, values, suggested=suggested)
+    for option in whole(asked, values)
     if option.label != "first"
 ]
 from abp_bridge.cli.main import entry
