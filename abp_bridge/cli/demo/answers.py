@@ -21,12 +21,12 @@ class Script:
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._mock = AnswersFile(entries)
+        self._file = AnswersFile(entries)
 
     async def ask(self, question: Question) -> SurfaceResponse:
-        """See `AnswersFile.ask`."""
+        """Answer by the first entry that matches, else decline (`AnswersFile.ask`)."""
         try:
-            return await self._mock.ask(question)
+            return await self._file.ask(question)
         except SurfaceUnsupportedError:
             return SurfaceResponse(Outcome.DECLINED)
 
@@ -35,23 +35,23 @@ class Script:
         """The answers that did not answer, a sentence each."""
         return [
             f"{each.problem[:1].upper()}{each.problem[1:]}. Declined."
-            for each in self._mock.asked
+            for each in self._file.asked
             if each.problem and each.entry is not None
         ]
 
-    def account(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What did not go as written, a sentence each."""
         said = self.misfits
         if unanswered := [
             label(each.message, 80)
-            for each in self._mock.asked
+            for each in self._file.asked
             if each.problem and each.entry is None
         ]:
             said.append(
                 f"No answer was left for {len(unanswered)} questions, which were declined:"
                 f" {'; '.join(unanswered)}"
             )
-        if unused := self._mock.unused:
+        if unused := self._file.unused:
             said.append(f"No question used the entries {', '.join(map(str, unused))}.")
         return said
 

@@ -1,8 +1,8 @@
 """`abp-bridge demo`: the built-in app behind a real, spawned bridge, and this terminal as its MCP
 host.
 
-Owns the story and the host's callbacks. Who answers is `hosts.terminal` or `answers`; how it looks
-is `view`.
+Owns the story and the host's callbacks. Who answers is `surfaces.terminal` or `answers`; how it
+looks is `view`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, Literal
+from itertools import count
+from typing import IO, TYPE_CHECKING, Any
 
 import anyio
 
 from abp_bridge import VERSION
 from abp_bridge.cli.demo.answers import BUILT_IN, Script
-from abp_bridge.cli.demo.view import PERSON, Account, JsonLines, Out, View, Words
+from abp_bridge.cli.demo.view import PERSON, Account, JsonView, Output, TextView, View
 from abp_bridge.cli.runtime import add_setting_options, complain, signals_interrupt
+from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
+from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces.answers_file import AnswersError, decode_entries, read_answers
 from abp_bridge.surfaces.terminal.surface import MANY_INTERRUPTS, Terminal
 
@@ -45,14 +48,27 @@ STORY = (
 )
 NO_MODEL = "(no model here) This sentence is the demo's own: have a good trip!"
 
-START_LIMIT = 30.0
-CONNECT_LIMIT = 120.0
-SCRIPTED_LIMIT = 120.0
-PERSON_LIMIT = 4 * 3600.0
-GROWTH_LIMIT = 5.0
-LAST_WORDS = 4_000
+START_LIMIT = 30.0  # seconds for an answer of the bridge's
+CONNECT_LIMIT = 120.0  # seconds for the app, which may be a browser's first start
+SCRIPTED_LIMIT = 120.0  # seconds for a call whose questions a script answers
+PERSON_LIMIT = 4 * 3600.0  # seconds for one whose questions a person answers
+GROWTH_LIMIT = 5.0  # seconds for a new capability to be a tool
+LAST_WORDS = 4_000  # characters of the bridge's stderr, where it could not be used
 
+# Who answers, where it is not the person here.
 SCRIPT, FILE, DEMO = "the demo's script", "the answers file", "the demo itself"
+_INTRODUCTIONS = {
+    PERSON: "You are asked; Ctrl-C cancels a question, and a second one ends the demo.",
+    SCRIPT: "The questions are answered by the demo's script, as {why}.",
+    FILE: "The questions are answered from your answers file.",
+}
+# What the account calls them, and says of them.
+_TAKEN = ", which the bridge takes for the person."
+_ANSWERERS = {
+    SCRIPT: ("script", f"the demo's own{_TAKEN}"),
+    FILE: ("file", f"your answers file{_TAKEN}"),
+    DEMO: ("demo", "there is no model here; the demo gave a sentence of its own."),
+}
 
 
 class DemoError(AbpBridgeError):
@@ -126,20 +142,20 @@ class Demo:
         self._script = script
         self._by = by
         self._terminal = Terminal() if script is None else None
-        out = Out(self._nobody_reads)
-        self._view: View = JsonLines(out) if as_json else Words(out, self._terminal)
+        output = Output(self._on_output_error)
+        self._view: View = JsonView(output) if as_json else TextView(output, self._terminal)
         self._session = anyio.CancelScope()
         self._code: int | None = None
         self._origins: list[str] = []
-        self._number = 0
-        self._listing = anyio.Event()
+        self._numbers = count(1)  # of the questions
+        self._tools_changed = anyio.Event()
 
     def _end(self, code: int) -> None:
         if self._code is None:
             self._code = code
         self._session.cancel()
 
-    def _nobody_reads(self, problem: OSError) -> None:
+    def _on_output_error(self, problem: OSError) -> None:
         if not isinstance(problem, BrokenPipeError):
             complain(f"stdout cannot be written: {problem.strerror}", "demo")
         self._end(1)
@@ -202,33 +218,19 @@ class Demo:
             "A real bridge (abp-bridge serve), the built-in app behind it, and this terminal as its"
             " MCP host."
         )
-        if self._by is SCRIPT:
-            why = (
-                "the output is for a program"
-                if _at_terminal()
-                else "there is no terminal to ask at"
-            )
-            self._view.note(f"The questions are answered by the demo's script, as {why}.")
-        elif self._by is FILE:
-            self._view.note("The questions are answered from your answers file.")
-        else:
-            self._view.note(
-                "You are asked; Ctrl-C cancels a question, and a second one ends the demo."
-            )
+        why = "the output is for a program" if _at_terminal() else "there is no terminal to ask at"
+        self._view.note(_INTRODUCTIONS[self._by].format(why=why))
 
     def _environment(self) -> dict[str, str]:
-        environment = dict(os.environ)
-        # Here every answer is typed or written down by somebody, however fast it comes: the bridge
-        # must not take it for a host's policy.
-        environment.setdefault("ABP_PERSON_FLOOR", "0")
-        environment.setdefault(
-            "ABP_HOST_PATIENCE", "86400000"
-        )  # this host waits as long as its person does
-        if (
-            self._target == "demo:page"
-            and os.geteuid() == 0
-            and "ABP_CHROME_SANDBOX" not in environment
-        ):
+        environment = {
+            # Here every answer is typed or written down by somebody, however fast it comes: the
+            # bridge must not take it for a host's policy.
+            "ABP_PERSON_FLOOR": "0",
+            "ABP_HOST_PATIENCE": "86400000",  # this host waits as long as its person does
+            **os.environ,
+        }
+        as_root = self._target == "demo:page" and os.geteuid() == 0
+        if as_root and "ABP_CHROME_SANDBOX" not in environment:
             environment["ABP_CHROME_SANDBOX"] = "0"
             self._view.note(
                 "As root, Chromium runs without its sandbox (ABP_CHROME_SANDBOX=0): it opens the"
@@ -244,19 +246,14 @@ class Demo:
         self._origins = [label(app["origin"]) for app in status["apps"].values()]
         app = next(iter(status["apps"].values()))
         server = client.server_info
+        name = f"{server.name} {server.version}" if server else "a bridge without a name"
         self._view.connected(
-            {
-                "bridge": label(
-                    f"{server.name} {server.version}" if server else "a bridge without a name"
-                ),
-                "mcp": client.protocol_version,
-                "app": label(app["name"]),
-                "origin": label(app["origin"]),
-                "surfaces": [
-                    label(f"{each['surface']} {each['version']}") for each in status["surfaces"]
-                ],
-                "answers": self._by,
-            }
+            bridge=label(name),
+            mcp=client.protocol_version,
+            app=label(app["name"]),
+            origin=label(app["origin"]),
+            surfaces=[label(f"{each['surface']} {each['version']}") for each in status["surfaces"]],
+            answers=self._by,
         )
 
     async def _call(self, client: Client, capability: str, about: str) -> None:
@@ -281,16 +278,12 @@ class Demo:
     async def _show_growth(self, client: Client, before: set[str]) -> None:
         with anyio.move_on_after(GROWTH_LIMIT):
             while True:
-                listed = self._listing
-                if added := sorted(
-                    {tool.name for tool in (await client.list_tools()).tools} - before
-                ):
-                    self._view.note(
-                        f"The list of tools changed: {', '.join(label(name) for name in added)} is"
-                        " new."
-                    )
+                changed = self._tools_changed
+                if added := {tool.name for tool in (await client.list_tools()).tools} - before:
+                    names = ", ".join(map(label, sorted(added)))
+                    self._view.note(f"The list of tools changed: {names} is new.")
                     return
-                await listed.wait()
+                await changed.wait()
         raise DemoError("the new capability never became a tool")
 
     async def _status(self, client: Client) -> dict[str, Any]:
@@ -298,19 +291,20 @@ class Demo:
         return status
 
     def _account(self, questions: Mapping[str, Any], seconds: float) -> Account:
-        answerers = {
-            "model": ("demo", "there is no model here; the demo gave a sentence of its own.")
-        }
-        remarks: list[str] = []
+        """The questions as the bridge has them; who answered in its person's and its model's place
+        is known here only.
+        """
+        answerers = {"model": _ANSWERERS[DEMO]}
         if self._script is not None:
-            short, why = (
-                ("script", "the demo's own")
-                if self._by is SCRIPT
-                else ("file", "your answers file")
-            )
-            answerers["person"] = (short, f"{why}, which the bridge takes for the person.")
-            remarks = self._script.account()
-        return Account(questions["ended"], questions["endedCount"], seconds, answerers, remarks)
+            answerers["person"] = _ANSWERERS[self._by]
+        rows = [dict(row) for row in questions["ended"]]
+        for row in rows:
+            if row["answeredBy"] in answerers:
+                row["answerer"] = answerers[row["answeredBy"]][0]
+        used = {row["answeredBy"] for row in rows}
+        who = [f"{name}: {why}" for word, (name, why) in answerers.items() if word in used]
+        remarks = [] if self._script is None else self._script.remarks()
+        return Account(rows, questions["endedCount"], seconds, who, remarks)
 
     # --- mcp.Client's callbacks: what the bridge asks and tells ---
 
@@ -321,74 +315,46 @@ class Demo:
 
         from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 
-        self._number = number = self._number + 1
+        number = next(self._numbers)
+        id = f"question-{number}"
         if params.mode == "url":
-            return ElicitResult(action=await self._sent_to(number, params))
+            _, content = await self._ask(number, _link_question(id, params), self._terminal)
+            return ElicitResult(action="accept" if content == {GO: True} else "decline")
+        form = params.model_dump(by_alias=True, exclude_none=True)
         try:
-            asked = decode_form(
-                params.model_dump(by_alias=True, exclude_none=True),
-                id=f"question-{number}",
-                origin="the bridge",
-            )
+            question = decode_form(form, id=id, origin="the bridge")
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
-        question = self._named(asked)
-        self._view.asked(number, question, self._by)
-        outcome, content = Outcome.CANCELLED, {}
-        try:
-            reply = await (self._terminal or self._script).ask(question)  # type: ignore[union-attr]
-            outcome, content = reply.outcome, validate_answer(question, reply.content)[0]
-        finally:
-            self._view.answered(number, question, outcome, content, self._by)
-        self._heed_interrupts()
+        outcome, content = await self._ask(number, question, self._terminal or self._script)
         return ElicitResult.model_validate(encode_reply(outcome, content))
 
-    async def _sent_to(
-        self, number: int, params: types.ElicitRequestURLParams
-    ) -> Literal["accept", "decline"]:
-        """What is answered on the bridge's own page: a person here can go there, a script
-        cannot.
+    async def _ask(
+        self, number: int, question: Question, surface: Terminal | Script | None
+    ) -> tuple[Outcome, JsonObject]:
+        """Ask on `surface` and show it; where there is none, it is declined. Returns the outcome
+        and the validated content.
         """
-        words = (
-            f"{message(params.message)}\n\nThis is answered on a page of the bridge's own:"
-            f" {params.url}"
-        )
-        there = Field("go", FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
-        question = self._named(
-            Question(f"question-{number}", Kind.INPUT, words, (there,), "the bridge")
-        )
+        question = self._with_origin(question)
+        outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
         self._view.asked(number, question, self._by)
-        goes = False
         try:
-            if self._terminal is not None:
-                reply = await self._terminal.ask(question)
-                goes = reply.outcome is Outcome.ACCEPTED and validate_answer(
-                    question, reply.content
-                )[0] == {"go": True}
+            response = await surface.ask(question) if surface else _DECLINED
+            outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:
-            content = {"go": True} if goes else {}
-            self._view.answered(
-                number, question, Outcome.ACCEPTED if goes else Outcome.DECLINED, content, self._by
-            )
-        self._heed_interrupts()
-        return "accept" if goes else "decline"
-
-    def _heed_interrupts(self) -> None:
+            self._view.answered(number, question, outcome, content, self._by)
         pressed = self._terminal.interrupts if self._terminal is not None else 0
         if pressed >= MANY_INTERRUPTS:
             self._end(128 + signal.SIGINT)
         elif pressed:
             self._view.note("Ctrl-C once more ends the demo.")
+        return outcome, content
 
-    def _named(self, question: Question) -> Question:
+    def _with_origin(self, question: Question) -> Question:
         """The bridge puts the app's origin first in the message: here it is who asks."""
         for origin in self._origins:
-            if question.message.startswith(f"{origin} asks: "):
-                return replace(
-                    question,
-                    origin=origin,
-                    message=question.message.removeprefix(f"{origin} asks: "),
-                )
+            words = question.message.removeprefix(f"{origin} asks: ")
+            if words != question.message:
+                return replace(question, origin=origin, message=words)
         return question
 
     async def _on_sampling(
@@ -396,15 +362,11 @@ class Demo:
     ) -> types.CreateMessageResult:
         from mcp_types import CreateMessageResult, TextContent
 
-        self._number = number = self._number + 1
-        task = " ".join(
-            content.text
-            for each in params.messages
-            if isinstance(content := each.content, TextContent)
-        )
-        question = Question(
-            f"question-{number}", Kind.SAMPLING, message(task), (), ", ".join(self._origins)
-        )
+        number = next(self._numbers)
+        contents = [each.content for each in params.messages]
+        task = " ".join(each.text for each in contents if isinstance(each, TextContent))
+        origin = ", ".join(self._origins)
+        question = Question(f"question-{number}", Kind.SAMPLING, message(task), (), origin)
         self._view.asked(number, question, DEMO)
         self._view.answered(number, question, Outcome.ACCEPTED, {"result": NO_MODEL}, DEMO)
         return CreateMessageResult(
@@ -414,25 +376,30 @@ class Demo:
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         from abp_bridge.protocols.abp import decode_notice
 
-        data = (
-            params.data
-            if isinstance(params.data, Mapping)
-            else {"event": "log", "text": params.data}
-        )
-        told = decode_notice({"event": data.get("event"), "data": data.get("data")})
-        self._view.told(
-            params.level,
-            label(params.logger or "the bridge"),
-            label(describe(told), 1_000),
-            dict(told.data),
-        )
+        data = params.data if isinstance(params.data, Mapping) else {"event": "log"}
+        notice = decode_notice({"event": data.get("event"), "data": data.get("data")})
+        words, origin = label(describe(notice), 1_000), label(params.logger or "the bridge")
+        self._view.told(params.level, origin, words, dict(notice.data))
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
-            self._listing.set()
-            self._listing = anyio.Event()
+            self._tools_changed.set()
+            self._tools_changed = anyio.Event()
+
+
+GO = "go"
+_DECLINED = SurfaceResponse(Outcome.DECLINED)
+
+
+def _link_question(id: str, params: types.ElicitRequestURLParams) -> Question:
+    """What is answered on the bridge's own page: a person here can go there, a script cannot."""
+    words = (
+        f"{message(params.message)}\n\nThis is answered on a page of the bridge's own: {params.url}"
+    )
+    field = Field(GO, FieldType.BOOLEAN, {"type": "boolean"}, title="Go there")
+    return Question(id, Kind.INPUT, words, (field,), "the bridge")
 
 
 def _text(result: types.CallToolResult) -> str:

@@ -1,6 +1,6 @@
 """What the demo shows: the same events in words for a person, and as JSON lines for a program.
 
-Everything that came over MCP is cleaned (`core.text`) before it is written.
+Everything that came over MCP is cleaned (`core.sanitize`) before it is written.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from abp_bridge.core import json_text
-from abp_bridge.core.json_value import Json
-from abp_bridge.core.question import MISSING, Outcome, Question
+from abp_bridge.core.json_value import Json, JsonObject, to_text
+from abp_bridge.core.question import MISSING, Field, Outcome, Question
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.surfaces.terminal.rendering import (
+    Style,
     answer_line,
     can_move,
     field_title,
@@ -27,323 +29,260 @@ from abp_bridge.surfaces.terminal.rendering import (
 )
 from abp_bridge.surfaces.terminal.surface import Terminal
 
-Row = Mapping[str, Json]
-
 PERSON = "person"
-BAR, SHORTEST_BAR = 24, 6
+BAR, SHORTEST_BAR = 24, 6  # columns of a progress bar
+_WARNINGS = ("warning", "error", "critical", "alert", "emergency")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     """What was asked in a session.
 
-    `rows` are the bridge's (`abp_status`, questions.ended); `asked` counts more where it has
-    forgotten some.
-
-    `answerers` says who stood behind the bridge's word for who answered, where that is not the
-    word's own meaning: word -> (name, explanation).
+    Attributes:
+        rows: The bridge's (`abp_status`, questions.ended); those that somebody answered for whom
+            the bridge's word means something else have an `answerer` too.
+        asked: How many questions there were; more than rows where the bridge has forgotten some.
+        seconds: How long all took.
+        answerers: Who stood behind those words, a sentence each.
+        remarks: What did not go as written, a sentence each.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[dict[str, Any]]
     asked: int
     seconds: float
-    answerers: Mapping[str, tuple[str, str]]
+    answerers: Sequence[str]
     remarks: Sequence[str]
 
 
-class View(Protocol):
-    """Where the demo tells what happens."""
+class Output:
+    """stdout, until it cannot be written any more: then `on_error` is called, once."""
 
-    def note(self, words: str) -> None: ...
-
-    def connected(self, facts: Mapping[str, Json]) -> None:
-        """`bridge`, `mcp`, `app`, `origin`, `surfaces`, `capabilities`, `answers`."""
-        ...
-
-    def calling(self, capability: str, about: str) -> None: ...
-
-    def asked(self, number: int, question: Question, by: str) -> None:
-        """`by` is who is asked."""
-        ...
-
-    def answered(
-        self,
-        number: int,
-        question: Question,
-        outcome: Outcome,
-        content: Mapping[str, Json],
-        by: str,
-    ) -> None: ...
-
-    def progress(self, capability: str, value: float, total: float | None, words: str) -> None: ...
-
-    def told(self, level: str, origin: str, words: str, data: Json) -> None: ...
-
-    def result(self, capability: str, failed: bool, text: str) -> None: ...
-
-    def account(self, account: Account) -> None: ...
-
-
-class Out:
-    """stdout, until it cannot be written any more: then `gone` is called, once."""
-
-    def __init__(self, gone: Callable[[OSError], None]) -> None:
-        self._gone: Callable[[OSError], None] | None = gone
+    def __init__(self, on_error: Callable[[OSError], None]) -> None:
+        self._on_error = on_error
+        self._broken = False
 
     def write(self, words: str) -> None:
-        if self._gone is None:
+        """Write at once, or not at all."""
+        if self._broken:
             return
         try:
             sys.stdout.write(words)
             sys.stdout.flush()
         except OSError as problem:
-            gone, self._gone = self._gone, None
-            gone(problem)
+            self._broken = True
+            self._on_error(problem)
 
 
-class JsonLines:
+class JsonView:
     """One JSON object a line, each with an `event`."""
 
-    def __init__(self, out: Out) -> None:
-        self._out = out
+    def __init__(self, output: Output) -> None:
+        self._output = output
 
-    def _put(self, event: str, **members: Json) -> None:
-        self._out.write(
-            json.dumps({"event": event, **members}, ensure_ascii=False, default=str) + "\n"
-        )
+    def _write(self, event: str, **members: Json) -> None:
+        line = json.dumps({"event": event, **members}, ensure_ascii=False, default=str)
+        self._output.write(line + "\n")
 
     def note(self, words: str) -> None:
-        self._put("log", level="notice", **{"from": "abp-bridge demo"}, told=words)
+        """A sentence of the demo's own."""
+        self._write("log", level="notice", **{"from": "abp-bridge demo"}, told=words)
 
-    def connected(self, facts: Mapping[str, Json]) -> None:
-        self._put("connected", **facts)
+    def connected(self, **facts: Json) -> None:
+        """`bridge`, `mcp`, `app`, `origin`, `surfaces` and `answers`."""
+        self._write("connected", **facts)
 
     def calling(self, capability: str, about: str) -> None:
         """The result says which capability it is of."""
 
     def asked(self, number: int, question: Question, by: str) -> None:
-        fields = [
-            {
-                "name": field.name,
-                "title": field_title(question, field),
-                "type": field.type.value,
-                "required": field.required,
-            }
-            | ({} if field.default is MISSING else {"default": field.default})
-            | (
-                {
-                    "choices": [
-                        {"key": choice.key, "label": choice.label} for choice in field.choices
-                    ]
-                }
-                if field.choices
-                else {}
-            )
-            for field in question.fields
-        ]
-        self._put(
+        """Question `number` is put to `by`."""
+        self._write(
             "asked",
             number=number,
             **{"from": question.origin},
             kind=question.kind.value,
             message=question.message,
-            fields=fields,
+            fields=[_field_members(question, field) for field in question.fields],
         )
 
     def answered(
-        self,
-        number: int,
-        question: Question,
-        outcome: Outcome,
-        content: Mapping[str, Json],
-        by: str,
+        self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
+        """Question `number` has ended; `content` is validated."""
         secret = {field.name for field in question.fields if field.secret}
         shown = {name: "••••••" if name in secret else value for name, value in content.items()}
-        self._put("answered", number=number, outcome=outcome.value, content=shown, by=by)
+        self._write("answered", number=number, outcome=outcome.value, content=shown, by=by)
 
     def progress(self, capability: str, value: float, total: float | None, words: str) -> None:
-        self._put("progress", capability=capability, progress=value, total=total, message=words)
+        """How far a call is."""
+        self._write("progress", capability=capability, progress=value, total=total, message=words)
 
     def told(self, level: str, origin: str, words: str, data: Json) -> None:
-        self._put("log", level=level, **{"from": origin}, told=words, data=data)
+        """A log message of the bridge's."""
+        self._write("log", level=level, **{"from": origin}, told=words, data=data)
 
     def result(self, capability: str, failed: bool, text: str) -> None:
-        self._put("result", capability=capability, failed=failed, data=_parsed(text))
+        """What a call returned."""
+        self._write("result", capability=capability, failed=failed, data=_parsed(text))
 
     def account(self, account: Account) -> None:
-        rows = [
-            (
-                {**row, "answerer": account.answerers[row["answeredBy"]][0]}
-                if row["answeredBy"] in account.answerers
-                else row
-            )
-            for row in account.rows
-        ]
-        self._put(
+        """The end."""
+        self._write(
             "account",
             asked=account.asked,
             seconds=round(account.seconds, 3),
-            questions=rows,
-            remarks=list(account.remarks),
+            questions=account.rows,
+            remarks=account.remarks,
         )
 
 
-class Words:
-    """Words on the terminal, or plain lines where it is none.
+def _field_members(question: Question, field: Field) -> dict[str, Json]:
+    members: dict[str, Json] = {
+        "name": field.name,
+        "title": field_title(question, field),
+        "type": field.type.value,
+        "required": field.required,
+    }
+    if field.default is not MISSING:
+        members["default"] = field.default
+    if field.choices:
+        members["choices"] = [{"key": each.key, "label": each.label} for each in field.choices]
+    return members
 
-    With a `terminal`, that shows the questions itself.
+
+class TextView:
+    """The same in words, on a terminal or as plain lines where it is none.
+
+    With a `terminal`, that shows the questions that its person is asked itself.
     """
 
-    def __init__(self, out: Out, terminal: Terminal | None) -> None:
-        self._out = out
+    def __init__(self, output: Output, terminal: Terminal | None) -> None:
+        self._output = output
         self._terminal = terminal
-        self._ink = style_for()
-        self._bar = can_move()
+        self._style = style_for()
+        self._has_bar = can_move()
         self._bar_open = False
         self._asking = False
 
-    def _line(self, words: str) -> None:
+    def _line(self, words: str = "") -> None:
         if self._asking and self._terminal is not None:
             self._terminal.say(words)
-            return
-        self._out.write(("\n" if self._bar_open else "") + words + "\n")
-        self._bar_open = False
+        else:
+            self._end_bar()
+            self._output.write(words + "\n")
+
+    def _end_bar(self) -> None:
+        if self._bar_open:
+            self._output.write("\n")
+            self._bar_open = False
 
     def _lines(
         self, words: str, style: str = "", indent: str = "  ", hanging: str | None = None
     ) -> None:
         lines = wrapped(words, indent, hanging)
-        self._line("\n".join(self._ink(style, line) if style else line for line in lines))
+        self._line("\n".join(self._style(style, line) if style else line for line in lines))
 
     def note(self, words: str) -> None:
+        """A sentence of the demo's own."""
         self._lines(words, "dim", indent="")
 
-    def connected(self, facts: Mapping[str, Json]) -> None:
-        self._line("")
+    def connected(self, **facts: Json) -> None:
+        """Who is there."""
+        app = f"{facts['app']} ({facts['origin']})"
+        self._line()
         self._lines(
-            f"Connected: {facts['app']} ({facts['origin']}), through {facts['bridge']} on MCP"
-            f" {facts['mcp']}.",
-            indent="",
+            f"Connected: {app}, through {facts['bridge']} on MCP {facts['mcp']}.", indent=""
         )
-        self._lines(f"This host can be asked on {', '.join(facts['surfaces'])}.", "dim", indent="")
+        self.note(f"This host can be asked on {', '.join(facts['surfaces'])}.")
 
     def calling(self, capability: str, about: str) -> None:
-        self._line(f"\n{self._ink('strong', f'── {capability}')}  {self._ink('dim', about)}")
+        """The heading of what is called next."""
+        self._line(f"\n{self._style('strong', f'── {capability}')}  {self._style('dim', about)}")
 
     def asked(self, number: int, question: Question, by: str) -> None:
-        if self._bar_open:
-            self._out.write("\n")
-            self._bar_open = False
+        """A question is put to `by`."""
+        self._end_bar()
         self._asking = True
-        if self._terminal is None or by != PERSON:
-            self._out.write(heading(question, self._ink) + "\n")
+        if by != PERSON:
+            self._output.write(heading(question, self._style) + "\n")
 
     def answered(
-        self,
-        number: int,
-        question: Question,
-        outcome: Outcome,
-        content: Mapping[str, Json],
-        by: str,
+        self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
+        """It has ended; `content` is validated."""
         self._asking = False
-        if self._terminal is not None and by == PERSON:
+        if by == PERSON:
             return
-        lines = (
-            [
-                answer_line(question, field, content.get(field.name, MISSING), self._ink)
+        if outcome is not Outcome.ACCEPTED:
+            lines = [f"  {outcome.value}"]
+        elif not question.fields:
+            lines = wrapped(str(content.get("result", "accepted")))
+        else:
+            lines = [
+                answer_line(question, field, content.get(field.name, MISSING), self._style)
                 for field in question.fields
             ]
-            if outcome is Outcome.ACCEPTED
-            else []
-        )
-        lines += [f"  {outcome.value}"] if outcome is not Outcome.ACCEPTED else []
-        lines += (
-            []
-            if question.fields or outcome is not Outcome.ACCEPTED
-            else ["\n".join(wrapped(str(content.get("result", "accepted"))))]
-        )
-        self._line("\n".join(lines) + self._ink("dim", f"  [{by}]"))
+        self._line("\n".join(lines) + self._style("dim", f"  [{by}]"))
 
     def progress(self, capability: str, value: float, total: float | None, words: str) -> None:
+        """A bar that moves, or a line where it cannot."""
         share = value / total if total else None
         amount = f"{value:g}" if share is None else f"{round(share * 100):3d} %"
         room = min(BAR, width() - len(f"   {amount}  {words}") - 1)
-        if self._bar and not self._asking and room >= SHORTEST_BAR:
-            done = 0 if share is None else round(min(share, 1.0) * room)
-            bar = self._ink("bar", "━" * done) + self._ink(
-                "dim", ("━" if self._ink.colour else "·") * (room - done)
-            )
-            self._out.write(f"\r\x1b[2K  {bar} {amount}  {words}")
-            self._bar_open = True
+        if not self._has_bar or self._asking or room < SHORTEST_BAR:
+            self._lines(f"{amount}  {words}", hanging="         ")
             return
-        self._lines(f"{amount}  {words}", hanging="         ")
+        done = 0 if share is None else round(min(share, 1.0) * room)
+        rest = ("━" if self._style.colour else "·") * (room - done)
+        bar = self._style("bar", "━" * done) + self._style("dim", rest)
+        self._output.write(f"\r\x1b[2K  {bar} {amount}  {words}")
+        self._bar_open = True
 
     def told(self, level: str, origin: str, words: str, data: Json) -> None:
-        mark = "!" if level in ("warning", "error", "critical", "alert", "emergency") else "·"
-        self._lines(f"{mark} {origin}: {words}", "bad" if mark == "!" else "dim", hanging="    ")
+        """A log message of the bridge's."""
+        mark, style = ("!", "bad") if level in _WARNINGS else ("·", "dim")
+        self._lines(f"{mark} {origin}: {words}", style, hanging="    ")
 
     def result(self, capability: str, failed: bool, text: str) -> None:
-        self._line("")
+        """What a call returned."""
+        self._line()
         data = _parsed(text)
-        if failed or not isinstance(data, Mapping):
-            words = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            self._lines(
-                f"{capability} {'failed' if failed else 'returned'}: {message(words)}",
-                "bad" if failed else "",
-                hanging="    ",
-            )
+        if failed or not isinstance(data, dict):
+            verb, style = ("failed", "bad") if failed else ("returned", "")
+            self._lines(f"{capability} {verb}: {message(to_text(data))}", style, hanging="    ")
             return
         self._line(f"  {capability} returned:")
         names = [label(name, 40) for name in data]
         room = max(map(len, names), default=0)
         for name, value in zip(names, data.values(), strict=True):
-            self._lines(
-                f"{name:<{room}}  {message(_plain(value))}", indent="    ", hanging=" " * (6 + room)
-            )
+            words = f"{name:<{room}}  {message(_plain(value))}"
+            self._lines(words, indent="    ", hanging=" " * (6 + room))
 
     def account(self, account: Account) -> None:
+        """The end: every question, and all of them in one sentence."""
+        source = self._style("dim", "from the bridge itself (abp_status)")
+        self._line(f"\n{self._style('strong', '── The account')}  {source}\n")
         self._line(
-            f"\n{self._ink('strong', '── The account')} "
-            f" {self._ink('dim', 'from the bridge itself (abp_status)')}\n"
+            "\n".join(_table([_cells(*row) for row in enumerate(account.rows, 1)], self._style))
         )
-        rows = [
-            _cells(number, row, account.answerers) for number, row in enumerate(account.rows, 1)
-        ]
-        self._line("\n".join(_table(rows, self._ink)))
         notes = [
             f"{label(row['reason'])} ({number})"
             for number, row in enumerate(account.rows, 1)
             if row["outcome"] == "unsupported"
         ]
-        used = {row["answeredBy"] for row in account.rows}
-        notes += [
-            f"{name}: {why}" for word, (name, why) in account.answerers.items() if word in used
-        ]
-        if notes or account.remarks:
-            self._line("")
-        for note in (*notes, *account.remarks):
+        notes += [*account.answerers, *account.remarks]
+        if notes:
+            self._line()
+        for note in notes:
             self._lines(note, "dim", hanging="    ")
-        counts: dict[str, int] = {}
-        for row in account.rows:
-            counts[row["outcome"]] = counts.get(row["outcome"], 0) + 1
-        spread = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        waited = sum(row["seconds"] for row in account.rows)
-        forgotten = (
-            ""
-            if account.asked == len(account.rows)
-            else f" (the bridge remembers the last {len(account.rows)})"
-        )
-        self._line("")
-        self._lines(
-            f"{account.asked} questions{forgotten}: {spread}. {_took(account.seconds)} in all,"
-            f" {_took(waited)} of it waiting for answers.",
-            indent="",
-        )
+        self._line()
+        self._lines(_summary(account), indent="")
 
 
-def _parsed(text: str) -> Any:
+View = JsonView | TextView
+
+
+def _parsed(text: str) -> Json:
     try:
         return json_text.parse(text)
     except ValueError:
@@ -352,80 +291,78 @@ def _parsed(text: str) -> Any:
 
 def _plain(value: Json) -> str:
     """An ABP answer's data as a person reads it: its only member, or the error it stands for."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if "code" in value and "message" in value:
             return f"{value['code']}: {value['message']}"
-        if len(value) == 1 and (only := next(iter(value))) in (
-            "value",
-            "confirmed",
-            "selected",
-            "result",
-        ):
-            return _plain(value[only])
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name in ("value", "confirmed", "selected", "result"):
+            if value.keys() == {name}:
+                return _plain(value[name])
+    return to_text(value)
 
 
-# --- the account's table --------------------------------------------------------------------------
+# --- the account ----------------------------------------------------------------------------------
 
 _HEADS = ("", "asked", "kind", "outcome", "by", "route", "took")
-_MESSAGE = 1
-_NARROWEST = 16
+_MESSAGE, _OUTCOME, _LAST = 1, 3, 6
+_NARROWEST = 16  # columns for the messages
 _COLOURS = {"accepted": "good", "declined": "warn", "cancelled": "warn"}
 
 
-def _cells(number: int, row: Row, answerers: Mapping[str, tuple[str, str]]) -> list[str]:
-    by = (
-        answerers[row["answeredBy"]][0]
-        if row["answeredBy"] in answerers
-        else str(row["answeredBy"])
+def _summary(account: Account) -> str:
+    rows = account.rows
+    counts = Counter(row["outcome"] for row in rows)
+    spread = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    waited = _duration(sum(row["seconds"] for row in rows))
+    forgotten = (
+        "" if account.asked == len(rows) else f" (the bridge remembers the last {len(rows)})"
     )
-    kind = str(row["method"]).removeprefix("elicitation/").removesuffix("/create")
+    return (
+        f"{account.asked} questions{forgotten}: {spread}. {_duration(account.seconds)} in all,"
+        f" {waited} of it waiting for answers."
+    )
+
+
+def _cells(number: int, row: dict[str, Any]) -> list[str]:
     return [
         str(number),
         label(row["message"]),
-        kind,
+        str(row["method"]).removeprefix("elicitation/").removesuffix("/create"),
         str(row["outcome"]),
-        by,
+        str(row.get("answerer", row["answeredBy"])),
         str(row["route"]) or "-",
-        _took(row["seconds"]),
+        _duration(row["seconds"]),
     ]
 
 
-def _took(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def _table(rows: Sequence[Sequence[str]], paint: Callable[[str, str], str]) -> list[str]:
+def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
     """Aligned columns; the message wraps in what is left of the terminal's width, and has lines of
     its own where too little is.
     """
     rooms = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
     rest = width() - sum(room + 2 for index, room in enumerate(rooms) if index != _MESSAGE) - 2
-    stacked = rest < _NARROWEST
-    rooms[_MESSAGE] = min(rooms[_MESSAGE], max(rest, _NARROWEST))
-    lines: list[str] = []
-    for cells in ([] if stacked else [_HEADS]) + list(rows):
-        if stacked:
-            lines += wrapped(
-                f"{cells[0]:>{rooms[0]}}  {cells[_MESSAGE]}",
-                indent="",
-                hanging=" " * (rooms[0] + 2),
-            )
-            lines += wrapped("  ".join(cells[2:]), indent=" " * (rooms[0] + 2))
-            continue
+    if rest < _NARROWEST:
+        indent = " " * (rooms[0] + 2)
+        for number, asked, *others in rows:
+            yield from wrapped(f"{number:>{rooms[0]}}  {asked}", indent="", hanging=indent)
+            yield from wrapped("  ".join(others), indent=indent)
+        return
+    rooms[_MESSAGE] = min(rooms[_MESSAGE], rest)
+    yield style("dim", "  ".join(_aligned(_HEADS, rooms)))
+    for cells in rows:
         asked, *more = textwrap.wrap(cells[_MESSAGE], rooms[_MESSAGE]) or [""]
-        outcome = f"{cells[3]:<{rooms[3]}}"
-        line = [
-            f"{cells[0]:>{rooms[0]}}",
-            f"{asked:<{rooms[1]}}",
-            f"{cells[2]:<{rooms[2]}}",
-            paint(_COLOURS.get(cells[3], "bad"), outcome),
-        ]
-        line += [f"{cells[4]:<{rooms[4]}}", f"{cells[5]:<{rooms[5]}}", f"{cells[6]:>{rooms[6]}}"]
-        lines.append(
-            "  ".join(line)
-            if cells is not _HEADS
-            else paint("dim", "  ".join([*line[:3], outcome, *line[4:]]))
-        )
-        lines += [f"{'':{rooms[0]}}  {extra}" for extra in more]
-    return lines
+        line = _aligned([cells[0], asked, *cells[2:]], rooms)
+        line[_OUTCOME] = style(_COLOURS.get(cells[_OUTCOME], "bad"), line[_OUTCOME])
+        yield "  ".join(line)
+        yield from (f"{'':{rooms[0]}}  {words}" for words in more)
+
+
+def _aligned(cells: Sequence[str], rooms: Sequence[int]) -> list[str]:
+    """Each cell as wide as its column; the first and the last are numbers, and stand right."""
+    return [
+        cell.rjust(room) if index in (0, _LAST) else cell.ljust(room)
+        for index, (cell, room) in enumerate(zip(cells, rooms, strict=True))
+    ]
