@@ -345,7 +345,7 @@ class JsonRpcConnection:
         if deferred and not self._tail:
             self._wake_later()
         elif not self._tail:
-            self._flush_now()
+            self.flush()
 
     def _wake_later(self) -> None:
         def wake() -> None:
@@ -355,7 +355,10 @@ class JsonRpcConnection:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DEFERRAL, wake)
 
-    def _flush_now(self) -> None:
+    def flush(self) -> None:
+        """Write what can be written now, such as what is deferred, before what others write to
+        the same stream.
+        """
         # Nobody may read any more: the writing task will meet the same error, and end the
         # connection.
         with contextlib.suppress(OSError):

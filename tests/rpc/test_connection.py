@@ -309,6 +309,13 @@ async def test_what_nobody_waits_for_leaves_in_one_write_with_what_comes_next() 
         assert ends.sink.writes == 1
 
 
+async def test_what_nobody_waits_for_leaves_before_somebody_elses_words() -> None:
+    async with running() as ends:
+        ends.link.notify("ended", deferred=True)
+        ends.link.flush()
+        assert ends.sink.methods == ["ended"]
+
+
 async def test_what_nobody_waits_for_leaves_though_nothing_comes_next() -> None:
     async with running() as ends:
         for name in ("ended", "ended too"):

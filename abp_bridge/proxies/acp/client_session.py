@@ -74,6 +74,7 @@ class ClientSession:
         Returns when nothing is asked any more, if it was the last: its response must come after.
         """
         await self._turns.end(prompt, "the agent ended the turn")
+        self._surfaces.flush()
 
     # --- asking ---
 
