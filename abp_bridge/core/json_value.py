@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -56,6 +56,27 @@ def as_count(value: JsonValue) -> int | None:
     """`value` if it is a whole number of at least 0, else None."""
     number = as_integer(value)
     return None if number is None or number < 0 else number
+
+
+def walk(value: JsonValue) -> Iterator[JsonValue]:
+    """`value`, and each value inside of it, the outer ones first."""
+    yield value
+    for each in value.values() if isinstance(value, Mapping) else as_list(value):
+        yield from walk(each)
+
+
+def member_names(value: JsonValue) -> Iterator[str]:
+    """The names of all members in `value`, however deep."""
+    return (name for each in walk(value) if isinstance(each, Mapping) for name in each)
+
+
+def map_texts(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    """`value` with each text in it changed; the names of members stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: map_texts(each, change) for name, each in value.items()}
+    return [map_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def to_text(value: JsonValue) -> str:

@@ -56,7 +56,6 @@ class Expectations:
         self.known = dict(known)
         self.questions = OpenQuestions()
         self.awaited: list[Entry] = []  # of the window, what has not come
-        self._exact_first: list[Entry] = []  # the same in another order
         self._start = self._end = 0  # of the window, as places in `entries`
         self._early: list[Entry] = []  # what the bridge said before the fixture came to it
         self._matched_early = (-1, -1)  # the window and the names when `_early` was last matched
@@ -76,10 +75,19 @@ class Expectations:
         return self.entries[-1].line if self.entries else 0
 
     @property
+    def awaited_line(self) -> int:
+        """The number of the first line that has not come; 0 where none is awaited."""
+        return self.awaited[0].line if self.awaited else 0
+
+    @property
     def line(self) -> int:
         """The number of the line at which the conversation is."""
         at = [*self.awaited, *self.entries[self._start : self._start + 1]]
         return at[0].line if at else self.last_line
+
+    def expects_close(self, party: str) -> bool:
+        """Whether the fixture shows that the bridge ends what it says to `party`."""
+        return any(e.ours and e.kind == "closed" and e.party == party for e in self.entries)
 
     def take_next(self) -> list[tuple[Entry, JsonValue]]:
         """What can be sent now: lines, with what the bridge chose in place of the names in them.
@@ -113,7 +121,7 @@ class Expectations:
         if len(self._early) == MAX_EARLY:
             raise ReplayMismatchError(
                 f"the bridge said {MAX_EARLY} things and more before the fixture came to them",
-                self.awaited[0].line if self.awaited else 0,
+                self.awaited_line,
                 [f"the last was {_name(message)}"],
             )
         self._early.append(message)
@@ -147,8 +155,6 @@ class Expectations:
         while self._end < len(self.entries) and self.entries[self._end].ours:
             self._end += 1
         self.awaited = list(self.entries[start : self._end])
-        # What says exactly what it is goes before what has words in brackets.
-        self._exact_first = sorted(self.awaited, key=_looseness)
 
     def _filled(self, entry: Entry) -> JsonValue:
         try:
@@ -181,13 +187,12 @@ class Expectations:
                 self._check_early(message)
 
     def _fits(self, message: Entry) -> bool:
-        for entry in self._exact_first:
-            if (entry.party, entry.kind) != (message.party, message.kind):
-                continue
+        alike = [e for e in self.awaited if (e.party, e.kind) == (message.party, message.kind)]
+        # What says exactly what it is goes before what has words in brackets.
+        for entry in sorted(alike, key=_looseness):
             if found := self._compare(entry, message):
                 self._check_order(entry, message)
                 self.awaited = [each for each in self.awaited if each is not entry]
-                self._exact_first = [each for each in self._exact_first if each is not entry]
                 self._on_match(message, found.learned, entry.line)
                 return True
         return False

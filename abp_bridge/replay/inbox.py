@@ -7,74 +7,60 @@ fills no memory.
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-import anyio
-
 from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.json_value import JsonValue, map_texts
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.trace.format import DEEPEST, PERSON
-from abp_bridge.trace.redact.paths import replace_paths
 
 MAX_BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
 MAX_LINES = 50_000  # of the same
 MAX_LEVELS = DEEPEST + 50  # a bridge may wrap what a fixture's line has
 
 Receive = Callable[[], Awaitable[bytes]]
+ReplacePaths = Callable[[str], str]  # a text with other words for the paths of this machine
 
 
 class Inbox:
     """One replay's queue of (party, kind, value).
 
     The kind is that of a fixture's line, or one of these: `ended`, the bridge has; `screen`,
-    something new stands on the terminal; `failed`, and then the value is the ReplayMismatchError.
+    something new stands on the terminal.
     """
 
     def __init__(
-        self, places: Mapping[str, str], observers: Mapping[str, Callable[[JsonValue], None]]
+        self, replace_paths: ReplacePaths, observers: Mapping[str, Callable[[JsonValue], None]]
     ) -> None:
-        """`places` are paths of this machine, and what is said for them; `observers` see each
-        message to a party as it comes.
-        """
-        self._places = places
+        """`observers` see each message to a party as it comes."""
+        self._replace_paths = replace_paths
         self._observers = observers
         self._bytes = self._lines = 0
-        self._queue: deque[tuple[str, str, JsonValue | ReplayMismatchError]] = deque()
-        self._has_more = anyio.Event()
+        self._queue: asyncio.Queue[tuple[str, str, JsonValue]] = asyncio.Queue()
         self._has_new_screen = False
 
     async def next(self) -> tuple[str, str, JsonValue]:
-        """The next thing that was said. Raises ReplayMismatchError where something failed."""
-        while not self._queue:
-            self._has_more = anyio.Event()
-            await self._has_more.wait()
-        party, kind, value = self._queue.popleft()
+        """The next thing that was said, whenever it comes."""
+        party, kind, value = await self._queue.get()
         if kind == "screen":
             self._has_new_screen = False
-        if isinstance(value, ReplayMismatchError):
-            raise value
         return party, kind, value
 
-    def put(self, party: str, kind: str, value: JsonValue | ReplayMismatchError = None) -> None:
+    def put(self, party: str, kind: str, value: JsonValue = None) -> None:
         """Something was said to a party, or happened."""
-        self._queue.append((party, kind, value))
-        self._has_more.set()
+        self._queue.put_nowait((party, kind, value))
 
-    def fail(self, problem: ReplayMismatchError) -> None:
-        """Something that is done beside the conversation went wrong."""
-        self.put(PERSON, "failed", problem)
+    async def read(self, party: str, lines: AsyncIterator[bytes]) -> None:
+        """Take in all that is said to `party`, to the end of it.
 
-    async def read(self, party: str, receive: Receive) -> None:
-        """Take in all that is said to `party`, to the end of it."""
-        try:
-            async for line in self.lines(receive):
-                self.put_line(party, line)
-        except ReplayMismatchError as problem:
-            self.fail(problem)
-        else:
-            self.put(party, "closed", True)
+        Raises:
+            ReplayMismatchError: a line is nothing that can be taken in, or there is too much.
+        """
+        async for line in lines:
+            if line.strip():
+                self._put_line(party, line)
+        self.put(party, "closed", True)
 
     async def lines(self, receive: Receive) -> AsyncIterator[bytes]:
         """The lines of a stream that ends with nothing.
@@ -94,14 +80,11 @@ class Inbox:
         if rest:
             yield bytes(rest)
 
-    def put_line(self, party: str, line: bytes) -> None:
-        """A line to `party`. Raises ReplayMismatchError for one that nothing can take."""
-        if not line.strip():
-            return
+    def _put_line(self, party: str, line: bytes) -> None:
         try:
             message = parse(line)
         except ValueError:
-            self.put(party, "raw", replace_paths(line.decode(errors="replace"), self._places))
+            self.put(party, "raw", self._replace_paths(line.decode(errors="replace")))
         else:
             if party in self._observers:
                 self._observers[party](message)
@@ -113,15 +96,16 @@ class Inbox:
         self._put_message(PERSON, message)
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
-        """Take in that a terminal shows so many bytes more each time."""
-        try:
-            async for size in sizes:
-                self._count(size)
-                if not self._has_new_screen:
-                    self._has_new_screen = True
-                    self.put(PERSON, "screen")
-        except ReplayMismatchError as problem:
-            self.fail(problem)
+        """Take in that a terminal shows so many bytes more each time.
+
+        Raises:
+            ReplayMismatchError: there is too much.
+        """
+        async for size in sizes:
+            self._count(size)
+            if not self._has_new_screen:
+                self._has_new_screen = True
+                self.put(PERSON, "screen")
 
     def _put_message(self, party: str, message: JsonValue) -> None:
         if is_deeper(message, MAX_LEVELS):
@@ -129,7 +113,7 @@ class Inbox:
                 f"the bridge said something to the {party} that is nested more than {MAX_LEVELS}"
                 " levels deep"
             )
-        self.put(party, "message", replace_paths(message, self._places))
+        self.put(party, "message", map_texts(message, self._replace_paths))
 
     def _count(self, size: int, lines: int = 0) -> None:
         self._bytes += size

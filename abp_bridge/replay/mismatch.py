@@ -33,8 +33,11 @@ class ReplayMismatchError(AbpBridgeError):
 
 @contextmanager
 def as_mismatch(attempt: str, hint: str = "", line: int = 0) -> Iterator[None]:
-    """Turn what the system refuses into a mismatch that says what was attempted."""
+    """Turn what the system refuses, or somebody who cannot do it, into a mismatch that says what
+    was attempted.
+    """
     try:
         yield
-    except OSError as problem:
-        raise ReplayMismatchError(f"{attempt}: {problem}{hint}", line) from None
+    except (OSError, ValueError) as problem:
+        words = str(problem) or "it took too long"
+        raise ReplayMismatchError(f"{attempt}: {words}{hint}", line) from None

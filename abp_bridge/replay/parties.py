@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 
 import anyio
 from anyio.abc import TaskStatus
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.replay.inbox import Inbox
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
+from abp_bridge.replay.inbox import Inbox, ReplacePaths
 from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept
 from abp_bridge.rpc.subprocess import Child, spawn
@@ -49,12 +49,10 @@ class PartyConnection:
 class Parties:
     """Everybody whom the bridge has started, and the host, who has started it."""
 
-    def __init__(self, expected: Collection[str], places: Mapping[str, str]) -> None:
-        """`expected` are the apps and agents that stand-ins may come for; `places` are paths of
-        this machine, and what is said for them.
-        """
+    def __init__(self, expected: Collection[str], replace_paths: ReplacePaths) -> None:
+        """`expected` are the apps and agents that stand-ins may come for."""
         self.agent_server = AgentServer()
-        self.inbox = Inbox(places, {AGENT: self.agent_server.on_message})
+        self.inbox = Inbox(replace_paths, {AGENT: self.agent_server.on_message})
         self.listening: set[str] = set()  # whom a bridge may still say something to
         self._expected = expected
         self._connections: dict[str, PartyConnection] = {}
@@ -87,7 +85,7 @@ class Parties:
             async with spawn(command, env=environment, cwd=folder) as child:
                 self._add(entry.party, PartyConnection(child.stdin))
                 task_status.started()
-                await self.inbox.read(entry.party, child.stdout.receive)
+                await self.inbox.read(entry.party, self.inbox.lines(child.stdout.receive))
 
     async def send(self, party: str, data: bytes, patience: float) -> None:
         """Say `data` for a party; a bridge that takes it not within `patience` seconds, or has
@@ -105,21 +103,14 @@ class Parties:
     async def _read(self, source: StreamReader, connection: PartyConnection) -> None:
         """What the bridge says to a stand-in, whose own first line says for whom it stands."""
         lines = self.inbox.lines(source.receive)
-        try:
-            party = (await anext(lines, b"")).decode(errors="replace")
-            if party in self:
-                raise ReplayMismatchError(
-                    f"the bridge started the {party} again, while it was still running"
-                )
-            if party not in self._expected:
-                return
+        party = (await anext(lines, b"")).decode(errors="replace")
+        if party in self:
+            raise ReplayMismatchError(
+                f"the bridge started the {party} again, while it was still running"
+            )
+        if party in self._expected:
             self._add(party, connection)
-            async for line in lines:
-                self.inbox.put_line(party, line)
-        except ReplayMismatchError as problem:
-            self.inbox.fail(problem)
-        else:
-            self.inbox.put(party, "closed", True)
+            await self.inbox.read(party, lines)
 
     def _add(self, party: str, connection: PartyConnection) -> None:
         self._connections[party] = connection
@@ -135,7 +126,7 @@ class AgentServer:
 
     def on_sent(self, message: JsonValue) -> None:
         """The bridge was sent this."""
-        self._said.update(_texts(message))
+        self._said.update(each for each in walk(message) if isinstance(each, str))
 
     def on_message(self, message: JsonValue) -> None:
         """The bridge said this to its agent."""
@@ -172,11 +163,3 @@ class AgentServer:
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
         environment |= {str(name): str(value) for name, value in variables}
         return [as_text(self._server["command"]), *map(str, as_list(args))], environment
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (Mapping, list)):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)

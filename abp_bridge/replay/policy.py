@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
+from abp_bridge.core.json_value import JsonValue, as_object, as_text, member_names, walk
 from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.settings import TABLE, Replayable, Setting
 from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
-
-Json = Any
 
 COMMANDS = ("serve", "acp")
 # Whether a value may be, and what would be right.
@@ -86,30 +84,27 @@ def refusal(fixture: Recording) -> tuple[str, int] | None:
     if words is not None:
         return words, 0
     for entry in fixture.entries:
-        if any(len(parts(text)) > 2 * MOST_WORDS for text in _texts(entry.value)):
+        values = (*walk(entry.value), *member_names(entry.value))
+        texts = (each for each in values if isinstance(each, str))
+        if any(len(parts(text)) > 2 * MOST_WORDS for text in texts):
             return f"there are more than {MOST_WORDS} words in brackets in one text", entry.line
     return None
 
 
-def connects_elsewhere(message: Json) -> bool:
+def connects_elsewhere(message: JsonValue) -> bool:
     """Whether this has a bridge open a page at some address: a tool call, or a prompt, wherever it
     stands in the message.
     """
-    if isinstance(message, list):
-        return any(map(connects_elsewhere, message))
-    if not isinstance(message, Mapping):
-        return False
-    arguments = message.get("arguments")
-    target = (
-        arguments.get("target")
-        if message.get("name") == CONNECT and isinstance(arguments, Mapping)
-        else None
-    )
-    if isinstance(target, str) and _ADDRESS.match(target):
-        return True
-    if _ADDRESS.match(prompt_text(message.get("prompt")).strip().removeprefix("/connect").strip()):
-        return True
-    return any(map(connects_elsewhere, message.values()))
+    return any(_ADDRESS.match(target) for each in walk(message) for target in _targets(each))
+
+
+def _targets(value: JsonValue) -> tuple[str, str]:
+    """What a tool call and a prompt connect, if `value` is one."""
+    call = as_object(value)
+    is_connect = call.get("name") == CONNECT
+    target = as_text(as_object(call.get("arguments")).get("target")) if is_connect else ""
+    words = prompt_text(call.get("prompt")).strip().removeprefix("/connect").strip()
+    return target, words
 
 
 def parties(fixture: Recording) -> set[str]:
@@ -136,14 +131,11 @@ def _refusals(fixture: Recording) -> Iterator[str]:
 
 
 def _in_run(run: Sequence[str]) -> Iterator[str]:
-    own, agent = (
-        (run[: run.index("--")], run[run.index("--") + 1 :]) if "--" in run else (run, None)
-    )
+    own = run[: run.index("--")] if "--" in run else run
+    agent = ("--", f"{{{AGENT}}}") if own[:1] == ("acp",) else ()
     if not own or own[0] not in COMMANDS:
         yield f"run in the head must begin with {' or '.join(COMMANDS)}"
-    elif (own[0] == "acp") != (agent is not None) or (
-        agent is not None and list(agent[:1]) != [f"{{{AGENT}}}"]
-    ):
+    elif run[len(own) :][:2] != agent:
         yield 'run in the head: an agent must be a stand-in, "acp", ..., "--", "{agent}"'
     left = list(own[1:])
     while left:
@@ -161,15 +153,3 @@ def _in_run(run: Sequence[str]) -> Iterator[str]:
             yield f"run in the head: {option} needs a value"
         elif not rule[0](value := value if given else left.pop(0)):
             yield f"run in the head: {option} {value!r} is refused: {rule[1]}"
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield name
-            yield from _texts(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _texts(each)

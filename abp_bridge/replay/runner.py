@@ -20,7 +20,14 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from abp_bridge.core.json_text import parse
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, as_texts
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+)
 from abp_bridge.replay import shutdown
 from abp_bridge.replay.expectations import MAX_SHOWN, Expectations
 from abp_bridge.replay.match import match, shown
@@ -32,7 +39,6 @@ from abp_bridge.replay.workspace import Workspace
 from abp_bridge.rpc.streams import listen
 from abp_bridge.rpc.subprocess import Child, spawn
 from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
-from abp_bridge.trace.redact.paths import replace_paths
 
 # never what lies in the folder that a fixture has laid out
 THIS_BRIDGE = (sys.executable, "-P", "-m", "abp_bridge")
@@ -95,7 +101,7 @@ class Runner:
         self._workspace = workspace
         self._patience = patience
         self._expectations = Expectations(fixture.entries, workspace.known)
-        self._parties = Parties(workspace.parties, workspace.places)
+        self._parties = Parties(workspace.parties, workspace.replace_paths)
         self._inbox = self._parties.inbox
         self._has_spoken = False  # whether the bridge has said anything
         self._is_draining = False
@@ -104,31 +110,24 @@ class Runner:
     async def play(self, bridge: Sequence[str]) -> None:
         """Start the bridge and play the fixture. Raises ReplayMismatchError."""
         workspace = self._workspace
-        with as_mismatch(
-            f"the stand-ins' socket cannot be made at {workspace.socket}",
-            ". A shorter TMPDIR may help",
-        ):
-            listener = listen(workspace.socket)
-        problem: ReplayMismatchError | None = None
-        async with anyio.create_task_group() as tasks, AsyncExitStack() as ends:
-            ends.callback(tasks.cancel_scope.cancel)
+        place = f"the stand-ins' socket cannot be made at {workspace.socket}"
+        async with AsyncExitStack() as ends:
+            with as_mismatch(place, ". A shorter TMPDIR may help"):
+                listener = ends.enter_context(listen(workspace.socket))
             with as_mismatch("the bridge cannot be started", ". Check --bridge"):
                 command, environment = workspace.command(bridge), workspace.environment()
                 child = await ends.enter_async_context(
                     spawn(command, env=environment, cwd=workspace.folder)
                 )
+            tasks = await ends.enter_async_context(anyio.create_task_group())
             self._parties.add_host(child)
             tasks.start_soon(self._parties.serve, listener)
-            tasks.start_soon(self._inbox.read, HOST, child.stdout.receive)
+            tasks.start_soon(self._inbox.read, HOST, self._inbox.lines(child.stdout.receive))
             if workspace.terminal is not None:
                 tasks.start_soon(self._inbox.watch, workspace.terminal.watch())
-            try:
-                await self._converse(child, tasks)
-                await self._drain(child, tasks)
-            except ReplayMismatchError as found:
-                problem = found
-        if problem is not None:
-            raise problem
+            await self._converse(child, tasks)
+            await self._drain(child, tasks)
+            tasks.cancel_scope.cancel()
 
     # --- the conversation ---
 
@@ -159,41 +158,31 @@ class Runner:
             self._parties.listening.discard(party)
             if party == HOST and HOST in self._parties:
                 raise self._expectations.overdue(f"the bridge ended ({await _last_words(child)})")
-            if not self._expects_close(party):
-                self._check_not_speaking(party)
-                return
+            if not self._expectations.expects_close(party):
+                if party not in self._parties:
+                    return
+                raise ReplayMismatchError(
+                    f"the bridge ended what it says to the {party}, in the middle of the"
+                    " conversation",
+                    self._expectations.awaited_line,
+                )
         self._expectations.on_message(party, kind, value)
-
-    def _expects_close(self, party: str) -> bool:
-        return any(
-            entry.ours and entry.kind == "closed" and entry.party == party
-            for entry in self._expectations.entries
-        )
-
-    def _check_not_speaking(self, party: str) -> None:
-        if party in self._parties:
-            awaited = self._expectations.awaited
-            raise ReplayMismatchError(
-                f"the bridge ended what it says to the {party}, in the middle of the conversation",
-                awaited[0].line if awaited else 0,
-            )
 
     def _look_at_terminal(self, *, is_late: bool = False) -> None:
         """What the person is shown counts when all of it is there, or when it is too late."""
         if (terminal := self._workspace.terminal) is None:
             return
-        for entry in self._expectations.awaited:
-            if entry.kind != "screen":
-                continue
-            lines, wanted = terminal.lines, entry.value
-            is_whole = len(lines) >= len(wanted) and bool(
-                match(wanted[-1], lines[-1], self._expectations.known)
-            )
-            if is_whole or is_late:
-                terminal.clear()
-                screen = replace_paths(lines, self._workspace.places)
-                self._expectations.on_message(PERSON, "screen", screen)
-                return
+        wanted = next((e.value for e in self._expectations.awaited if e.kind == "screen"), None)
+        if wanted is None:
+            return
+        lines = terminal.lines
+        is_whole = len(lines) >= len(wanted) and bool(
+            match(wanted[-1], lines[-1], self._expectations.known)
+        )
+        if is_whole or is_late:
+            terminal.clear()
+            screen = list(map(self._workspace.replace_paths, lines))
+            self._expectations.on_message(PERSON, "screen", screen)
 
     # --- what the fixture says and does ---
 
@@ -246,17 +235,16 @@ class Runner:
                     )
 
     async def _fill(self, entry: Entry, act: JsonObject) -> None:
-        reads = as_texts(act.get("reads"))
         fill = partial(
-            fill_in, as_text(act["open"]), as_list(act["fill"]), as_text(act["press"]), reads
+            fill_in,
+            as_text(act["open"]),
+            as_list(act["fill"]),
+            as_text(act["press"]),
+            as_texts(act.get("reads")),
         )
-        try:
+        with as_mismatch("the page could not be filled in", line=entry.line):
             with anyio.fail_after(PAGE_TIMEOUT):
                 await to_thread.run_sync(fill, abandon_on_cancel=True)
-        except (OSError, ValueError) as problem:
-            raise ReplayMismatchError(
-                f"the page could not be filled in: {str(problem) or 'it took too long'}", entry.line
-            ) from None
 
     async def _type(self, entry: Entry, keys: str) -> None:
         if self._workspace.terminal is None:
@@ -264,32 +252,25 @@ class Runner:
                 'there is no terminal to type at: "run" in the head needs "--tty", "{tty}"',
                 entry.line,
             )
-        try:
+        with as_mismatch("what is typed does not reach the bridge", line=entry.line):
             await to_thread.run_sync(self._workspace.terminal.type, keys, self._patience)
-        except (OSError, ValueError) as problem:
-            raise ReplayMismatchError(
-                f"what is typed does not reach the bridge: {problem}", entry.line
-            ) from None
 
     async def _ask(self, entry: Entry, act: JsonObject) -> None:
         """What a program of the person's asks of the questions API, beside the conversation."""
         request, body = as_text(act["http"]), json.dumps(act["body"]) if "body" in act else None
+        if self._workspace.questions is None:
+            raise ReplayMismatchError(
+                'there is no port to ask at: "run" in the head needs "--questions-api", "{port}"',
+                entry.line,
+            )
+        messages = self._workspace.questions.exchange(request, body, self._patience)
         try:
-            if self._workspace.questions is None:
-                raise ReplayMismatchError(
-                    'there is no port to ask at: "run" in the head needs "--questions-api",'
-                    ' "{port}"',
-                    entry.line,
-                )
-            messages = self._workspace.questions.exchange(request, body, self._patience)
             while got := await to_thread.run_sync(next, messages, None, abandon_on_cancel=True):
                 self._inbox.put_event(*got)
-        except ReplayMismatchError as problem:
-            self._inbox.fail(problem)
         except (OSError, ValueError, http.client.HTTPException) as problem:
             if not self._is_draining:
                 words = f"{request} at the questions API came to nothing: {problem}"
-                self._inbox.fail(ReplayMismatchError(words, entry.line))
+                raise ReplayMismatchError(words, entry.line) from None
 
     # --- the end ---
 
@@ -367,7 +348,7 @@ class Runner:
             return
         while terminal.read():
             pass
-        if lines := replace_paths(terminal.lines, self._workspace.places):
+        if lines := list(map(self._workspace.replace_paths, terminal.lines)):
             problem = "the terminal shows something that the fixture does not show"
             line = self._expectations.last_line
             raise ReplayMismatchError(problem, line, [shown(lines, MAX_SHOWN)], got=lines)

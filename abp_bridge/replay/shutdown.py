@@ -5,14 +5,11 @@ Nothing else may come then. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import AGENT, TOOLS, is_request, is_response
 
-Json = Any
-Key = tuple[str, str, Json]  # (party, the type of an id, the id)
+Key = tuple[str, str, JsonValue]  # (party, the type of an id, the id)
 
 # What ends a session, a call or a question, and to whom it is said; each may be a request or a
 # notification, and an envelope's type.
@@ -34,69 +31,68 @@ class OpenQuestions:
     """
 
     def __init__(self) -> None:
-        self._methods: dict[Key, Json] = {}
+        self._methods: dict[Key, JsonValue] = {}
 
-    def asked(self, party: str, message: Json) -> None:
+    def asked(self, party: str, message: JsonValue) -> None:
         """Somebody asked the bridge something, if this is a request."""
-        message = from_envelope(message) if is_envelope(message) else message
-        if is_request(message):
-            self._methods[key(party, message["id"])] = message["method"]
+        said = as_object(message)
+        request = from_envelope(said) if is_envelope(said) else said
+        if is_request(request):
+            self._methods[key(party, request["id"])] = request["method"]
 
     def forget(self, party: str) -> None:
         """It has ended, with whatever it asked."""
         self._methods = {each: method for each, method in self._methods.items() if each[0] != party}
 
-    def answered(self, party: str, message: Json) -> Json:
+    def answered(self, party: str, message: JsonValue) -> JsonValue:
         """Close the question that this answers, and return its method; None if there is none."""
-        return (
-            self._methods.pop(key(party, message.get("id")), None) if is_answer(message) else None
-        )
+        id = as_object(message).get("id")
+        return self._methods.pop(key(party, id), None) if is_answer(message) else None
 
 
-def key(party: str, id: Json) -> Key:
+def key(party: str, id: JsonValue) -> Key:
     """What tells one request from another: a text is no number, and parties have ids of their
     own.
     """
     return party, type(id).__name__, id if isinstance(id, (str, int, float)) else None
 
 
-def is_answer(message: Json) -> bool:
+def is_answer(message: JsonValue) -> bool:
     """Whether it answers a question, as a response or in ABP's envelope."""
-    return is_response(message) or (is_envelope(message) and message["type"] == RESPONSE)
+    is_reply = is_envelope(message) and as_object(message)["type"] == RESPONSE
+    return is_response(message) or is_reply
 
 
-def fault(party: str, kind: str, value: Json, questions: OpenQuestions) -> str:
+def fault(party: str, kind: str, value: JsonValue, questions: OpenQuestions) -> str:
     """Why this is no goodbye to `party`; empty when it is one."""
+    message = as_object(value)
     if kind == "raw":
         return f"a line to the {party} that is no JSON"
-    if is_answer(value):
-        method = questions.answered(party, value)
+    if is_answer(message):
+        method = questions.answered(party, message)
+        id = repr(message.get("id"))
         if method is None:
-            return f"a response to the {party}, to a question that is not open: {value.get('id')!r}"
-        return (
-            f"an answer to the {party}, when there was nobody to answer: {value.get('id')!r}"
-            if _accepts(value) and method != PREFERENCE
-            else ""
-        )
-    said = value.get("method", value.get("type")) if isinstance(value, Mapping) else None
+            return f"a response to the {party}, to a question that is not open: {id}"
+        if _accepts(message) and method != PREFERENCE:
+            return f"an answer to the {party}, when there was nobody to answer: {id}"
+        return ""
+    said = message.get("method", message.get("type"))
     if not isinstance(said, str):
         return f"something to the {party}"
     return "" if party.partition(" ")[0] in GOODBYES.get(said, ()) else f"{said} to the {party}"
 
 
-def reply(value: Json) -> Json:
+def reply(value: JsonValue) -> JsonObject | None:
     """What the other side answers; None where it has nothing to answer."""
-    if not isinstance(value, Mapping) or "id" not in value or is_answer(value):
+    message = as_object(value)
+    if "id" not in message or is_answer(message):
         return None
-    if is_envelope(value):
-        return {"type": f"{value['type']}-result", "id": value["id"], "payload": {}}
-    return {"jsonrpc": "2.0", "id": value["id"], "result": {}}
+    if is_envelope(message):
+        return {"type": f"{message['type']}-result", "id": message["id"], "payload": {}}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": {}}
 
 
-def _accepts(message: Mapping[str, Json]) -> bool:
-    result = message.get("result", message.get("payload"))
-    if not isinstance(result, Mapping):
-        return False
-    outcome = result.get("outcome")
-    chosen = isinstance(outcome, Mapping) and outcome.get("outcome") == "selected"
-    return result.get("success") is True or result.get("action") == "accept" or chosen
+def _accepts(message: JsonObject) -> bool:
+    result = as_object(message.get("result", message.get("payload")))
+    is_selected = as_object(result.get("outcome")).get("outcome") == "selected"
+    return result.get("success") is True or result.get("action") == "accept" or is_selected

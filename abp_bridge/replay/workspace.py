@@ -22,6 +22,7 @@ from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.policy import FOLDER, PORT, STANDS, TERMINAL, parties
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import Recording
+from abp_bridge.trace.redact.paths import PathReplacer
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 _PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
@@ -31,7 +32,8 @@ class Workspace:
     """The folder, the stand-ins and the devices of one fixture; close it when it was played.
 
     `folder` is where the bridge runs, `socket` where its stand-ins connect, `terminal` and
-    `questions` what its person uses, None where the fixture has none.
+    `questions` what its person uses, None where the fixture has none. `replace_paths` puts other
+    words for paths of this machine, and `known` is what such words in a fixture stand for.
     """
 
     def __init__(self, fixture: Recording) -> None:
@@ -48,6 +50,12 @@ class Workspace:
             with as_mismatch(f"the fixture's files cannot be laid out in {self._around}"):
                 self._lay_out()
             self.close = ends.pop_all().close
+        home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
+        self.replace_paths = PathReplacer(
+            {self.folder: "[folder]", home: "~", temporary: "[tmp]"}
+        ).replace
+        # what stands for the words in brackets that are places
+        self.known = {"[folder]": self.folder, "[tmp]": temporary, "[python]": sys.prefix}
 
     def _devices(self, ends: ExitStack) -> tuple[Terminal | None, QuestionsClient | None]:
         words = " ".join((*self._head.run, *self._head.env.values()))
@@ -92,17 +100,6 @@ class Workspace:
         }
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._filled(value, str) for name, value in self._head.env.items()}
-
-    @property
-    def places(self) -> dict[str, str]:
-        """Paths of this machine, and what is said for them."""
-        home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
-        return {self.folder: "[folder]", home: "~", temporary: "[tmp]"}
-
-    @property
-    def known(self) -> dict[str, str]:
-        """What stands for the words in brackets that are places."""
-        return {"[folder]": self.folder, "[tmp]": tempfile.gettempdir(), "[python]": sys.prefix}
 
     def _filled(self, word: str, quote: Callable[[str], str]) -> str:
         """A word with what stands for its words in braces; inside of a command it is quoted."""

@@ -18,7 +18,10 @@ from abp_bridge.core.json_value import (
     as_object,
     as_text,
     as_texts,
+    map_texts,
+    member_names,
     to_text,
+    walk,
 )
 
 
@@ -67,6 +70,17 @@ def test_texts_are_those_of_a_list() -> None:
     assert as_texts(["a", 1, None, ["b"], "c"]) == ["a", "c"]
     assert as_texts("ab") == []
     assert as_texts({"a": "b"}) == []
+
+
+def test_a_value_is_walked_with_what_is_inside() -> None:
+    value: JsonValue = {"a": [1, {"b": "x"}], "c": None}
+    assert list(walk(value)) == [value, [1, {"b": "x"}], 1, {"b": "x"}, "x", None]
+    assert list(member_names(value)) == ["a", "c", "b"]
+
+
+def test_texts_are_changed_and_the_names_of_members_stay() -> None:
+    value: JsonValue = {"a": ["a", 1, {"a": "b"}], "c": None}
+    assert map_texts(value, str.upper) == {"a": ["A", 1, {"a": "B"}], "c": None}
 
 
 @given(json_values)

@@ -15,11 +15,12 @@ from typing import Any
 
 from support.peer import PATIENCE
 
+from abp_bridge.core.json_value import map_texts
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
-from abp_bridge.trace.redact.paths import replace_paths
+from abp_bridge.trace.redact.paths import PathReplacer
 
 from .cases import ASKED, Case
 from .person import Asked
@@ -145,7 +146,9 @@ class AtProgram(Nobody):
 
     def _event(self, event: tuple[Json, int]) -> Entry:
         self._said = event[0]["properties"]
-        properties = replace_paths(self._named(self._said), {self._folder: "[folder]"})
+        properties = map_texts(
+            self._named(self._said), PathReplacer({self._folder: "[folder]"}).replace
+        )
         shown = {**event[0], "id": "[any]", "properties": properties}
         return Entry("message", shown, BRIDGE, PERSON)
 

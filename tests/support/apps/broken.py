@@ -117,8 +117,7 @@ class Between:
 
     def __init__(self, name: str, command: list[str]) -> None:
         self._name = name
-        if name == "spare":
-            self._spare = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._command = command
         self._app = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -179,6 +178,10 @@ class Between:
                 )
                 self._app.stdin.flush()
                 continue
+            if self._name == "spare":  # the first runs, and nothing goes on until the second does
+                subprocess.run(
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False
+                )
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
             if self._name == "killed" and "capabilities" in message.get("result", {}):
