@@ -1,40 +1,35 @@
-"""`abp-bridge replay` and `abp-bridge trace`: finds fixtures, plays several at once, and says what
-came of each.
-"""
+"""`abp-bridge replay`: finds fixtures, plays several at once, and says what came of each."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
+from abp_bridge.cli.trace import load, place, print_text
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.replay.fixture import doubtful, reduce
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.runner import THIS_BRIDGE, play
 from abp_bridge.settings import read_duration
-from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines, read
+from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines
 
 if TYPE_CHECKING:
     import argparse
 
     from abp_bridge.cli.runtime import Subparsers
 
-Json = Any
 
-MAX_FILE = 256 * 2**20
-
-
-class FixtureUnusableError(AbpBridgeError):
+class ReplayUsageError(AbpBridgeError):
     """The command cannot do what it is asked; the message says what would be right."""
 
 
@@ -99,84 +94,49 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play fixtures, or make one. Returns the exit code."""
-    if not options.save:
-        return replay(
-            options.paths,
-            bridge=options.bridge,
-            as_json=options.json,
-            patience=options.patience,
-            jobs=options.jobs,
-        )
-    if len(options.paths) != 2:
-        words = "--save needs two names: the trace, and the fixture to make of it"
-        return complain(words, "replay")
-    trace, fixture = options.paths
-    return save(trace, fixture, options.shows)
+    """Play fixtures, or make one.
 
-
-def replay(
-    paths: Sequence[str], *, bridge: str | None, as_json: bool, patience: float, jobs: int
-) -> int:
-    """Returns the exit code: 0 when all passed, 1 when one did not, 2 when nothing could be
-    played.
+    Returns:
+        The exit code: 0 when all passed, 1 when one did not, 2 when nothing could be played.
     """
     try:
-        command = _command(bridge)
-        files = _files(paths)
-    except FixtureUnusableError as problem:
-        return complain(str(problem), "replay")
-    failed = anyio.run(
-        _play_all, files, command, as_json, patience, jobs or max(2, 2 * (os.cpu_count() or 1))
-    )
+        if options.save:
+            return _save(options.paths, options.shows)
+        command, files = _command(options.bridge), _files(options.paths)
+    except ReplayUsageError as problem:
+        return complain(problem, "replay")
+    jobs = options.jobs or max(2, 2 * (os.cpu_count() or 1))
+    failed = anyio.run(_play_all, files, command, options.json, options.patience, jobs)
     return 1 if failed else 0
 
 
-def save(trace: str, out: str, shows: str) -> int:
+def _save(paths: Sequence[str], shows: str) -> int:
     """Make a fixture of a trace. Returns the exit code."""
+    if len(paths) != 2:
+        raise ReplayUsageError("--save needs two names: the trace, and the fixture to make of it")
+    trace, out = paths
     try:
-        found = _read(trace)
-        if os.path.exists(out):
-            raise FixtureUnusableError(
-                f"{out} is there already: remove it first, or give another name"
-            )
-        fixture = reduce(found[-1], shows)
-        if not fixture.entries:
-            raise FixtureUnusableError(f"{trace} holds no message")
+        found = load(trace)
+    except TraceError as problem:
+        raise ReplayUsageError(place(trace, problem)) from None
+    fixture = reduce(found[-1], shows)
+    if not fixture.entries:
+        raise ReplayUsageError(f"{trace} holds no message")
+    try:
         with open(out, "x", encoding="utf-8") as file:
             file.writelines(lines(fixture))
-    except TraceError as problem:
-        return complain(f"{trace}:{problem.line}: {problem}", "replay")
+    except FileExistsError:
+        words = f"{out} is there already: remove it first, or give another name"
+        raise ReplayUsageError(words) from None
     except OSError as problem:
-        return complain(f"{out} cannot be written: {problem.strerror}", "replay")
-    except FixtureUnusableError as problem:
-        return complain(str(problem), "replay")
+        raise ReplayUsageError(f"{out} cannot be written: {problem.strerror}") from None
     more = f" (the last of {len(found)} recordings in {trace})" if len(found) > 1 else ""
     if doubt := doubtful(found[-1]):
-        sys.stderr.write(f"abp-bridge replay: {trace}: {doubt}\n")
-    _print(
+        complain(f"{trace}: {doubt}", "replay")
+    print_text(
         f"{out}: {len(fixture.entries)} lines{more}. Read it before you share it, then: abp-bridge"
         f" replay {shlex.quote(out)}\n"
     )
-    return 0
-
-
-def show(path: str, *, as_json: bool, width: int | None, full: bool) -> int:
-    """Draw a trace or a fixture. Returns the exit code."""
-    from abp_bridge.trace.sequence_diagram import draw
-
-    try:
-        found = _read(path)
-    except TraceError as problem:
-        return complain(f"{path}:{problem.line}: {problem}", "trace")
-    except FixtureUnusableError as problem:
-        return complain(str(problem), "trace")
-    columns = width or shutil.get_terminal_size((110, 24)).columns
-    for recording in found:
-        if as_json:
-            _print("".join(lines(recording)))
-        else:
-            _print("".join(f"{line}\n" for line in draw(recording, columns, full=full)))
     return 0
 
 
@@ -186,10 +146,10 @@ def _command(bridge: str | None) -> list[str]:
     try:
         words = shlex.split(bridge)
     except ValueError as problem:
-        raise FixtureUnusableError(f"--bridge cannot be read as a command: {problem}") from None
+        raise ReplayUsageError(f"--bridge cannot be read as a command: {problem}") from None
     found = shutil.which(words[0]) if words else None
     if found is None:
-        raise FixtureUnusableError(f"--bridge: there is no program {words[0] if words else ''!r}")
+        raise ReplayUsageError(f"--bridge: there is no program {words[0] if words else ''!r}")
     # It runs in a folder of its own.
     return [
         os.path.abspath(found),
@@ -203,26 +163,15 @@ def _files(paths: Sequence[str]) -> list[str]:
         if os.path.isdir(path):
             inside = sorted(str(each) for each in Path(path).rglob("*.jsonl"))
             if not inside:
-                raise FixtureUnusableError(
+                raise ReplayUsageError(
                     f"there is no fixture in {path}: fixtures are files that end in .jsonl"
                 )
             found += inside
         elif os.path.exists(path):
             found.append(path)
         else:
-            raise FixtureUnusableError(f"there is no {path}")
+            raise ReplayUsageError(f"there is no {path}")
     return found
-
-
-def _read(path: str) -> list[Recording]:
-    try:
-        if os.path.getsize(path) > MAX_FILE:
-            raise FixtureUnusableError(f"{path} has more than {MAX_FILE} bytes")
-        return read(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise FixtureUnusableError(f"{path} cannot be read: {problem.strerror}") from None
-    except UnicodeDecodeError:
-        raise FixtureUnusableError(f"{path} is no text") from None
 
 
 async def _play_all(
@@ -232,43 +181,35 @@ async def _play_all(
 
     Returns how many did not pass.
     """
-    done: dict[int, list[Played]] = {}
-    said = failed = passed = 0
+    results: dict[int, list[Played]] = {}
+    finished = [anyio.Event() for _ in files]
     limiter = anyio.CapacityLimiter(jobs)
-    finished = anyio.Event()
+    passed = failed = 0
 
-    async def one(number: int, path: str) -> None:
+    async def play_file(number: int, path: str) -> None:
         async with limiter:
-            done[number] = await _play_file(path, bridge, patience)
-        finished.set()
+            results[number] = await _play_file(path, bridge, patience)
+        finished[number].set()
 
     async with anyio.create_task_group() as tasks:
         for number, path in enumerate(files):
-            tasks.start_soon(one, number, path)
-        while said < len(files):
-            await finished.wait()
-            finished = anyio.Event()
-            while said in done:
-                for played in done.pop(said):
-                    _say(played, as_json)
-                    failed += played.problem is not None
-                    passed += played.problem is None
-                said += 1
-    _print(
-        dump({"passed": passed, "failed": failed})
-        if as_json
-        else f"{passed} passed, {failed} failed\n"
-    )
+            tasks.start_soon(play_file, number, path)
+        for number, is_finished in enumerate(finished):
+            await is_finished.wait()
+            for played in results.pop(number):
+                _report(played, as_json)
+                failed += played.problem is not None
+                passed += played.problem is None
+    counts = {"passed": passed, "failed": failed}
+    print_text(dump(counts) if as_json else f"{passed} passed, {failed} failed\n")
     return failed
 
 
 async def _play_file(path: str, bridge: Sequence[str], patience: float) -> list[Played]:
     try:
-        found = _read(path)
+        found = load(path)
     except TraceError as problem:
         return [Played(path, Head(), 0, ReplayMismatchError(str(problem), problem.line))]
-    except FixtureUnusableError as problem:
-        return [Played(path, Head(), 0, ReplayMismatchError(str(problem)))]
     return [await _play(path, recording, bridge, patience) for recording in found]
 
 
@@ -286,27 +227,33 @@ async def _play(path: str, recording: Recording, bridge: Sequence[str], patience
     return Played(path, fixture.head, time.monotonic() - began, problem)
 
 
-def _say(played: Played, as_json: bool) -> None:
+def _report(played: Played, as_json: bool) -> None:
     problem = played.problem
     if as_json:
-        said: dict[str, Json] = {
-            "fixture": played.path,
-            "shows": played.head.shows,
-            "passed": problem is None,
-            "seconds": round(played.seconds, 2),
-        }
-        if problem is not None:
-            said |= {
-                "line": problem.line,
-                "problem": str(problem),
-                "details": list(problem.details),
-            }
-            said |= {"expected": problem.expected, "got": problem.got}
-        _print(dump(said))
+        print_text(dump(_members(played)))
     elif problem is None:
-        _print(f"ok    {_visible(played.path)}\n")
+        print_text(f"ok    {_visible(played.path)}\n")
     else:
-        _print("".join(f"{_visible(line)}\n" for line in _complaint(played, problem)))
+        print_text("".join(f"{_visible(line)}\n" for line in _complaint(played, problem)))
+
+
+def _members(played: Played) -> dict[str, JsonValue]:
+    problem = played.problem
+    said: dict[str, JsonValue] = {
+        "fixture": played.path,
+        "shows": played.head.shows,
+        "passed": problem is None,
+        "seconds": round(played.seconds, 2),
+    }
+    if problem is None:
+        return said
+    return said | {
+        "line": problem.line,
+        "problem": str(problem),
+        "details": list(problem.details),
+        "expected": problem.expected,
+        "got": problem.got,
+    }
 
 
 def _complaint(played: Played, problem: ReplayMismatchError) -> Iterable[str]:
@@ -324,17 +271,3 @@ def _visible(line: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in line
     )
-
-
-_PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")
-
-
-def _print(words: str) -> None:
-    try:
-        sys.stdout.write(words)
-    except UnicodeEncodeError:  # not every terminal has every letter
-        words = words.translate(_PLAIN)
-        sys.stdout.write(
-            words.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding)
-        )
-    sys.stdout.flush()

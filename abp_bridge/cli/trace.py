@@ -1,15 +1,24 @@
-"""`abp-bridge trace`: draws a trace or a fixture."""
+"""`abp-bridge trace`: draws a trace or a fixture. How such a file is read, and how what it says is
+printed, `replay` has from here.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.runtime import add_setting_options, argument_type, read_count
+from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
+from abp_bridge.trace.format import Recording, TraceError, lines, read
 
 if TYPE_CHECKING:
     import argparse
 
     from abp_bridge.cli.runtime import Subparsers
+
+MAX_FILE = 256 * 2**20  # bytes: several times what a recorder writes, and what a memory holds
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -35,6 +44,52 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw a file. Returns the exit code."""
-    from abp_bridge.cli.replay import show
+    from abp_bridge.trace.sequence_diagram import draw
 
-    return show(options.path, as_json=options.json, width=options.width, full=options.full)
+    try:
+        found = load(options.path)
+    except TraceError as problem:
+        return complain(place(options.path, problem), "trace")
+    width = options.width or shutil.get_terminal_size((110, 24)).columns
+    for recording in found:
+        if options.json:
+            print_text("".join(lines(recording)))
+        else:
+            drawn = draw(recording, width, full=options.full)
+            print_text("".join(f"{line}\n" for line in drawn))
+    return 0
+
+
+def load(path: str) -> list[Recording]:
+    """The recordings of a file.
+
+    Raises:
+        TraceError: it cannot be read, or is no trace and no fixture.
+    """
+    try:
+        if os.path.getsize(path) > MAX_FILE:
+            raise TraceError(f"{path} has more than {MAX_FILE} bytes")
+        return read(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise TraceError(f"{path} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise TraceError(f"{path} is no text") from None
+
+
+def place(path: str, problem: TraceError) -> str:
+    """What is wrong with a file, with the line that it is about, if it is about one."""
+    return f"{path}:{problem.line}: {problem}" if problem.line else str(problem)
+
+
+_PLAIN = str.maketrans("─│◀▶·…⏎", "-|<>..>")
+
+
+def print_text(words: str) -> None:
+    """Write `words` to stdout, with plainer signs for those that its encoding lacks."""
+    encoding = sys.stdout.encoding
+    try:
+        words.encode(encoding)
+    except UnicodeEncodeError:  # not every terminal has every letter
+        words = words.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+    sys.stdout.write(words)
+    sys.stdout.flush()

@@ -96,6 +96,11 @@ class Entry:
         """Whether the bridge said it."""
         return self.sender == BRIDGE
 
+    @property
+    def members(self) -> JsonObject:
+        """What its line has beside who speaks to whom."""
+        return self.value if self.kind in _MEMBERS else {self.kind: self.value}
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -146,10 +151,9 @@ def read(text: str) -> list[Recording]:
             found[-1][1].append(_entry(value, number))
     if not found:
         raise TraceError("it is empty: a trace or a fixture begins with a head line", 1)
-    whole = [Recording(head, tuple(entries)) for head, entries in found]
-    if unfinished:
-        whole[-1] = Recording(whole[-1].head, whole[-1].entries, unfinished=True)
-    return whole
+    *whole, (head, entries) = found
+    last = Recording(head, tuple(entries), unfinished)
+    return [*(Recording(head, tuple(entries)) for head, entries in whole), last]
 
 
 # --- reading: the head ---
@@ -252,10 +256,10 @@ _HEAD: dict[str, Callable[[JsonValue], object]] = {
     "run": _run,
     "env": _env,
     "files": _files,
-    "patience": _patience,
     "apps": _texts,
     "bridge": _text,
     "when": _text,
+    "patience": _patience,
 }
 _CELL = ("surface", "version", "shape", "hint", "protocol", "event", "host", "by")
 
@@ -370,14 +374,11 @@ def lines(recording: Recording) -> Iterator[str]:
 
 def dump_head(head: Head) -> str:
     """A head as one line, with its end; what it has not is left out."""
-    members = {name: getattr(head, name) for name in _WRITTEN}
+    members = {name: getattr(head, name) for name in _HEAD}
     if len(head.proves) == 1:
         members["proves"] = head.proves[0]
     kind = FIXTURE if head.fixture else TRACE
     return dump({kind: FORMAT} | {name: each for name, each in members.items() if each})
-
-
-_WRITTEN = (*(name for name in _HEAD if name != "patience"), "patience")
 
 
 def dump_entry(entry: Entry) -> str:
@@ -385,23 +386,18 @@ def dump_entry(entry: Entry) -> str:
     when = {} if entry.ms is None else {"ms": entry.ms}
     if entry.kind == "event":
         return dump({**when, **entry.value})
-    said = entry.value if entry.kind in ("fill", "http") else {entry.kind: entry.value}
-    return dump({**when, "way": f"{entry.sender}->{entry.to}", **said})
+    return dump({**when, "way": f"{entry.sender}->{entry.to}", **entry.members})
 
 
 def dump(value: Json) -> str:
     """One line of a file. What UTF-8 cannot carry is escaped."""
     text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    return text + "\n"
+    return f"{text if _is_utf8(text) else json.dumps(value)}\n"
 
 
 def is_request(message: Json) -> bool:
     """Whether it is a message that wants an answer."""
-    return isinstance(message, Mapping) and "method" in message and "id" in message
+    return isinstance(message, Mapping) and message.keys() >= {"method", "id"}
 
 
 def is_response(message: Json) -> bool:
