@@ -236,7 +236,7 @@ class _RecordedPageQuestion:
             "fill": blank(shown) if question.secret else shown,
             "press": press,
         }
-        self._recorder.filled(Entry("fill", said, PERSON, BRIDGE))
+        self._recorder.record(Entry("fill", said, PERSON, BRIDGE))
         return reply
 
 

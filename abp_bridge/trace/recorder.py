@@ -17,24 +17,25 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from operator import attrgetter
-from typing import Any
 
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
 from abp_bridge.core.event import (
+    ChoiceEvent,
     Event,
     InputRequestEvent,
     InputResolvedEvent,
     NoticeEvent,
     ProgressEvent,
+    RungEvent,
+    StepEvent,
 )
 from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import describe
 from abp_bridge.core.sanitize import redact_target
 from abp_bridge.rpc.tap import Tap, observe_stream
@@ -78,7 +79,7 @@ class Recorder:
         self._apps = list(dict.fromkeys(settings.apps))
         self._launched = 0
         self._file: int | None = None
-        self._began: float | None = None
+        self._began = 0.0  # seconds of the clock that only goes forward
         self._size = 0
         self._ended = False
 
@@ -88,8 +89,8 @@ class Recorder:
         """A tap that writes down what passes on the connection with a party (`rpc.tap`)."""
         return partial(
             observe_stream,
-            read=partial(self._heard, party, BRIDGE),
-            written=partial(self._heard, BRIDGE, party),
+            read=partial(self._on_line, party, BRIDGE),
+            written=partial(self._on_line, BRIDGE, party),
         )
 
     def tools(self) -> Tap:
@@ -110,66 +111,70 @@ class Recorder:
         """Write an event down, and learn the secret that it may answer with (`Observer`)."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
-        self._ending_on_error(
-            lambda: self._write(
-                Entry("event", self._redactor.clean_members(_members(event)), ms=self._now())
-            )
-        )
+        self.record(Entry("event", {"event": type(event).__name__, **_members(event)}))
 
     def message(self, sender: str, to: str, message: JsonValue) -> None:
-        """A message that passed, wherever it was heard."""
-        self._record(Entry("message", message, sender, to, self._now()))
+        """Write a message down that passed, wherever it was heard."""
+        self.record(Entry("message", message, sender, to))
 
     def closed(self, sender: str, to: str) -> None:
-        """The sender has ended what it says."""
-        if self._began is not None:
-            self._record(Entry("closed", True, sender, to, self._now()))
+        """Write down that the sender has ended what it says."""
+        self.record(Entry("closed", True, sender, to))
 
     def secret(self, value: JsonValue) -> None:
-        """`value` must not stand in the trace, from now on."""
-        self._ending_on_error(lambda: self._redactor.learn(value))
+        """Leave `value` out of the trace from now on."""
+        if not self._ended:
+            with self._ending_on_error():
+                self._redactor.learn(value)
 
-    def filled(self, entry: Entry) -> None:
-        """A person sent a page."""
-        self._record(replace(entry, ms=self._now()))
+    def record(self, entry: Entry) -> None:
+        """Write an entry down without its secrets, with the time that it is now.
 
-    def _heard(self, sender: str, to: str, line: bytes | None, size: int) -> None:
+        A recording begins with the first message; what is no message is not written before it.
+        """
+        if self._ended or (self._file is None and entry.kind in ("event", "closed")):
+            return
+        with self._ending_on_error():
+            if self._file is None:
+                self._begin(entry)
+            ms = round((time.monotonic() - self._began) * 1000)
+            self._put(dump_entry(replace(entry, value=self._clean(entry), ms=ms)))
+
+    def _on_line(self, sender: str, to: str, line: bytes | None, size: int) -> None:
+        """A line that passed: a message, or what can be said of it (`LineListener`)."""
         if line is None:
             self.closed(sender, to)
-        elif not self._ended and line.strip():
-            self._on_line(Entry("raw", "", sender, to, self._now()), line, size)
-
-    def _on_line(self, entry: Entry, line: bytes, size: int) -> None:
-        """A line that passed: a message, or what can be said of it."""
+        if not line or not line.strip() or self._ended:
+            return
         try:
             message = parse(line) if size == len(line) else None
         except ValueError:
             message = None
-        if message is None:
-            self._record(replace(entry, value=self._raw(entry, line, size)))
-        elif is_deeper(message, DEEPEST):
-            self._record(replace(entry, value=f"[cut {size} characters]"))
+        if message is not None and not is_deeper(message, DEEPEST):
+            self.message(sender, to, message)
         else:
-            self.message(entry.sender, entry.to, message)
+            raw = Entry("raw", line.decode(errors="replace"), sender, to)
+            is_kept = message is None and size <= MAX_TEXT and not self._answers.may_be_answer(raw)
+            self.record(raw if is_kept else replace(raw, value=f"[cut {size} characters]"))
 
-    def _raw(self, entry: Entry, line: bytes, size: int) -> str:
-        """A line that is no message: first without its secrets, then as far as it is kept.
+    def _clean(self, entry: Entry) -> JsonValue:
+        """What `entry` says without its secrets."""
+        if entry.kind == "message":
+            self._redactor.learn_named(entry.value)
+            return self._redactor.clean_message(self._answers.without_secrets(entry))
+        if entry.kind == "raw":  # first without its secrets, then as far as it is kept
+            words = self._redactor.clean_text(entry.value)
+            more = len(words) - MAX_RAW
+            return words[:MAX_RAW] + (f" [cut {more} characters]" if more > 0 else "")
+        if entry.kind in ("fill", "event"):
+            return self._redactor.clean_members(entry.value)
+        return self._redactor.clean(entry.value)
 
-        What may answer a question for one is not kept at all.
-        """
-        if size > MAX_TEXT or self._answers.may_be_answer(entry):
-            return f"[cut {size} characters]"
-        words = self._redactor.clean_text(line.decode(errors="replace"))
-        return words[:MAX_RAW] + (
-            f" [cut {len(words) - MAX_RAW} characters]" if len(words) > MAX_RAW else ""
-        )
-
-    def _ending_on_error(self, write: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _ending_on_error(self) -> Iterator[None]:
         """Whatever it meets, a recording ends and its session does not."""
-        if self._ended:
-            return
         try:
-            write()
+            yield
         except RedactorFullError:
             self._end(TOO_MANY)
         except OSError as problem:
@@ -178,78 +183,33 @@ class Recorder:
             logger.exception("a recording met something that it cannot write down")
             self._end(f"it met something that it cannot write down ({type(problem).__name__})")
 
-    def _record(self, entry: Entry) -> None:
-        self._ending_on_error(lambda: self._write_down(entry))
-
-    def _write_down(self, entry: Entry) -> None:
-        if self._file is None:
-            self._begin(entry)
-        if entry.kind == "message":
-            self._redactor.learn_named(entry.value)
-            self._write(
-                replace(
-                    entry, value=self._redactor.clean_message(self._answers.without_secrets(entry))
-                )
-            )
-        elif entry.kind == "fill":
-            self._write(replace(entry, value=self._redactor.clean_members(entry.value)))
-        else:
-            self._write(replace(entry, value=self._redactor.clean(entry.value)))
-
     # --- the file ---
 
     def _begin(self, first: Entry) -> None:
+        """Make the file, with its head. Raises OSError."""
         self._began = time.monotonic()
         self._file = _create(self._path)
+        parties = {self.app(target): target for target in self._settings.apps}
+        apps = [word for party in parties for word in ("--app", f"stdio:{{{party}}}")]
+        clean = self._redactor.clean_text
+        variables = to_environment(self._settings)
         head = Head(
             fixture=False,
             host=_protocol(first.value),
-            run=(
-                self._command,
-                *(
-                    word
-                    for target in self._settings.apps
-                    for word in ("--app", f"stdio:{{{self.app(target)}}}")
-                ),
-                *_AGENT[self._command],
-            ),
-            env={
-                name: self._redactor.clean_text(value)
-                for name, value in to_environment(self._settings).items()
-            },
-            apps={
-                self.app(target): self._redactor.clean_text(redact_target(target))
-                for target in self._settings.apps
-            },
+            run=(self._command, *apps, *(("--", "{agent}") if self._command == "acp" else ())),
+            env={name: clean(value) for name, value in variables.items()},
+            apps={party: clean(redact_target(target)) for party, target in parties.items()},
             bridge=VERSION,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         self._put(dump_head(head))
 
-    def _now(self) -> int:
-        return 0 if self._began is None else round((time.monotonic() - self._began) * 1000)
-
-    def _write(self, entry: Entry) -> None:
-        if self._file is None or self._ended:
-            return
-        try:
-            self._put(dump_entry(entry))
-        except (OSError, ValueError) as problem:
-            self._end(str(problem))
-
     def _put(self, line: str) -> None:
         assert self._file is not None
         data = line.encode(errors="replace")
         if self._size + len(data) > MAX_FILE:
-            os.write(
-                self._file,
-                dump(
-                    {
-                        "event": "RecordingEnded",
-                        "reason": f"it has {MAX_FILE} bytes; what came after is not here",
-                    }
-                ).encode(),
-            )
+            reason = f"it has {MAX_FILE} bytes; what came after is not here"
+            os.write(self._file, dump({"event": "RecordingEnded", "reason": reason}).encode())
             self._end(f"it has reached {MAX_FILE} bytes")
             return
         self._size += len(data)
@@ -263,9 +223,6 @@ class Recorder:
                 os.close(self._file)
             self._file = None
         logger.warning("the recording ends here: %s. The session goes on", reason)
-
-
-_AGENT: dict[str, Sequence[str]] = {"serve": (), "acp": ("--", "{agent}")}
 
 
 def _create(path: str) -> int:
@@ -327,51 +284,36 @@ def _places(settings: Settings) -> dict[str, str]:
 
 
 def _members(event: Event) -> dict[str, JsonValue]:
-    """An event as it stands in a trace: without its time, and without a reason where none is."""
-    readers = _READERS.get(type(event)) or {
-        each.name: attrgetter(each.name) for each in fields(event) if each.name != "time"
-    }
-    members: dict[str, Any] = {name: read(event) for name, read in readers.items()}
-    written: dict[str, JsonValue] = {"event": type(event).__name__}
-    return written | {
-        name: round(each, 3) if name == "seconds" else each
-        for name, each in members.items()
-        if (name, each) != ("reason", "")
-    }
-
-
-def _content(event: InputResolvedEvent) -> JsonValue:
-    is_secret = event.question.secret and event.answer.content
-    return SECRET if is_secret else dict(event.answer.content)
-
-
-# What is written of an event and how each is read of it, where that is not what it has.
-_READERS: dict[type, dict[str, Callable[[Any], JsonValue]]] = {
-    InputRequestEvent: {
-        "question": attrgetter("question.id"),
-        "app": attrgetter("question.origin"),
-        "method": attrgetter("question.kind.value"),
-        "shape": lambda event: matrix.shape(event.question).value,
-        "message": attrgetter("question.message"),
-    },
-    InputResolvedEvent: {
-        "question": attrgetter("question.id"),
-        "outcome": attrgetter("answer.outcome.value"),
-        "answeredBy": attrgetter("answer.answered_by.value"),
-        "route": attrgetter("answer.route"),
-        "seconds": attrgetter("answer.latency"),
-        "reason": attrgetter("answer.reason"),
-        "content": _content,
-    },
-    NoticeEvent: {
-        "app": attrgetter("app"),
-        "name": attrgetter("notice.name"),
-        "says": lambda event: describe(event.notice),
-    },
-    ProgressEvent: {
-        "app": attrgetter("app"),
-        "value": attrgetter("progress.value"),
-        "total": attrgetter("progress.total"),
-        "says": attrgetter("progress.message"),
-    },
-}
+    """What is written of an event: not its time, and no reason where there is none."""
+    match event:
+        case InputRequestEvent(question=question):
+            return {
+                "question": question.id,
+                "app": question.origin,
+                "method": question.kind.value,
+                "shape": matrix.shape(question).value,
+                "message": question.message,
+            }
+        case RungEvent():
+            return {"question": event.question, "route": event.route}
+        case StepEvent():
+            shown: JsonObject = {"title": event.title, "options": list(event.options)}
+            return {"question": event.question, "number": event.number, **shown}
+        case ChoiceEvent():
+            pressed: JsonObject = {"label": event.label, "seconds": round(event.seconds, 3)}
+            return {"question": event.question, "number": event.number, **pressed}
+        case InputResolvedEvent(question=question, answer=answer):
+            return {
+                "question": question.id,
+                "outcome": answer.outcome.value,
+                "answeredBy": answer.answered_by.value,
+                "route": answer.route,
+                "seconds": round(answer.latency, 3),
+                **({"reason": answer.reason} if answer.reason else {}),
+                "content": SECRET if question.secret and answer.content else dict(answer.content),
+            }
+        case NoticeEvent(notice=notice):
+            return {"app": event.app, "name": notice.name, "says": describe(notice)}
+        case ProgressEvent(progress=progress):
+            said: JsonObject = {"total": progress.total, "says": progress.message}
+            return {"app": event.app, "value": progress.value, **said}

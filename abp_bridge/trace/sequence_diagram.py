@@ -172,9 +172,9 @@ def _asks(params: JsonValue) -> str:
     be read; else as it is.
     """
     form = as_object(params)
-    properties = as_object(as_object(form.get("requestedSchema")).get("properties"))
-    parts = {name: as_object(part) for name, part in properties.items()}
-    if not all(parts.values()) or not parts:
+    properties = as_object(form.get("requestedSchema")).get("properties")
+    parts = {name: as_object(part) for name, part in as_object(properties).items()}
+    if not isinstance(properties, Mapping) or not all(parts.values()):
         return _dump(params)
     fields = [
         f"[{label(part.get('title', name))}:"

@@ -214,17 +214,17 @@ def test_what_a_message_needs_to_be_one_stays() -> None:
     words = redactor()
     for secret in ("json", "method", "result", "tools", "capabilities"):
         words.learn(secret)
-    message = {
+    message: Json = {
         "jsonrpc": "2.0",
         "id": 7,
         "method": "tools/list",
         "params": {"words": "the json method"},
     }
     assert words.clean_message(message) == message | {"params": {"words": "the [secret] [secret]"}}
-    assert (
-        words.clean_message({"jsonrpc": "2.0", "method": "notifications/json?"})["method"]
-        == "notifications/[secret]?"
-    )
+    assert words.clean_message({"jsonrpc": "2.0", "method": "notifications/json?"}) == {
+        "jsonrpc": "2.0",
+        "method": "notifications/[secret]?",
+    }
     assert words.clean_message([{"jsonrpc": "2.0", "id": 7, "result": {"x": "json"}}]) == [
         {"jsonrpc": "2.0", "id": 7, "result": {"x": "[secret]"}}
     ]
@@ -540,7 +540,7 @@ def test_an_answer_to_nothing_may_be_one_to_a_question_for_a_secret(answer: Json
 def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
     recorder.message("bridge", "host", MCP)
-    recorder._heard(
+    recorder._on_line(
         "host",
         "bridge",
         b'{"jsonrpc": "2.0", "id": 1, "result": {"content": {"value": "hunter2"}}, "at": NaN}',

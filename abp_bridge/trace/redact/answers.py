@@ -8,11 +8,11 @@ nothing was asked that it answers, it is a secret.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_names
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
@@ -23,7 +23,6 @@ from abp_bridge.trace.redact.structure import (
     SECRET,
     blank,
     leaves,
-    member_names,
     without_suggestions,
 )
 
@@ -34,9 +33,8 @@ MAX_OPEN = 4_000  # requests that are kept in mind
 _ENVELOPE = ("jsonrpc", "id", "type", "timestamp")
 _PUBLIC = ("metadata", "_meta", "inputRequests", "requestState", "resultType")
 _OUTCOMES = {"accept", "decline", "cancel", *(each.value for each in Outcome)}
-_MEMBERS = frozenset(
-    ("value", "confirmed", "selected", "result", "content", "data", "mimeType", "encoding")
-) | {"filename"}
+_VALUES = ("value", "confirmed", "selected", "result", "content", "data")
+_MEMBERS = frozenset((*_VALUES, "mimeType", "encoding", "filename"))
 
 
 class SecretAnswers:
@@ -46,10 +44,9 @@ class SecretAnswers:
         """`learn` hears of each secret that is found."""
         self._learn = learn
         self._secret: dict[Key, list[Question]] = {}  # by what will answer them
-        self._open: dict[Key, int] = {}  # requests without an answer, and how many have this key
+        self._open: Counter[Key] = Counter()  # requests without an answer, the oldest first
         self._asked: set[Asker] = set()  # who was ever asked for a secret
         self._mixed: set[Key] = set()  # keys that two requests had at the same time
-        self._order: deque[Key] = deque()
 
     def without_secrets(self, entry: Entry) -> JsonValue:
         """The message of `entry` without the secrets that it answers questions with, or suggests.
@@ -57,7 +54,7 @@ class SecretAnswers:
         Raises:
             RedactorFullError: too many questions for secrets are open.
         """
-        if isinstance(entry.value, (list, tuple)):
+        if isinstance(entry.value, list):
             return [self._message(each, entry) for each in entry.value]
         return self._message(entry.value, entry)
 
@@ -83,19 +80,18 @@ class SecretAnswers:
     # --- what is asked ---
 
     def _on_question(self, key: Key, question: Question | None) -> None:
-        if self._open.get(key):
+        if self._open[key]:
             self._mixed.add(key)
         elif question is None and key not in self._mixed:
             self._secret.pop(key, None)  # the id is used again, for something else
-        self._open[key] = self._open.get(key, 0) + 1
-        self._order.append(key)
+        self._open[key] += 1
         if question is not None:
             if len(self._secret) >= MAX_OPEN:
                 raise RedactorFullError
             self._secret.setdefault(key, []).append(question)
             self._asked.add((str(key[0]), key[1] is True))
-        if len(self._order) > 2 * MAX_OPEN:  # who was not answered for so long will not be
-            self._open.pop(self._order.popleft(), None)
+        if len(self._open) > MAX_OPEN:  # who was not answered for so long will not be
+            del self._open[next(iter(self._open))]
 
     def _answered(self, entry: Entry, *name: JsonValue, known: bool) -> list[Question] | None:
         """The questions for secrets that this answers; none if nobody knows; None: it is public."""
@@ -179,15 +175,14 @@ class SecretAnswers:
     # --- MCP 2026-07-28: questions in a result, and answers in the request that comes back ---
 
     def _on_result_questions(self, entry: Entry, result: JsonValue) -> None:
-        requests = result.get("inputRequests") if isinstance(result, Mapping) else None
-        for name, request in requests.items() if isinstance(requests, Mapping) else ():
-            question = secret_question(request) if isinstance(request, Mapping) else None
-            self._on_question((entry.party, entry.ours, _state(result), name), question)
+        for name, request in as_object(as_object(result).get("inputRequests")).items():
+            key = (entry.party, entry.ours, _state(result), name)
+            self._on_question(key, secret_question(as_object(request)))
 
     def _without_responses(self, message: JsonObject, entry: Entry) -> JsonValue:
-        params = message.get("params")
-        responses = params.get("inputResponses") if isinstance(params, Mapping) else None
-        if not isinstance(params, Mapping) or not isinstance(responses, Mapping):
+        params = as_object(message.get("params"))
+        responses = params.get("inputResponses")
+        if not isinstance(responses, Mapping):
             return message
         kept: dict[str, JsonValue] = {}
         for name, response in responses.items():
@@ -231,13 +226,10 @@ def secrets_of(question: Question, answer: JsonValue) -> list[JsonValue]:
     """What in an answer is secret: all but the fields that are none, and what was chosen, which
     stands in the question.
     """
-    given = answer
-    if (
-        isinstance(answer, Mapping)
-        and set(answer) == {"value"}
-        and (question.wrapped or "value" not in [field.name for field in question.fields])
-    ):
-        given = answer["value"]
+    names = [field.name for field in question.fields]
+    is_wrapped = set(as_object(answer)) == {"value"}
+    is_wrapped = is_wrapped and (question.wrapped or "value" not in names)
+    given = as_object(answer)["value"] if is_wrapped else answer
     if not isinstance(given, Mapping) or question.wrapped:
         return [] if len(question.fields) == 1 and question.fields[0].choices else [given]
     public = {
@@ -249,12 +241,8 @@ def secrets_of(question: Question, answer: JsonValue) -> list[JsonValue]:
 
 
 def _is_public(name: str, value: JsonValue) -> bool:
-    return (
-        value is None
-        or isinstance(value, bool)
-        or name in _PUBLIC
-        or (name in ("action", "outcome") and isinstance(value, str) and value in _OUTCOMES)
-    )
+    is_outcome = name in ("action", "outcome") and isinstance(value, str) and value in _OUTCOMES
+    return value is None or isinstance(value, bool) or name in _PUBLIC or is_outcome
 
 
 def _flat_or_blank(value: JsonValue) -> JsonValue:
@@ -270,5 +258,5 @@ def _id(id: JsonValue) -> JsonValue:
 
 
 def _state(holder: JsonValue) -> JsonValue:
-    state = holder.get("requestState") if isinstance(holder, Mapping) else None
+    state = as_object(holder).get("requestState")
     return state if isinstance(state, str) else None

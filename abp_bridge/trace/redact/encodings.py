@@ -29,9 +29,9 @@ _BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _AFTER = r"(?![A-Za-z0-9])"
 
 
-def encoded_texts(text: str) -> list[EncodedText]:
+def encoded_texts(text: str, instead: str) -> list[EncodedText]:
     """What to look for, so that all of `text` is found: whole, trimmed, piece by piece and line by
-    line, and in other normal forms.
+    line, and in other normal forms; and what is written in its place.
     """
     forms = dict.fromkeys(
         (text, text.strip(), *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")))
@@ -46,7 +46,7 @@ def encoded_texts(text: str) -> list[EncodedText]:
         for line in lines if len(lines) > 1 else ():
             for piece in _pieces(line) if len(line) >= ALONE else ():
                 found.setdefault(piece, len(line) < LINE)
-    return [EncodedText(piece, alone=alone) for piece, alone in found.items()]
+    return [EncodedText(piece, instead, alone=alone) for piece, alone in found.items()]
 
 
 def _pieces(text: str) -> list[str]:
@@ -57,10 +57,13 @@ def _pieces(text: str) -> list[str]:
 
 
 class EncodedText:
-    """One piece of text in all its encodings, and where it stands in others."""
+    """One piece of text in all its encodings, where it stands in others, and what is written
+    `instead`.
+    """
 
-    def __init__(self, text: str, *, alone: bool = False) -> None:
+    def __init__(self, text: str, instead: str, *, alone: bool = False) -> None:
         """What has to stand `alone` is no part of a longer word, and in no encoding of bytes."""
+        self.instead = instead
         self._text = text
         self._alone = alone
         self._anchor = _longest_run(text)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_names
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.trace.redact.encodings import EncodedText, encoded_texts
@@ -27,7 +26,6 @@ from abp_bridge.trace.redact.structure import (
     json_in,
     leaves,
     looks_secret,
-    member_names,
     names_next,
     program_part,
     without_secret,
@@ -41,7 +39,7 @@ SHORT_SETTING = 4  # characters; one whose name speaks of a key is not
 LONGEST_SETTING = 512  # characters; a longer one is a list of many things
 DIGITS = 3  # of a number: with fewer it is anybody's
 
-_ORDINARY_SETTING = re.compile(
+_ORDINARY = re.compile(
     r"[A-Za-z]+|[\d.,:/ -]+|[a-z]+(?:[_./-][a-z]+)+|[a-z]{2}_[A-Z]{2}[.\w-]*|/.*"
     r"|https?://(?:localhost|127\.0\.0\.1|\[::1\])\S*"
 )
@@ -54,14 +52,6 @@ class RedactorFullError(AbpBridgeError):
     """There are more secrets than can be kept in mind: nothing more can be written down safely."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Something that is looked for, and what is written in its place."""
-
-    text: EncodedText
-    instead: str
-
-
 class Redactor:
     """What one recording knows of secrets, and how it leaves them out."""
 
@@ -72,13 +62,13 @@ class Redactor:
             places: paths of this machine, and what to write for them.
         """
         self._secrets: set[str] = set()
-        self._known: list[_Known] = []
+        self._known: list[EncodedText] = []
         self._settings = list(_settings(env))
         self._numbers: set[int | float] = set()
         self._links: dict[str, str] = {}
         self._states: dict[str, str] = {}
         self._paths = PathReplacer(places)
-        self._present: list[_Known] = []  # what stands in the value that is being cleaned
+        self._present: list[EncodedText] = []  # what stands in the value that is being cleaned
         self._named: list[str] = []  # what stands under telling names in it
 
     def learn(self, value: JsonValue) -> None:
@@ -95,7 +85,7 @@ class Redactor:
                 raise RedactorFullError
             self._secrets.add(text)
             self._numbers |= set(_numbers(text))
-            self._known += [_Known(encoded, SECRET) for encoded in encoded_texts(text)]
+            self._known += encoded_texts(text, SECRET)
 
     def learn_named(self, value: JsonValue) -> None:
         """Learn what stands under telling names in `value`, if it is nobody's word."""
@@ -107,7 +97,7 @@ class Redactor:
         cleaned = self._replace(value)
         return self._replace(value) if self._learn_what_was_named() else cleaned
 
-    def clean_message(self, message: Json) -> Json:
+    def clean_message(self, message: JsonValue) -> JsonValue:
         """The same for a message, whose id stays: nothing can be told apart without it."""
         return _with_ids(message, self.clean(message))
 
@@ -135,9 +125,7 @@ class Redactor:
     def _replace(self, value: JsonValue) -> JsonValue:
         everything = "\0".join((*map(str, leaves(value)), *member_names(value)))
         self._present = [
-            known
-            for known in (*self._known, *self._settings)
-            if known.text.may_stand_in(everything)
+            known for known in (*self._known, *self._settings) if known.may_stand_in(everything)
         ]
         self._named = []
         return self._value(value, NESTED)
@@ -149,7 +137,7 @@ class Redactor:
             return {
                 self._name(name, depth): self._member(value, name, depth, under) for name in value
             }
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, list):
             return [
                 self._blank(each, depth)
                 if follows_option(value, at)
@@ -217,7 +205,7 @@ class Redactor:
     def _link(self, token: str) -> str:
         if token not in self._links:
             self._links[token] = f"[link {len(self._links) + 1}]"
-            self._known.append(_Known(EncodedText(token), self._links[token]))
+            self._known.append(EncodedText(token, self._links[token]))
         return self._links[token]
 
     def _state(self, state: str) -> str:
@@ -231,7 +219,7 @@ class Redactor:
             (*span, known.instead)
             for known in self._present
             if settings or known.instead == SECRET
-            for span in known.text.spans(text)
+            for span in known.spans(text)
         ]
         kept: list[str] = []
         done = 0
@@ -255,11 +243,11 @@ def _merge_overlaps(found: list[tuple[int, int, str]]) -> Iterator[tuple[int, in
         yield start, end, instead
 
 
-def _with_ids(message: Json, cleaned: Json) -> Json:
-    if isinstance(message, (list, tuple)):
+def _with_ids(message: JsonValue, cleaned: JsonValue) -> JsonValue:
+    if isinstance(message, list) and isinstance(cleaned, list):
         return list(map(_with_ids, message, cleaned))
-    has_number = isinstance(message, Mapping) and isinstance(message.get("id"), (int, float))
-    return {**cleaned, "id": message["id"]} if has_number else cleaned
+    id = as_object(message).get("id")
+    return {**as_object(cleaned), "id": id} if isinstance(id, (int, float)) else cleaned
 
 
 def _dump_like(value: JsonValue, before: str) -> str:
@@ -279,17 +267,16 @@ def _numbers(text: str) -> Iterator[int | float]:
             continue
 
 
-def _settings(env: Mapping[str, str]) -> Iterator[_Known]:
+def _settings(env: Mapping[str, str]) -> Iterator[EncodedText]:
     """What of the environment must not be read in a trace: a long key wherever it stands, the rest,
     if it is nobody's word, where it stands alone.
     """
     for name, value in env.items():
-        if not holds_secret(name):
-            if LONG_SETTING <= len(value) <= LONGEST_SETTING and not _ORDINARY_SETTING.fullmatch(
-                value
-            ):
-                yield _Known(EncodedText(value, alone=True), f"[env {name}]")
-        elif len(value) >= LONG_SETTING:
-            yield from (_Known(encoded, f"[env {name}]") for encoded in encoded_texts(value))
-        elif len(value) >= SHORT_SETTING and not value.isalpha():
-            yield _Known(EncodedText(value, alone=True), f"[env {name}]")
+        instead, size = f"[env {name}]", len(value)
+        if holds_secret(name) and size >= LONG_SETTING:
+            yield from encoded_texts(value, instead)
+            continue
+        is_short_key = holds_secret(name) and size >= SHORT_SETTING and not value.isalpha()
+        is_telling = LONG_SETTING <= size <= LONGEST_SETTING and not _ORDINARY.fullmatch(value)
+        if is_short_key or is_telling:
+            yield EncodedText(value, instead, alone=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import JSONDecoder
 
 from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, walk
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.methods import METHODS
 
@@ -52,32 +52,16 @@ def blank(value: JsonValue) -> JsonValue:
     """The same shape, with no text and no number in it."""
     if isinstance(value, Mapping):
         return {name: blank(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [blank(each) for each in value]
     return value if value is None or isinstance(value, bool) or value == "" else SECRET
 
 
 def leaves(value: JsonValue) -> Iterator[str | int | float]:
     """The texts and numbers in a value."""
-    for each in _inside(value):
-        yield from leaves(each)
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
-        yield value
-
-
-def member_names(value: JsonValue) -> Iterator[str]:
-    """The names of all members in a value."""
-    if isinstance(value, Mapping):
-        yield from value
-    for each in _inside(value):
-        yield from member_names(each)
-
-
-def _inside(value: JsonValue) -> Iterator[JsonValue]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, (list, tuple)):
-        yield from value
+    for each in walk(value):
+        if isinstance(each, (str, int, float)) and not isinstance(each, bool) and each != "":
+            yield each
 
 
 def without_secret(holder: JsonObject, name: str, under: str, blank: Blank) -> JsonValue:
@@ -136,7 +120,7 @@ def _without_values(handed: JsonValue, blank: Blank) -> JsonValue:
         {**item, "value": blank(item["value"])}
         if isinstance(item, Mapping) and "value" in item
         else item
-        for item in _inside(handed)
+        for item in as_list(handed)
     ]
 
 
