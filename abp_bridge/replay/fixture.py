@@ -8,13 +8,13 @@ passes something on, both are left out, or neither. It plays nothing. Pure.
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.core.matrix import MATRIX, Surface
 from abp_bridge.replay.placeholders import ANY, NUMBER, reworded
 from abp_bridge.replay.shutdown import Key, key
@@ -144,11 +144,9 @@ def _head(recording: Recording, shows: str) -> Head:
 
 def _heading(asked: Sequence[str]) -> str:
     """What was asked, as far as it makes a heading, and how much more there was."""
-    kept: list[str] = []
-    while len(kept) < len(asked) and sum(map(len, kept)) + len(asked[len(kept)]) <= HEADING:
-        kept.append(asked[len(kept)])
-    more = len(asked) - len(kept)
-    if more:
+    sizes = accumulate(map(len, asked))
+    kept = [words for words, size in zip(asked, sizes, strict=True) if size <= HEADING]
+    if more := len(asked) - len(kept):
         return f"{'; '.join(kept)} and {more} more" if kept else f"{more} questions"
     return "; ".join(kept)
 
@@ -227,16 +225,12 @@ class _Names:
 
     def entry(self, entry: Entry) -> Entry:
         """The line of the fixture."""
-        value = entry.value
-        if entry.kind == "message" and isinstance(value, Mapping):
-            value = self._message(value, entry)
-        elif entry.kind == "screen":
-            value = self._value(value, (), entry)
-        elif entry.kind in ("fill", "keys", "http", "raw"):
-            value = self._plain(value)
+        is_message = entry.kind == "message" and isinstance(entry.value, Mapping)
+        value = self._message(entry) if is_message else self._value(entry.value, (), entry)
         return replace(entry, value=value, ms=None, line=0)
 
-    def _message(self, message: JsonObject, entry: Entry) -> JsonObject:
+    def _message(self, entry: Entry) -> JsonObject:
+        message: JsonObject = entry.value
         if entry.ours:
             self._choose(message, entry.party)
         else:
@@ -245,18 +239,19 @@ class _Names:
                 for member, each, _ in _chosen(message)
                 if (member, each) not in self._values
             }
-        made = {
-            self._text(name, entry): self._value(each, (name,), entry)
-            for name, each in message.items()
-        }
-        id = self._ids.get(key(entry.party, message.get("id")))
-        if id is not None and entry.ours == is_request(message):
-            made["id"] = id
-        cancelled = as_object(message.get("params")).get("requestId")
-        id = self._ids.get(key(entry.party, cancelled))
-        if id is not None and entry.ours and "id" not in message:
-            made["params"] = {**as_object(made["params"]), "requestId": id}
+        made = as_object(self._value(message, (), entry))
+        if "id" in message and entry.ours == is_request(message):
+            return {**made, "id": self._id(entry.party, message["id"], made["id"])}
+        params = as_object(made.get("params"))
+        if "id" not in message and entry.ours and "requestId" in params:
+            cancelled = as_object(message["params"])["requestId"]
+            id = self._id(entry.party, cancelled, params["requestId"])
+            return {**made, "params": {**params, "requestId": id}}
         return made
+
+    def _id(self, party: str, id: JsonValue, otherwise: JsonValue) -> JsonValue:
+        """What a request of the bridge's is called; `otherwise` where it is none of its own."""
+        return self._ids.get(key(party, id), otherwise)
 
     def _choose(self, message: JsonObject, party: str) -> None:
         if is_request(message) and isinstance(message["id"], (str, int)):
@@ -298,15 +293,8 @@ class _Names:
         return value
 
     def _text(self, words: str, entry: Entry) -> str:
-        return _reworded(words, self._with_any if entry.ours else self._with_names)
-
-    def _plain(self, value: JsonValue) -> JsonValue:
-        """Text with names for links and calls in it."""
-        if isinstance(value, Mapping):
-            return {name: self._plain(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [self._plain(each) for each in value]
-        return _reworded(value, self._with_names) if isinstance(value, str) else value
+        change = self._with_any if entry.ours else self._with_names
+        return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
 
     def _with_names(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
@@ -325,25 +313,16 @@ class _Names:
         return words
 
 
-def _reworded(words: str, change: Callable[[str], str]) -> str:
-    return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
-
-
 def _chosen(value: JsonValue) -> Iterator[tuple[str, str, str]]:
     """Each name that somebody gave: the member that it stands under, the name, and what such names
     are called here.
     """
-    if isinstance(value, Mapping):
-        for name, each in value.items():
-            if name in _CHOSEN and isinstance(each, str) and not each.startswith("["):
-                yield name, each, _CHOSEN[name]
-            else:
-                yield from _chosen(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _chosen(each)
-    elif isinstance(value, str):
-        for found in _NAMED_IN_TEXT.finditer(value):
+    for each in walk(value):
+        for name in _CHOSEN.keys() & as_object(each).keys():
+            chosen = as_text(as_object(each)[name])
+            if chosen and not chosen.startswith("["):
+                yield name, chosen, _CHOSEN[name]
+        for found in _NAMED_IN_TEXT.finditer(as_text(each)):
             yield found[1], found[2], found[1]
 
 
@@ -366,19 +345,10 @@ def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
     """What matters, in the same order; with `looking`, also what a host only lists."""
     kept = _without_shutdown(_without_echoes([each for each in entries if each.kind != "event"]))
     kept = _without_asides(kept if looking else _without_looking(kept))
-    others = {
-        _server_name(server)
-        for each in kept
-        if each.sender == HOST
-        for server in _servers(each.value)
-    }
+    of_host = (each.value for each in kept if each.sender == HOST)
+    others = {_server_name(server) for value in of_host for server in _servers(value)}
     has_agent = any(each.party == AGENT for each in kept)
-    return [
-        replace(each, value=_shortened(each, each.value, others, has_agent=has_agent))
-        if each.kind == "message" and isinstance(each.value, Mapping)
-        else each
-        for each in kept
-    ]
+    return [_shortened(each, others, has_agent=has_agent) for each in kept]
 
 
 def _without_echoes(entries: list[Entry]) -> list[Entry]:
@@ -448,17 +418,19 @@ def _uses_tools(party: str) -> bool:
 
 def _without_asides(entries: list[Entry]) -> list[Entry]:
     """Not what an agent tells of itself, where a proxy passes it on as it is."""
-    passed_on: set[int] = set()
-    waiting: dict[str, deque[int]] = {}  # what has not been passed on yet, by what it says
-    for place, each in enumerate(entries):
-        if not _is_aside(each.value):
-            continue
-        said = json.dumps(each.value, sort_keys=True)
-        if each.sender == AGENT:
-            waiting.setdefault(said, deque()).append(place)
-        elif each.to == HOST and waiting.get(said):
-            passed_on |= {waiting[said].popleft(), place}
-    return [each for place, each in enumerate(entries) if place not in passed_on]
+    kept: list[Entry] = []
+    for each in entries:
+        passed_on = (
+            other
+            for other in kept
+            if other.sender == AGENT and each.to == HOST and other.value == each.value
+        )
+        other = next(passed_on, None) if _is_aside(each.value) else None
+        if other is None:
+            kept.append(each)
+        else:
+            kept.remove(other)
+    return kept
 
 
 def _is_aside(value: JsonValue) -> bool:
@@ -468,13 +440,14 @@ def _is_aside(value: JsonValue) -> bool:
     return "id" not in message and (is_own or update.get("sessionUpdate") in _ASIDES)
 
 
-def _shortened(
-    entry: Entry, message: JsonObject, others: Collection[str], *, has_agent: bool
-) -> JsonObject:
+def _shortened(entry: Entry, others: Collection[str], *, has_agent: bool) -> Entry:
     """A message without what a host and an agent tell of themselves, as a proxy passes it on.
 
     `others` are the host's own MCP servers, which are programs of its machine.
     """
+    if entry.kind != "message" or not isinstance(entry.value, Mapping):
+        return entry
+    message: JsonObject = entry.value
     params = as_object(message.get("params"))
     meta = params.get("_meta")
     is_call = _uses_tools(entry.sender) and message.get("method") == "tools/call"
@@ -490,7 +463,7 @@ def _shortened(
         message = {**message, "params": {**as_object(message["params"]), "mcpServers": left}}
     if has_agent and "result" in message and (entry.sender == AGENT or entry.to == HOST):
         message = {**message, "result": _pruned(message["result"])}
-    return message
+    return replace(entry, value=message)
 
 
 def _pruned(value: JsonValue) -> JsonValue:

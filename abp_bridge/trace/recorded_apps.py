@@ -8,15 +8,15 @@ stand-in on a pipe can play them.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from functools import partial
 
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.capability import AppInfo, CallResult, Capability
-from abp_bridge.core.json_value import Json
+from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.interfaces.app import App, AppListener
@@ -33,93 +33,92 @@ from abp_bridge.trace.redact.structure import blank
 _PRESSED = {Outcome.ACCEPTED: "send", Outcome.DECLINED: "decline", Outcome.CANCELLED: "cancel"}
 
 
+class _Pipe:
+    """Writes down what would have passed between the bridge and an app on a pipe."""
+
+    def __init__(self, recorder: Recorder, party: str) -> None:
+        self._write = recorder.message
+        self._party = party
+        self._serial = 0
+        self.close = partial(recorder.closed, BRIDGE, party)
+
+    def write(self, **message: JsonValue) -> None:
+        """The bridge wrote this to the app."""
+        self._write(BRIDGE, self._party, {"jsonrpc": "2.0", **message})
+
+    def read(self, **message: JsonValue) -> None:
+        """The bridge read this of the app."""
+        self._write(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
+
+    def request(self, method: str, params: JsonObject) -> str:
+        """The bridge asked this. Returns the request's id."""
+        self._serial += 1
+        id = f"abp-{self._serial}"
+        message: JsonObject = {"id": id, "method": method, "params": params}
+        if method == "initialize":  # it can be read as an envelope too, as on a pipe
+            message = {**message, **to_envelope(message, time.time())}
+        self.write(**message)
+        return id
+
+
 class RecordedApp:
     """Implements `App` with another one, `party` in the trace."""
 
     def __init__(self, app: App, recorder: Recorder, party: str) -> None:
         self.origin = app.origin
         self.renders = app.renders
+        self.wait_idle = app.wait_idle
+        self.render_pdf = app.render_pdf
         self._app = app
-        self._recorder = recorder
-        self._party = party
-        self._serial = 0
+        self._pipe = _Pipe(recorder, party)
 
     @asynccontextmanager
     async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
         """Open the app; its greeting stands in the trace as a pipe would have it (`App.open`)."""
-        id = self._ask("initialize", abp.initialize_params(VERSION))
+        id = self._pipe.request("initialize", abp.initialize_params(VERSION))
         try:
-            async with self._app.open(
-                _RecordedListener(listener, self._recorder, self._party)
-            ) as opened:
-                app = {"id": opened.id, "name": opened.name}
-                result = {
+            async with self._app.open(_RecordedListener(listener, self._pipe)) as opened:
+                capabilities = _encode_capabilities(opened.capabilities)
+                result: JsonObject = {
                     "sessionId": opened.session,
-                    "app": app,
+                    "app": {"id": opened.id, "name": opened.name},
                     "protocolVersion": opened.version,
-                    "capabilities": _encode_capabilities(opened.capabilities),
+                    "capabilities": capabilities,
                 }
-                self._reply(id, result)
-                self._reply(
-                    self._ask("capabilities/list", {}), _encode_capabilities(opened.capabilities)
-                )
+                self._pipe.read(id=id, result=result)
+                id = self._pipe.request("capabilities/list", {})
+                self._pipe.read(id=id, result=capabilities)
                 yield opened
         finally:
-            self._recorder.closed(BRIDGE, self._party)
+            self._pipe.close()
 
-    async def call(self, capability: str, params: Mapping[str, Json], call: str) -> CallResult:
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call the app, and write both ways down (`App.call`)."""
-        id = self._ask("capabilities/call", abp.call_params(capability, params, call))
+        id = self._pipe.request("capabilities/call", abp.call_params(capability, params, call))
         result = await self._app.call(capability, params, call)
-        self._reply(id, _encode_result(result))
+        self._pipe.read(id=id, result=_encode_result(result))
         return result
 
     async def cancel(self, call: str, reason: str) -> None:
         """Cancel the call, and write it down (`App.cancel`)."""
-        id = self._ask("capabilities/cancel", {"callId": call, "reason": reason})
+        id = self._pipe.request("capabilities/cancel", {"callId": call, "reason": reason})
         await self._app.cancel(call, reason)
-        self._reply(id, {})
-
-    async def wait_idle(self) -> None:
-        """Wait until the app's own turn is over (`App.wait_idle`)."""
-        await self._app.wait_idle()
+        self._pipe.read(id=id, result={})
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """What the app can do now, as it is written down too (`App.capabilities`)."""
-        id = self._ask("capabilities/list", {})
+        id = self._pipe.request("capabilities/list", {})
         listed = await self._app.capabilities()
-        self._reply(id, _encode_capabilities(listed))
+        self._pipe.read(id=id, result=_encode_capabilities(listed))
         return listed
-
-    async def render_pdf(self) -> bytes:
-        """The app as a PDF; this is not written down (`App.render_pdf`)."""
-        return await self._app.render_pdf()
-
-    def _ask(self, method: str, params: Mapping[str, Json]) -> str:
-        self._serial += 1
-        id = f"abp-{self._serial}"
-        message: dict[str, Json] = {
-            "jsonrpc": "2.0",
-            "id": id,
-            "method": method,
-            "params": dict(params),
-        }
-        if method == "initialize":  # it can be read as an envelope too, as on a pipe
-            message |= to_envelope(message, time.time())
-        self._recorder.message(BRIDGE, self._party, message)
-        return id
-
-    def _reply(self, id: str, result: Json) -> None:
-        self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", "id": id, "result": result})
 
 
 class _RecordedListener:
     """Implements `AppListener` with another one."""
 
-    def __init__(self, listener: AppListener, recorder: Recorder, party: str) -> None:
+    def __init__(self, listener: AppListener, pipe: _Pipe) -> None:
         self._listener = listener
-        self._recorder = recorder
-        self._party = party
+        self._pipe = pipe
         self._serial = 0
         self.new_question_id = listener.new_question_id
         self.on_disconnect = listener.on_disconnect
@@ -127,46 +126,35 @@ class _RecordedListener:
     async def ask(self, question: Question) -> Answer:
         """Pass a question on, and write it and its answer down (`AppListener.ask`)."""
         self._serial += 1
-        id = f"q{self._serial}"
-        timeout = {} if question.timeout is None else {"timeout": round(question.timeout * 1000)}
-        params = {
-            **question.request,
-            **timeout,
-            **({} if question.call is None else {"operationId": question.call}),
-        }
-        self._say({"id": id, "method": question.kind.value, "params": params})
+        id, params = f"q{self._serial}", dict(question.request)
+        if question.timeout is not None:
+            params["timeout"] = round(question.timeout * 1000)
+        if question.call is not None:
+            params["operationId"] = question.call
+        self._pipe.read(id=id, method=question.kind.value, params=params)
         answer = await self._listener.ask(question)
-        result = abp.encode_answer(question, answer)
-        self._recorder.message(BRIDGE, self._party, {"jsonrpc": "2.0", "id": id, "result": result})
+        self._pipe.write(id=id, result=abp.encode_answer(question, answer))
         return answer
 
     def on_notice(self, notice: Notice) -> None:
         """Pass a notice on, and write it down (`AppListener.on_notice`)."""
-        self._say({"method": notice.name, "params": dict(notice.data)})
+        self._pipe.read(method=notice.name, params=dict(notice.data))
         self._listener.on_notice(notice)
 
     def on_progress(self, progress: Progress) -> None:
         """Pass progress on, and write it down (`AppListener.on_progress`)."""
         left = None if progress.remaining is None else round(progress.remaining * 1000)
-        params = {
+        params: JsonObject = {
             "operationId": progress.operation,
             "progress": progress.value,
             "total": progress.total,
             "status": progress.status,
+            "stage": progress.stage,
+            "estimatedRemaining": left,
         }
-        params |= {"stage": progress.stage, "estimatedRemaining": left}
-        self._say(
-            {
-                "method": abp.PROGRESS,
-                "params": {
-                    name: value for name, value in params.items() if value not in (None, "")
-                },
-            }
-        )
+        given = {name: value for name, value in params.items() if value not in (None, "")}
+        self._pipe.read(method=abp.PROGRESS, params=given)
         self._listener.on_progress(progress)
-
-    def _say(self, message: Mapping[str, Json]) -> None:
-        self._recorder.message(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
 
 
 def record_app(target: str, named: bool, settings: Settings, recorder: Recorder) -> App:
@@ -222,39 +210,32 @@ class _RecordedPageQuestion:
         if self._elsewhere:
             return reply
         question = self._question
-        fill: list[Json] = [reply.content.get(field.name) for field in question.fields]
+        values = [reply.content.get(field.name) for field in question.fields]
+        pairs = list(zip(question.fields, values, strict=True))
         if question.secret:
-            self._recorder.secret(
-                [value for field, value in zip(question.fields, fill, strict=True) if field.secret]
-            )
+            self._recorder.secret([value for field, value in pairs if field.secret])
         press = _PRESSED.get(reply.outcome, "cancel")
+        fill: JsonValue = [_label(field, value) for field, value in pairs]
         if confirms(question):
-            press, fill = ("yes" if fill[0] else "no") if press == "send" else press, []
-        shown = [_label(field, value) for field, value in zip(question.fields, fill, strict=False)]
+            press, fill = ("yes" if values[0] else "no") if press == "send" else press, []
         said = {
             "open": self.url,
-            "fill": blank(shown) if question.secret else shown,
+            "fill": blank(fill) if question.secret else fill,
             "press": press,
         }
         self._recorder.record(Entry("fill", said, PERSON, BRIDGE))
         return reply
 
 
-def _label(field: Field, value: Json) -> Json:
+def _label(field: Field, value: JsonValue) -> JsonValue:
     """What was chosen, as its control says it."""
     if field.type is FieldType.BOOLEAN and value is not None:
         return "Yes" if read_boolean(value) is True else "No"
     labels = {choice.key: choice.label for choice in field.choices}
-    return (
-        [labels.get(each, each) for each in value]
-        if isinstance(value, list)
-        else labels.get(value, value)
-        if isinstance(value, str)
-        else value
-    )
+    return map_texts(value, lambda key: labels.get(key, key))
 
 
-def _encode_capabilities(capabilities: tuple[Capability, ...]) -> list[Json]:
+def _encode_capabilities(capabilities: tuple[Capability, ...]) -> list[JsonValue]:
     return [
         {
             "name": each.name,
@@ -266,17 +247,20 @@ def _encode_capabilities(capabilities: tuple[Capability, ...]) -> list[Json]:
     ]
 
 
-def _encode_result(result: CallResult) -> dict[str, Json]:
+def _encode_result(result: CallResult) -> JsonObject:
     """A result as its app gave it."""
-    said: dict[str, Json] = {
+    said: dict[str, JsonValue] = {
         "success": result.failure is None,
         "data": result.data,
         "metadata": dict(result.metadata),
     }
-    if result.failure is not None:
-        failure = asdict(result.failure)
+    if (failure := result.failure) is not None:
         said["error"] = {
-            name: failure[name] for name in ("code", "message", "retryable", "details")
-        } | {"alternatives": list(failure["alternatives"])}
+            "code": failure.code,
+            "message": failure.message,
+            "retryable": failure.retryable,
+            "details": failure.details,
+            "alternatives": list(failure.alternatives),
+        }
         said["cancelled"] = result.cancelled
     return {name: value for name, value in said.items() if value not in (None, {}, [])}
