@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.replay.match import MOST, Match, match, shown
-from abp_bridge.replay.mismatch import ReplayMismatchError
+from abp_bridge.replay.mismatch import MAX_SHOWN, ReplayMismatchError
 from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
 from abp_bridge.replay.shutdown import Key, OpenQuestions, is_answer, key
 from abp_bridge.trace.format import (
@@ -31,7 +31,6 @@ from abp_bridge.trace.format import (
 
 ORDERED = ("notifications/progress", "session/update")
 MAX_EARLY = 1_000  # messages before their time: more than any fixture has lines in a window
-MAX_SHOWN = 400  # characters of a message in a complaint
 # updates about nothing that goes on
 UNORDERED_UPDATES = (
     "available_commands_update",
@@ -132,8 +131,7 @@ class Expectations:
             return self.left_over() or ReplayMismatchError(reason)
         entry = self.awaited[0]
         for message in self._early:
-            same = (message.party, message.kind) == (entry.party, entry.kind)
-            if same and _about(message.value) == _about(entry.value):
+            if _topic(message) == _topic(entry):
                 return self._mismatch(entry, message.value, self._compare(entry, message))
         instead = [
             f"{_name(message)} came instead: {shown(message.value, MAX_SHOWN)}"
@@ -144,9 +142,9 @@ class Expectations:
 
     def left_over(self) -> ReplayMismatchError | None:
         """What the bridge said that the fixture does not show; None where there is nothing."""
-        for message in self._early:
-            return _unexpected("that is not in the fixture", message, 0)
-        return None
+        if not self._early:
+            return None
+        return _unexpected("that is not in the fixture", self._early[0], 0)
 
     # --- what is sent ---
 
@@ -165,7 +163,7 @@ class Expectations:
             raise ReplayMismatchError(
                 f"with what the bridge chose in it, its {entry.kind} cannot be read: {why}",
                 entry.line,
-                [shown(value, MAX_SHOWN)],
+                got=value,
             )
         if entry.kind == "message":
             self.questions.asked(entry.party, value)
@@ -253,12 +251,11 @@ class Expectations:
                 f"{_name(message)} came too early: it is line {later.line}, and before that"
                 " somebody else has to speak"
             )
-            details = [shown(message.value, MAX_SHOWN)]
-            raise ReplayMismatchError(problem, self.line, details, later.value, message.value)
+            raise ReplayMismatchError(problem, self.line, expected=later.value, got=message.value)
         alike = [
             (self._compare(entry, message), entry)
             for entry in self.awaited
-            if entry.party == message.party and _about(entry.value) == _about(message.value)
+            if _topic(entry) == _topic(message)
         ]
         if alike:
             nearest, entry = min(alike, key=lambda pair: len(pair[0].differences))
@@ -267,23 +264,21 @@ class Expectations:
         raise _unexpected("that the fixture does not show", message, self.line, expected)
 
     def _check_answered_once(self, message: Entry) -> None:
-        if not is_response(message.value):
-            return
-        id = message.value.get("id")
-        if (answered := self._answered.get(key(message.party, id))) is not None:
-            problem = (
+        id = as_object(message.value).get("id")
+        answered = self._answered.get(key(message.party, id))
+        if is_response(message.value) and answered is not None:
+            raise ReplayMismatchError(
                 f"the bridge answered twice: a second response to the {message.party}'s request"
-                f" {id!r}, which line {answered} answers"
+                f" {id!r}, which line {answered} answers",
+                answered,
+                got=message.value,
             )
-            details = [shown(message.value, MAX_SHOWN)]
-            raise ReplayMismatchError(problem, answered, details, got=message.value)
 
     def _later(self, message: Entry) -> Entry | None:
         """The first line after the window that fits, but for names that are not known yet."""
-        about = _about(message.value)
         for entry in self.entries[self._end :]:
-            same = entry.ours and (entry.party, entry.kind) == (message.party, message.kind)
-            if same and _about(entry.value) == about and match(entry.value, message.value, {}):
+            same = entry.ours and _topic(entry) == _topic(message)
+            if same and match(entry.value, message.value, {}):
                 return entry
         return None
 
@@ -305,9 +300,8 @@ class Expectations:
         return False
 
     def _mismatch(self, entry: Entry, got: JsonValue, found: Match) -> ReplayMismatchError:
-        more = len(found.differences) - MOST
         details = [str(each) for each in found.differences[:MOST]]
-        if more > 0:
+        if (more := len(found.differences) - MOST) > 0:
             details.append(f"and {more} differences more")
         problem = f"{_name(entry)} is not as it should be"
         return ReplayMismatchError(problem, entry.line, details, entry.value, got)
@@ -332,10 +326,18 @@ def _choice(name: str, party: str, value: JsonValue) -> tuple[str, str, JsonValu
     return kind(name), party if kind(name) == ID else "", value
 
 
-def _about(message: JsonValue) -> tuple[str, object]:
-    """What a message is about: messages about the same are compared."""
-    if not isinstance(message, Mapping):
+def _topic(entry: Entry) -> tuple[object, ...]:
+    """What is compared, to say where it differs: what one party is told of one kind, and about the
+    same.
+    """
+    return entry.party, entry.kind, _about(entry.value)
+
+
+def _about(value: JsonValue) -> tuple[str, object]:
+    """Whether a message is a request, a response or a notification, and of what."""
+    if not isinstance(value, Mapping):
         return "", None
+    message = as_object(value)
     if is_response(message):
         return "response", key("", message.get("id"))
     method = message.get("method", message.get("type"))

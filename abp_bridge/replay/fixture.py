@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -367,46 +367,36 @@ def _without_echoes(entries: list[Entry]) -> list[Entry]:
 
 def _without_shutdown(entries: list[Entry]) -> list[Entry]:
     """Not the end of it all: whoever replays ends it himself."""
-    last, ended = -1, len(entries)  # the host's last line, and where it ends what it says
-    for place, each in enumerate(entries):
-        if each.kind != "closed" and each.party == HOST:
-            last = place
-        elif each.kind == "closed" and each.sender == HOST:
-            ended = min(ended, place)
+    by_host = [place for place, each in enumerate(entries) if each.party == HOST]
+    last = max((place for place in by_host if entries[place].kind != "closed"), default=-1)
+    ends = (place for place in by_host if entries[place].kind == "closed")
+    ended = next((place for place in ends if not entries[place].ours), len(entries))
     if ended < last:
         return [each for each in entries if each.kind != "closed" or not each.ours]
     said = [each for each in entries[: last + 1] if each.kind != "closed" or each.party != HOST]
-    asked = {
-        key(each.party, each.value["id"])
-        for each in entries[last + 1 :]
-        if is_request(each.value) and each.value["method"] == "shutdown"
-    }
-    return said + [
-        each
-        for each in entries[last + 1 : ended]
-        if each.kind != "closed" and not _is_shutdown(each, asked)
-    ]
-
-
-def _is_shutdown(entry: Entry, asked: Collection[Key]) -> bool:
-    message = as_object(entry.value)
-    is_reply = is_response(message) and key(entry.party, message.get("id")) in asked
-    return is_reply or message.get("method") == "shutdown"
+    left = [each for each in entries[last + 1 : ended] if each.kind != "closed"]
+    return said + _without_requests(left, ("shutdown",))
 
 
 def _without_looking(entries: list[Entry]) -> list[Entry]:
-    looking = {
-        key(each.party, each.value["id"])
-        for each in entries
-        if _uses_tools(each.sender) and is_request(each.value) and each.value["method"] in _LOOKING
-    }
+    """Not what a host only looks at, nor an agent to which the bridge gives its tools."""
+    return _without_requests(entries, _LOOKING, _uses_tools)
 
-    def looks(entry: Entry) -> bool:
-        asks = _uses_tools(entry.sender) and is_request(entry.value)
-        answers = _uses_tools(entry.to) and is_response(entry.value)
-        return (asks or answers) and key(entry.party, entry.value.get("id")) in looking
 
-    return [each for each in entries if not looks(each)]
+def _without_requests(
+    entries: list[Entry], methods: Collection[str], by: Callable[[str], bool] = bool
+) -> list[Entry]:
+    """Not these requests of parties that are meant, nor the responses to them."""
+    asked: set[tuple[str, Key]] = set()  # who asked, and what
+    kept: list[Entry] = []
+    for each in entries:
+        message = as_object(each.value)
+        id = key(each.party, message.get("id"))
+        if by(each.sender) and message.get("method") in methods:
+            asked.add((each.sender, id))
+        elif not is_response(message) or (each.to, id) not in asked:
+            kept.append(each)
+    return kept
 
 
 def _uses_tools(party: str) -> bool:

@@ -65,7 +65,6 @@ class Match:
     taken: Taken = _nobody
     learned: dict[str, JsonValue] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
-    values: dict[tuple[str, JsonValue], str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return not self.differences
@@ -82,13 +81,10 @@ class Match:
         if not is_id and not as_text(value):
             self.differs(path, f"something that the bridge chooses expected, {shown(value)} given")
             return
-        same = self.values.setdefault((kind(name), value), name)
-        if same == name:
-            same = self.taken(name, value) or name
-        if same != name:
-            self.differs(
-                path, f"one of its own expected, {shown(value)} given, which is {same} already"
-            )
+        here = (n for n, v in self.learned.items() if kind(n) == kind(name) and v == value)
+        if same := next(here, None) or self.taken(name, value):
+            words = f"one of its own expected, {shown(value)} given, which is {same} already"
+            self.differs(path, words)
         self.learned[name] = value
 
 
@@ -110,11 +106,8 @@ def match(expected: JsonValue, got: JsonValue, known: Known, taken: Taken = _nob
 def shown(value: JsonValue, longest: int = LONGEST) -> str:
     """A value in one line; what is left out is counted."""
     words = json.dumps(value, ensure_ascii=False, default=str)
-    return (
-        words
-        if len(words) <= longest
-        else f"{words[:longest]} … [{len(words) - longest} more characters]"
-    )
+    more = len(words) - longest
+    return words if more <= 0 else f"{words[:longest]} … [{more} more characters]"
 
 
 # --- comparing ---
@@ -258,13 +251,12 @@ def _compare_objects(expected: JsonObject, got: JsonObject, path: str, found: Ma
 def _member(name: str, value: JsonValue, left: JsonObject, found: Match) -> str | None:
     """Which member of those that are left stands under a name that the bridge chose."""
     for each in left:
-        trial = Match(found.known, found.taken, dict(found.learned), values=dict(found.values))
+        trial = Match(found.known, found.taken, dict(found.learned))
         _compare_text(name, each, "", trial)
         if trial:
             _compare(value, left[each], "", trial)
         if trial:
             found.learned.update(trial.learned)
-            found.values.update(trial.values)
             return each
     return None
 

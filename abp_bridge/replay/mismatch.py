@@ -7,26 +7,31 @@ from contextlib import contextmanager
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.replay.match import shown
+
+MAX_SHOWN = 400  # characters of a message in a complaint
 
 
 class ReplayMismatchError(AbpBridgeError):
     """The bridge does not do what the fixture shows, or the fixture cannot be played.
 
-    `line` is the fixture's, 0 where it is none of them; `details` are differences, a line each;
-    `expected` and `got` are what was held against each other.
+    `line` is the fixture's, 0 where it is none of them; `expected` and `got` are what was held
+    against each other; `details` are differences, a line each: where none are given, what the
+    bridge said.
     """
 
     def __init__(
         self,
         problem: str,
         line: int = 0,
-        details: Iterable[str] = (),
+        details: Iterable[str] | None = None,
         expected: JsonValue = None,
         got: JsonValue = None,
     ) -> None:
         super().__init__(problem)
         self.line = line
-        self.details = tuple(details)
+        said = () if got is None else (shown(got, MAX_SHOWN),)
+        self.details = said if details is None else tuple(details)
         self.expected = expected
         self.got = got
 

@@ -29,8 +29,8 @@ from abp_bridge.core.json_value import (
     as_texts,
 )
 from abp_bridge.replay import shutdown
-from abp_bridge.replay.expectations import MAX_SHOWN, Expectations
-from abp_bridge.replay.match import match, shown
+from abp_bridge.replay.expectations import Expectations
+from abp_bridge.replay.match import match
 from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
 from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.parties import Parties
@@ -329,8 +329,7 @@ class Runner:
                 f"the bridge said something that is no goodbye when its host had left: {words}"
             )
         if problem:
-            line = self._expectations.last_line
-            raise ReplayMismatchError(problem, line, [shown(value, MAX_SHOWN)], got=value)
+            raise ReplayMismatchError(problem, self._expectations.last_line, got=value)
         self._said_once.add((party, str(said)))
         reply = shutdown.reply(value)
         if reply is not None and party in self._parties:
@@ -350,8 +349,7 @@ class Runner:
             pass
         if lines := list(map(self._workspace.replace_paths, terminal.lines)):
             problem = "the terminal shows something that the fixture does not show"
-            line = self._expectations.last_line
-            raise ReplayMismatchError(problem, line, [shown(lines, MAX_SHOWN)], got=lines)
+            raise ReplayMismatchError(problem, self._expectations.last_line, got=lines)
 
     def _check_exit(self, code: int | None) -> None:
         expected = _PROXY_EXITS if AGENT in self._workspace.parties else (0,)
