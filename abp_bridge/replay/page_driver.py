@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPException
 from http.cookiejar import CookieJar
@@ -26,7 +26,8 @@ REQUEST_TIMEOUT = 5.0  # seconds for one request; a page of this machine takes n
 MAX_PAGE = 2**22  # bytes of a page that are read: no fixture fills a memory
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
-_CONTROLS = ("input", "textarea", "select", "button")
+_CONTROLS = ("input", "textarea", "select", "option", "button")
+_CHOICES = ("radio", "checkbox", "option")  # kinds of items to choose from
 MAX_SHOWN = 200  # characters of a page that stand in a complaint
 
 _Fields = list[tuple[str, str | File]]  # what a form sends: names and values
@@ -93,29 +94,35 @@ class _Browser:
 
 @dataclass
 class _Item:
-    """An option, a button or what is typed: what it sends, and the words that a person reads."""
+    """A control of a form, or one of its options or buttons: what it sends, and the words that a
+    person reads. `kind` is an input's type, or the tag.
+    """
 
+    name: str
+    kind: str
     value: str
+    is_chosen: bool = False
     words: str = ""
-    name: str = ""  # of a button
 
-
-@dataclass
-class _Control:
-    """One control, whatever it consists of: `options` to choose from, if it has any."""
-
-    options: list[_Item] = field(default_factory=list)
-    untouched: list[_Item] = field(default_factory=list)  # what is sent if nobody touches it
-
-    def filled(self, given: JsonValue) -> list[str | File]:
-        if given is None:
+    @property
+    def untouched(self) -> list[str]:
+        """What it sends if nobody touches it."""
+        if self.kind in ("file", "select") or (self.kind in _CHOICES and not self.is_chosen):
             return []
-        if isinstance(given, Mapping):
-            return [_file(given)]
-        if self.options:
-            wanted = given if isinstance(given, list) else [given]
-            return [_pick(self.options, str(each), "option").value for each in wanted]
+        return [self.words.removeprefix("\n") if self.kind == "textarea" else self.value]
+
+
+def _fill(items: Sequence[_Item], given: JsonValue) -> list[str | File]:
+    """What one control sends, whatever it consists of, when it is filled in."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [_file(given)]
+    options = [item for item in items if item.kind in _CHOICES]
+    if not options:
         return [to_text(given)]
+    wanted = given if isinstance(given, list) else [given]
+    return [_pick(options, str(each), "option").value for each in wanted]
 
 
 def _pick(items: Sequence[_Item], wanted: str, what: str) -> _Item:
@@ -144,9 +151,7 @@ class _Page(HTMLParser):
         super().__init__()
         self.action: str | None = None  # where its form goes; None where there is no form
         self.multipart = False
-        self.controls: dict[str, _Control] = {}
-        self._hidden: _Fields = []
-        self._buttons: list[_Item] = []
+        self._items: list[_Item] = []
         self._words: list[str] = []
         self._reading: _Item | None = None  # whose words come now
         self._in_form = False
@@ -154,6 +159,15 @@ class _Page(HTMLParser):
             self.feed(html.decode(errors="replace"))
         except AssertionError as problem:  # what the parser says of markup that it does not know
             raise ValueError(f"it cannot be read: {problem}") from None
+
+    @property
+    def controls(self) -> dict[str, list[_Item]]:
+        """What can be filled in, by name: the items of each control."""
+        found: dict[str, list[_Item]] = {}
+        for item in self._items:
+            if item.kind not in ("hidden", "button") and not item.name.endswith("-empty"):
+                found.setdefault(item.name, []).append(item)
+        return found
 
     @property
     def words(self) -> str:
@@ -165,17 +179,16 @@ class _Page(HTMLParser):
 
     def filled(self, values: Sequence[JsonValue], press: str) -> _Fields:
         """What is sent. Raises ValueError for what the form has not."""
-        if len(values) > len(self.controls):
-            raise ValueError(f"{len(values)} fields are filled in, and it has {len(self.controls)}")
-        button = _pick(self._buttons, press, "button")
-        sent = list(self._hidden)
-        for place, (name, control) in enumerate(self.controls.items()):
-            given = (
-                control.filled(values[place])
-                if place < len(values)
-                else [each.value or each.words.removeprefix("\n") for each in control.untouched]
-            )
-            sent += [(name, each) for each in given]
+        controls = self.controls
+        if len(values) > len(controls):
+            raise ValueError(f"{len(values)} fields are filled in, and it has {len(controls)}")
+        button = _pick([each for each in self._items if each.kind == "button"], press, "button")
+        sent: _Fields = [(each.name, each.value) for each in self._items if each.kind == "hidden"]
+        for place, (name, items) in enumerate(controls.items()):
+            if place < len(values):
+                sent += [(name, each) for each in _fill(items, values[place])]
+            else:
+                sent += [(name, each) for item in items for each in item.untouched]
         return [*sent, (button.name, button.value)]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -184,36 +197,21 @@ class _Page(HTMLParser):
             self._in_form = True
             self.action = attributes.get("action", "")
             self.multipart = "multipart" in attributes.get("enctype", "")
-        elif tag == "option" and self._in_form and self.controls:
-            self._add_option([*self.controls.values()][-1], attributes)
         elif tag == "span" and "class" in attributes:
             self._reading = None  # what is said of an option is not its name
-        elif self._in_form and tag in _CONTROLS and attributes.get("name"):
-            kind = attributes.get("type", "text") if tag == "input" else tag
-            self._add(kind, attributes["name"], attributes)
+        elif self._in_form and tag in _CONTROLS:
+            self._add(tag, attributes)
 
-    def _add(self, kind: str, name: str, attributes: Mapping[str, str]) -> None:
-        value = attributes.get("value", "")
-        if kind == "hidden":
-            self._hidden.append((name, value))
-        elif kind == "button":
-            self._reading = _Item(value, name=name)
-            self._buttons.append(self._reading)
-        elif not name.endswith("-empty"):
-            control = self.controls.setdefault(name, _Control())
-            if kind in ("radio", "checkbox"):
-                self._add_option(control, attributes)
-            elif kind == "textarea":
-                self._reading = _Item("")
-                control.untouched.append(self._reading)
-            elif kind not in ("file", "select"):
-                control.untouched.append(_Item(value))
-
-    def _add_option(self, control: _Control, attributes: Mapping[str, str]) -> None:
-        self._reading = _Item(attributes.get("value", "on"))
-        control.options.append(self._reading)
-        if attributes.keys() & {"checked", "selected"}:
-            control.untouched.append(_Item(self._reading.value))
+    def _add(self, tag: str, attributes: Mapping[str, str]) -> None:
+        select = self._items[-1].name if tag == "option" and self._items else ""
+        name = select or attributes.get("name", "")
+        kind = attributes.get("type", "text") if tag == "input" else tag
+        value = attributes.get("value", "on" if kind in _CHOICES else "")
+        item = _Item(name, kind, value, bool(attributes.keys() & {"checked", "selected"}))
+        if name:
+            self._items.append(item)
+        if name and kind in (*_CHOICES, "button", "textarea"):
+            self._reading = item
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("label", "button", "option", "textarea"):

@@ -8,7 +8,7 @@ stand-in on a pipe can play them.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -169,6 +169,7 @@ class RecordedPage:
 
     def __init__(self, page: PageServer, recorder: Recorder) -> None:
         self.questions = page.questions
+        self.ask = partial(ask_by_link, self)
         self._page = page
         self._recorder = recorder
 
@@ -177,12 +178,6 @@ class RecordedPage:
         """Show the question on the page, overheard (`PageServer.show`)."""
         async with self._page.show(question) as shown:
             yield _RecordedPageQuestion(shown, question, self._recorder)
-
-    async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
-    ) -> SurfaceResponse:
-        """Ask by a link to the page, overheard (`PageServer.ask`)."""
-        return await ask_by_link(self, question, send_link)
 
 
 class _RecordedPageQuestion:

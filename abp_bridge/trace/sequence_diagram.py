@@ -61,7 +61,8 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
         if entry.kind == "message" and is_request(entry.value):
             requests[entry.party, entry.ours, str(entry.value["id"])] = entry.value
         if entry.kind == "event":
-            yield from _wrapped(f"{_when(entry)}· {_event(entry.value)}", width, "    ")
+            when = "" if entry.ms is None else f"{entry.ms} ms "
+            yield from _wrapped(f"{when}· {_event(entry.value)}", width, "    ")
         else:
             yield from _arrow(entry, requests, half, many=len(right) > 1, full=full)
     if recording.unfinished:
@@ -212,10 +213,6 @@ def _dump(value: JsonValue) -> str:
 def _event(event: JsonObject) -> str:
     said = [f"{name}={to_text(each)}" for name, each in event.items() if name != "event"]
     return label(" ".join([to_text(event["event"]), *said]), 1_000)
-
-
-def _when(entry: Entry) -> str:
-    return "" if entry.ms is None else f"{entry.ms} ms "
 
 
 def _detail(words: str, width: int, most: int | None) -> Sequence[str]:

@@ -183,34 +183,31 @@ _NAMING = ("name", "type", "key", "id")
 # --- tokens ---
 
 
-def _token(look: str, *examples: str, flags: int = 0) -> TokenPattern:
-    """A row of a token that nothing stays of."""
-    return TokenPattern(re.compile(look, flags), SECRET, examples)
+def _token(look: str, *examples: str, instead: str = SECRET, flags: int = 0) -> TokenPattern:
+    return TokenPattern(re.compile(look, flags), instead, examples)
 
 
 TOKENS = (
-    TokenPattern(  # a parameter that has other meanings too, if it is long
-        re.compile(
-            r"([?&#;](?:[^=&\s\"'\\?#;]{0,79}(?:[_-]|%2[Dd]|%5[Ff]))?"
-            r"(?i:key|code|sig|signature|auth|session|sid)=)(?!\[)[^&\s\"'#\\]{8,}"
-        ),
-        rf"\1{SECRET}",
-        ("https://b.example/f?X-Amz-Signature=«Zq7hunterX9»&x=1",),
+    _token(  # a parameter that has other meanings too, if it is long
+        r"([?&#;](?:[^=&\s\"'\\?#;]{0,79}(?:[_-]|%2[Dd]|%5[Ff]))?"
+        r"(?i:key|code|sig|signature|auth|session|sid)=)(?!\[)[^&\s\"'#\\]{8,}",
+        "https://b.example/f?X-Amz-Signature=«Zq7hunterX9»&x=1",
+        instead=rf"\1{SECRET}",
     ),
-    TokenPattern(  # who logs in by an address
-        re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,20}://)[^/\s\"'\\]{1,512}@"),
-        rf"\1{SECRET}@",
-        ("https://«ann:hunter2»@example.com/",),
+    _token(  # who logs in by an address
+        r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,20}://)[^/\s\"'\\]{1,512}@",
+        "https://«ann:hunter2»@example.com/",
+        instead=rf"\1{SECRET}@",
     ),
-    TokenPattern(
-        re.compile(r"(?i)\b(bearer)(\s+|%20|\+)[a-z0-9._~+/=-]{8,}"),
-        rf"\1\2{SECRET}",
-        ("with Bearer «abc.def.ghi»",),
+    _token(
+        r"(?i)\b(bearer)(\s+|%20|\+)[a-z0-9._~+/=-]{8,}",
+        "with Bearer «abc.def.ghi»",
+        instead=rf"\1\2{SECRET}",
     ),
-    TokenPattern(
-        re.compile(r"\b((?i:basic))(\s+|%20|\+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=]{8,}"),
-        rf"\1\2{SECRET}",
-        ("with basic «YW5uOmh1bnRlcjI=»",),
+    _token(
+        r"\b((?i:basic))(\s+|%20|\+)(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=]{8,}",
+        "with basic «YW5uOmh1bnRlcjI=»",
+        instead=rf"\1\2{SECRET}",
     ),
     _token(  # a JSON Web Token
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]*",
