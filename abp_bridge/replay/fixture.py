@@ -40,7 +40,6 @@ _OWN_WORDS = {
     ("payload", "agent"),
 }
 _TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
-_ONE_WORD = re.compile(r"[\w-]+")
 _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
 # what a model is to bring back
@@ -152,17 +151,7 @@ def _heading(asked: Sequence[str]) -> str:
 
 
 def _events(recording: Recording) -> list[JsonObject]:
-    """The events that are as a bridge writes them: any text may stand in a file."""
-    return [
-        each.value
-        for each in recording.entries
-        if each.kind == "event"
-        and all(isinstance(each.value.get(name, ""), str) for name in _EVENT_TEXTS)
-        and ("question" in each.value or not each.value["event"].startswith("Input"))
-    ]
-
-
-_EVENT_TEXTS = ("question", "answeredBy", "shape")
+    return [each.value for each in recording.entries if each.kind == "event"]
 
 
 def _surface(event: JsonObject) -> str:
@@ -184,7 +173,7 @@ def _answerers(events: Sequence[JsonObject]) -> set[str]:
 def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str, str], ...]:
     """The cells of the matrix that the questions went through, by the events."""
     shapes = {
-        each["question"]: as_text(each.get("shape"))
+        as_text(each.get("question")): as_text(each.get("shape"))
         for each in events
         if each["event"] == "InputRequestEvent"
     }
@@ -198,7 +187,7 @@ def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str
         is_answered = each["event"] == "InputResolvedEvent" and each.get("route")
         if is_answered and each.get("outcome") != "unsupported":
             known = _surface(each) in _SURFACES and (Surface(_surface(each)), version) in MATRIX
-            shape = shapes.get(each["question"], "")
+            shape = shapes.get(as_text(each.get("question")), "")
             found[(_surface(each), version if known else "", shape)] = None
     return tuple(dict(zip(("surface", "version", "shape"), each, strict=True)) for each in found)
 
@@ -217,8 +206,7 @@ class _Names:
         self._counts: Counter[str] = Counter()
         self._ids: dict[Key, str] = {}  # of a request of the bridge's
         self._values: dict[tuple[str, JsonValue], str] = {}
-        self._words: dict[str, str] = {}  # names that also stand in text
-        self._phrases: list[tuple[re.Pattern[str], str]] = []  # those that are no single word
+        self._in_text: list[tuple[re.Pattern[str], str]] = []  # names that also stand in text
         # what somebody else chose, and a proxy only passes on
         self._foreign: set[tuple[str, JsonValue]] = set()
         self._origins = [_origin(party, target) for party, target in apps.items() if target]
@@ -242,11 +230,10 @@ class _Names:
         made = as_object(self._value(message, (), entry))
         if "id" in message and entry.ours == is_request(message):
             return {**made, "id": self._id(entry.party, message["id"], made["id"])}
-        params = as_object(made.get("params"))
+        params = as_object(message.get("params"))
         if "id" not in message and entry.ours and "requestId" in params:
-            cancelled = as_object(message["params"])["requestId"]
-            id = self._id(entry.party, cancelled, params["requestId"])
-            return {**made, "params": {**params, "requestId": id}}
+            otherwise = as_object(made["params"])["requestId"]
+            return _with(made, requestId=self._id(entry.party, params["requestId"], otherwise))
         return made
 
     def _id(self, party: str, id: JsonValue, otherwise: JsonValue) -> JsonValue:
@@ -268,12 +255,9 @@ class _Names:
 
     def _name(self, member: str, value: str, word: str) -> None:
         name = self._values[(member, value)] = self._new(word)
-        if word not in _ANYWHERE or len(value) <= 3:
-            return
-        if _ONE_WORD.fullmatch(value):
-            self._words[value] = name
-        else:
-            self._phrases.append((re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])"), name))
+        if word in _ANYWHERE and len(value) > 3:
+            pattern = re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])")
+            self._in_text.append((pattern, name))
 
     def _value(self, value: JsonValue, path: tuple[str, ...], entry: Entry) -> JsonValue:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -298,9 +282,7 @@ class _Names:
 
     def _with_names(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
-        if self._words:
-            words = _ONE_WORD.sub(lambda found: self._words.get(found[0], found[0]), words)
-        for pattern, name in self._phrases:
+        for pattern, name in self._in_text:
             words = pattern.sub(name, words)
         return words
 
@@ -438,8 +420,7 @@ def _shortened(entry: Entry, others: Collection[str], *, has_agent: bool) -> Ent
     if entry.kind != "message" or not isinstance(entry.value, Mapping):
         return entry
     message: JsonObject = entry.value
-    params = as_object(message.get("params"))
-    meta = params.get("_meta")
+    meta = as_object(message.get("params")).get("_meta")
     is_call = _uses_tools(entry.sender) and message.get("method") == "tools/call"
     if is_call and isinstance(meta, Mapping):
         kept = {
@@ -447,13 +428,18 @@ def _shortened(entry: Entry, others: Collection[str], *, has_agent: bool) -> Ent
             for name, value in meta.items()
             if name in _META or name.startswith(_META_PREFIX)
         }
-        message = {**message, "params": {**params, "_meta": kept}}
+        message = _with(message, _meta=kept)
     if servers := _servers(message):
         left = [each for each in servers if _server_name(each) not in others]
-        message = {**message, "params": {**as_object(message["params"]), "mcpServers": left}}
+        message = _with(message, mcpServers=left)
     if has_agent and "result" in message and (entry.sender == AGENT or entry.to == HOST):
         message = {**message, "result": _pruned(message["result"])}
     return replace(entry, value=message)
+
+
+def _with(message: JsonObject, **params: JsonValue) -> JsonObject:
+    """The message with these members of its params."""
+    return {**message, "params": {**as_object(message.get("params")), **params}}
 
 
 def _pruned(value: JsonValue) -> JsonValue:
@@ -482,5 +468,4 @@ def _with_any_server(entry: Entry) -> Entry:
         for server in _servers(entry.value)
         if isinstance(server, dict)
     ]
-    params = {**entry.value["params"], "mcpServers": servers}
-    return replace(entry, value={**entry.value, "params": params})
+    return replace(entry, value=_with(entry.value, mcpServers=servers))
