@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.replay.match import MOST, Match, match, shown
+from abp_bridge.replay.match import MOST, Match, excerpt, match
 from abp_bridge.replay.mismatch import MAX_SHOWN, ReplayMismatchError
 from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
 from abp_bridge.replay.shutdown import Key, OpenQuestions, is_answer, key
@@ -103,7 +103,7 @@ class Expectations:
                     break
                 self._open_window(self._end)
             else:
-                taken.append((entry, self._filled(entry)))
+                taken.append((entry, self._fill(entry)))
                 self._open_window(self._start + 1)
         return taken
 
@@ -134,7 +134,7 @@ class Expectations:
             if _topic(message) == _topic(entry):
                 return self._mismatch(entry, message.value, self._compare(entry, message))
         instead = [
-            f"{_name(message)} came instead: {shown(message.value, MAX_SHOWN)}"
+            f"{_name(message)} came instead: {excerpt(message.value, MAX_SHOWN)}"
             for message in self._early[:MOST]
         ]
         problem = f"{reason}: {_name(entry)} was expected"
@@ -154,7 +154,7 @@ class Expectations:
             self._end += 1
         self.awaited = list(self.entries[start : self._end])
 
-    def _filled(self, entry: Entry) -> JsonValue:
+    def _fill(self, entry: Entry) -> JsonValue:
         try:
             value = fill(entry.value, self.known)
         except UnknownPlaceholderError as problem:
@@ -166,7 +166,7 @@ class Expectations:
                 got=value,
             )
         if entry.kind == "message":
-            self.questions.asked(entry.party, value)
+            self.questions.add(entry.party, value)
         elif entry.kind == "closed":
             self._forget(entry.party)
         return value
@@ -210,7 +210,7 @@ class Expectations:
                 self._chosen[_choice(name, message.party, value)] = name
         if message.kind == "closed":
             self._forget(message.party)
-        self.questions.answered(message.party, message.value)
+        self.questions.remove(message.party, message.value)
         if is_response(message.value):
             self._answered[key(message.party, message.value.get("id"))] = line
 
@@ -311,7 +311,7 @@ def _unexpected(
     what: str, message: Entry, line: int, more: Sequence[str] = ()
 ) -> ReplayMismatchError:
     problem = f"the bridge said something {what}: {_name(message)}"
-    details = [shown(message.value, MAX_SHOWN), *more]
+    details = [excerpt(message.value, MAX_SHOWN), *more]
     return ReplayMismatchError(problem, line, details, got=message.value)
 
 

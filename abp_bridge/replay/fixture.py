@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.core.matrix import MATRIX, Surface
-from abp_bridge.replay.placeholders import ANY, NUMBER, reworded
+from abp_bridge.replay.placeholders import ANY, NUMBER, reword
 from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.trace.format import (
@@ -224,7 +224,7 @@ class _Names:
         else:
             self._foreign |= {
                 (member, each)
-                for member, each, _ in _chosen(message)
+                for member, each, _ in _chosen_names(message)
                 if (member, each) not in self._values
             }
         made = as_object(self._value(message, (), entry))
@@ -244,7 +244,7 @@ class _Names:
         if is_request(message) and isinstance(message["id"], (str, int)):
             self._ids[key(party, message["id"])] = self._new("id")
         is_permission = message.get("method") == "session/request_permission"
-        for member, each, word in _chosen(message):
+        for member, each, word in _chosen_names(message):
             is_known = (member, each) in self._values and not (is_permission and word == "option")
             if (member, each) not in self._foreign and not is_known:
                 self._name(member, each, word)
@@ -278,7 +278,7 @@ class _Names:
 
     def _text(self, words: str, entry: Entry) -> str:
         change = self._with_any if entry.ours else self._with_names
-        return reworded(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
+        return reword(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
 
     def _with_names(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
@@ -295,7 +295,7 @@ class _Names:
         return words
 
 
-def _chosen(value: JsonValue) -> Iterator[tuple[str, str, str]]:
+def _chosen_names(value: JsonValue) -> Iterator[tuple[str, str, str]]:
     """Each name that somebody gave: the member that it stands under, the name, and what such names
     are called here.
     """
@@ -330,7 +330,7 @@ def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
     of_host = (each.value for each in kept if each.sender == HOST)
     others = {_server_name(server) for value in of_host for server in _servers(value)}
     has_agent = any(each.party == AGENT for each in kept)
-    return [_shortened(each, others, has_agent=has_agent) for each in kept]
+    return [_shorten(each, others, has_agent=has_agent) for each in kept]
 
 
 def _without_echoes(entries: list[Entry]) -> list[Entry]:
@@ -412,7 +412,7 @@ def _is_aside(value: JsonValue) -> bool:
     return "id" not in message and (is_own or update.get("sessionUpdate") in _ASIDES)
 
 
-def _shortened(entry: Entry, others: Collection[str], *, has_agent: bool) -> Entry:
+def _shorten(entry: Entry, others: Collection[str], *, has_agent: bool) -> Entry:
     """A message without what a host and an agent tell of themselves, as a proxy passes it on.
 
     `others` are the host's own MCP servers, which are programs of its machine.
@@ -433,7 +433,7 @@ def _shortened(entry: Entry, others: Collection[str], *, has_agent: bool) -> Ent
         left = [each for each in servers if _server_name(each) not in others]
         message = _with(message, mcpServers=left)
     if has_agent and "result" in message and (entry.sender == AGENT or entry.to == HOST):
-        message = {**message, "result": _pruned(message["result"])}
+        message = {**message, "result": _prune(message["result"])}
     return replace(entry, value=message)
 
 
@@ -442,10 +442,10 @@ def _with(message: JsonObject, **params: JsonValue) -> JsonObject:
     return {**message, "params": {**as_object(message.get("params")), **params}}
 
 
-def _pruned(value: JsonValue) -> JsonValue:
+def _prune(value: JsonValue) -> JsonValue:
     if not isinstance(value, Mapping):
         return value
-    return {name: _pruned(each) for name, each in value.items() if name not in _OF_ITSELF}
+    return {name: _prune(each) for name, each in value.items() if name not in _OF_ITSELF}
 
 
 def _servers(message: JsonValue) -> Sequence[JsonValue]:

@@ -79,11 +79,13 @@ class Match:
         """
         is_id = kind(name) == ID and (as_integer(value) is not None or value == "")
         if not is_id and not as_text(value):
-            self.differs(path, f"something that the bridge chooses expected, {shown(value)} given")
+            self.differs(
+                path, f"something that the bridge chooses expected, {excerpt(value)} given"
+            )
             return
         here = (n for n, v in self.learned.items() if kind(n) == kind(name) and v == value)
         if same := next(here, None) or self.taken(name, value):
-            words = f"one of its own expected, {shown(value)} given, which is {same} already"
+            words = f"one of its own expected, {excerpt(value)} given, which is {same} already"
             self.differs(path, words)
         self.learned[name] = value
 
@@ -103,8 +105,8 @@ def match(expected: JsonValue, got: JsonValue, known: Known, taken: Taken = _nob
     return found
 
 
-def shown(value: JsonValue, longest: int = LONGEST) -> str:
-    """A value in one line; what is left out is counted."""
+def excerpt(value: JsonValue, longest: int = LONGEST) -> str:
+    """A value as JSON in one line of at most `longest` characters, and how many more there are."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     more = len(words) - longest
     return words if more <= 0 else f"{words[:longest]} … [{more} more characters]"
@@ -121,11 +123,11 @@ def _compare(expected: JsonValue, got: JsonValue, path: str, found: Match) -> No
     elif isinstance(expected, list) and isinstance(got, list):
         _compare_lists(expected, got, path, found)
     elif not _same(expected, got):
-        found.differs(path, _expected(expected, got))
+        found.differs(path, _describe(expected, got))
 
 
-def _expected(expected: JsonValue, got: JsonValue) -> str:
-    return f"{shown(expected)} expected, {shown(got)} given"
+def _describe(expected: JsonValue, got: JsonValue) -> str:
+    return f"{excerpt(expected)} expected, {excerpt(got)} given"
 
 
 def _same(expected: JsonValue, got: JsonValue) -> bool:
@@ -145,13 +147,13 @@ def _compare_text(expected: str, got: JsonValue, path: str, found: Match) -> Non
         if word not in known:
             found.learn(word, got, path)
         elif not _same(known[word], got):
-            before = f"{shown(known[word])} (as before, for {expected})"
-            found.differs(path, f"{before} expected, {shown(got)} given")
+            before = f"{excerpt(known[word])} (as before, for {expected})"
+            found.differs(path, f"{before} expected, {excerpt(got)} given")
         return
     learned = names_in_text(parts(expected), got, known) if isinstance(got, str) else None
     if learned is None:
         is_long = isinstance(got, str) and len(expected) > LONGEST
-        found.differs(path, _at(expected, str(got)) if is_long else _expected(expected, got))
+        found.differs(path, _at(expected, str(got)) if is_long else _describe(expected, got))
         return
     for name, value in learned.items():
         found.learn(name, value, path)
@@ -224,10 +226,7 @@ def _at(expected: str, got: str) -> str:
     pairs = zip(f"{expected}\0", got, strict=False)
     same = next((place for place, (one, other) in enumerate(pairs) if one != other), len(got))
     start = max(0, same - 20)
-    return (
-        f"from character {start + 1} on {shown(expected[start:])} expected, {shown(got[start:])}"
-        " given"
-    )
+    return f"from character {start + 1} on {_describe(expected[start:], got[start:])}"
 
 
 def _compare_objects(expected: JsonObject, got: JsonObject, path: str, found: Match) -> None:
@@ -242,10 +241,10 @@ def _compare_objects(expected: JsonObject, got: JsonObject, path: str, found: Ma
         elif len(letters) > 1 and (chosen := _member(name, value, left, found)) is not None:
             del left[chosen]
         else:
-            found.differs(place, f"{shown(value)} expected, nothing given")
+            found.differs(place, f"{excerpt(value)} expected, nothing given")
     if not has_more:
         for name, value in left.items():
-            found.differs(_join(path, name), f"nothing expected, {shown(value)} given")
+            found.differs(_join(path, name), f"nothing expected, {excerpt(value)} given")
 
 
 def _member(name: str, value: JsonValue, left: JsonObject, found: Match) -> str | None:
@@ -279,13 +278,15 @@ def _compare_lists(
     if pairs <= MAX_COMPARED:
         missing = [each for each in expected if not any(same(each, other) for other in got)]
         extra = [each for each in got if not any(same(other, each) for other in expected)]
-        words += _listed("missing", missing) + _listed("not expected", extra)
+        words += _list("missing", missing) + _list("not expected", extra)
     found.differs(path, words)
 
 
-def _listed(what: str, values: Sequence[JsonValue]) -> str:
+def _list(what: str, values: Sequence[JsonValue]) -> str:
     more = f" and {len(values) - 3} more" if len(values) > 3 else ""
-    return f"; {what}: {', '.join(shown(each, 60) for each in values[:3])}{more}" if values else ""
+    return (
+        f"; {what}: {', '.join(excerpt(each, 60) for each in values[:3])}{more}" if values else ""
+    )
 
 
 def _join(path: str, name: str) -> str:

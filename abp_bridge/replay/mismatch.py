@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.replay.match import shown
+from abp_bridge.replay.match import excerpt
 
 MAX_SHOWN = 400  # characters of a message in a complaint
 
@@ -30,7 +30,7 @@ class ReplayMismatchError(AbpBridgeError):
     ) -> None:
         super().__init__(problem)
         self.line = line
-        said = () if got is None else (shown(got, MAX_SHOWN),)
+        said = () if got is None else (excerpt(got, MAX_SHOWN),)
         self.details = said if details is None else tuple(details)
         self.expected = expected
         self.got = got

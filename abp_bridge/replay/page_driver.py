@@ -54,13 +54,13 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
     if missing := [words for words in reads if words not in page.words]:
         raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {page.shown}")
-    page = browser.submit(page, page.filled(values, press))
+    page = browser.submit(page, page.fields(values, press))
     for _ in range(MAX_SUMMARIES):
         if page.action is None:
             return
         if page.controls:
             raise ValueError(f"it does not take what is filled in: {page.shown}")
-        page = browser.submit(page, page.filled([], press))
+        page = browser.submit(page, page.fields([], press))
     raise ValueError(f"it wants to be sent again and again: {page.shown}")
 
 
@@ -177,7 +177,7 @@ class _Page(HTMLParser):
     def shown(self) -> str:
         return self.words if len(self.words) <= MAX_SHOWN else f"{self.words[: MAX_SHOWN - 1]}…"
 
-    def filled(self, values: Sequence[JsonValue], press: str) -> _Fields:
+    def fields(self, values: Sequence[JsonValue], press: str) -> _Fields:
         """What is sent. Raises ValueError for what the form has not."""
         controls = self.controls
         if len(values) > len(controls):

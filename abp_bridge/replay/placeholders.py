@@ -64,7 +64,7 @@ def escape(text: str) -> str:
     return _WORD.sub(lambda found: f"{found[1] * 2}{found[2]}]", text)
 
 
-def reworded(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
+def reword(text: str, meant: Callable[[str], bool], change: Callable[[str], str]) -> str:
     """Text that is not escaped, as it stands in a fixture: with the words that `change` puts there,
     and those of its own that are `meant`.
     """
@@ -104,18 +104,20 @@ class UnknownPlaceholderError(AbpBridgeError):
 def fill(value: JsonValue, known: Known) -> JsonValue:
     """`value` with what the bridge chose in place of the names. Raises UnknownPlaceholderError."""
     if isinstance(value, str):
-        return _filled(value, known)
+        return _fill_text(value, known)
     if isinstance(value, Mapping):
-        return {str(_filled(name, known)): fill(each, known) for name, each in value.items()}
+        return {str(_fill_text(name, known)): fill(each, known) for name, each in value.items()}
     return [fill(each, known) for each in value] if isinstance(value, list) else value
 
 
-def _filled(text: str, known: Known) -> JsonValue:
-    said = [_said(piece, known) if place % 2 else piece for place, piece in enumerate(parts(text))]
+def _fill_text(text: str, known: Known) -> JsonValue:
+    said = [
+        _word_value(piece, known) if place % 2 else piece for place, piece in enumerate(parts(text))
+    ]
     return said[1] if alone(text) else "".join(map(str, said))
 
 
-def _said(word: str, known: Known) -> JsonValue:
+def _word_value(word: str, known: Known) -> JsonValue:
     if word.startswith(CUT):
         return word
     if word in known:

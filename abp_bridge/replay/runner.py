@@ -105,7 +105,7 @@ class Runner:
         self._inbox = self._parties.inbox
         self._has_spoken = False  # whether the bridge has said anything
         self._is_draining = False
-        self._said_once: set[tuple[str, str]] = set()  # (party, method) of what may be said once
+        self._sent_once: set[tuple[str, str]] = set()  # (party, method) of what may be said once
 
     async def play(self, bridge: Sequence[str]) -> None:
         """Start the bridge and play the fixture. Raises ReplayMismatchError."""
@@ -276,7 +276,7 @@ class Runner:
 
     async def _drain(self, child: Child, tasks: TaskGroup) -> None:
         """The fixture is over, and what is said now is too much. Then the host leaves, the bridge
-        says goodbye, and ends.
+        shuts its apps and its agent down, and ends.
         """
         with anyio.move_on_after(LAST_LINES):
             while True:
@@ -322,7 +322,7 @@ class Runner:
     async def _on_shutdown_message(self, party: str, kind: str, value: JsonValue) -> None:
         said = as_object(value).get("method", as_object(value).get("type"))
         problem = ""
-        if said in shutdown.ONCE and (party, said) in self._said_once:
+        if said in shutdown.ONCE and (party, said) in self._sent_once:
             problem = f"the bridge said {said} to the {party} twice"
         elif words := shutdown.fault(party, kind, value, self._expectations.questions):
             problem = (
@@ -330,7 +330,7 @@ class Runner:
             )
         if problem:
             raise ReplayMismatchError(problem, self._expectations.last_line, got=value)
-        self._said_once.add((party, str(said)))
+        self._sent_once.add((party, str(said)))
         reply = shutdown.reply(value)
         if reply is not None and party in self._parties:
             await self._parties.send(party, json.dumps(reply).encode() + b"\n", self._patience)

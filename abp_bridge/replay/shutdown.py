@@ -13,7 +13,7 @@ Key = tuple[str, str, JsonValue]  # (party, the type of an id, the id)
 
 # What ends a session, a call or a question, and to whom it is said; each may be a request or a
 # notification, and an envelope's type.
-GOODBYES = {
+LAST_METHODS = {
     "shutdown": ("app",),
     "capabilities/cancel": ("app",),
     "notifications/cancelled": ("app", TOOLS),
@@ -33,8 +33,8 @@ class OpenQuestions:
     def __init__(self) -> None:
         self._methods: dict[Key, JsonValue] = {}
 
-    def asked(self, party: str, message: JsonValue) -> None:
-        """Somebody asked the bridge something, if this is a request."""
+    def add(self, party: str, message: JsonValue) -> None:
+        """Note what somebody asked the bridge, if this is a request."""
         said = as_object(message)
         request = from_envelope(said) if is_envelope(said) else said
         if is_request(request):
@@ -44,7 +44,7 @@ class OpenQuestions:
         """It has ended, with whatever it asked."""
         self._methods = {each: method for each, method in self._methods.items() if each[0] != party}
 
-    def answered(self, party: str, message: JsonValue) -> JsonValue:
+    def remove(self, party: str, message: JsonValue) -> JsonValue:
         """Close the question that this answers, and return its method; None if there is none."""
         id = as_object(message).get("id")
         return self._methods.pop(key(party, id), None) if is_answer(message) else None
@@ -69,7 +69,7 @@ def fault(party: str, kind: str, value: JsonValue, questions: OpenQuestions) -> 
     if kind == "raw":
         return f"a line to the {party} that is no JSON"
     if is_answer(message):
-        method = questions.answered(party, message)
+        method = questions.remove(party, message)
         id = repr(message.get("id"))
         if method is None:
             return f"a response to the {party}, to a question that is not open: {id}"
@@ -79,7 +79,7 @@ def fault(party: str, kind: str, value: JsonValue, questions: OpenQuestions) -> 
     said = message.get("method", message.get("type"))
     if not isinstance(said, str):
         return f"something to the {party}"
-    return "" if party.partition(" ")[0] in GOODBYES.get(said, ()) else f"{said} to the {party}"
+    return "" if party.partition(" ")[0] in LAST_METHODS.get(said, ()) else f"{said} to the {party}"
 
 
 def reply(value: JsonValue) -> JsonObject | None:

@@ -89,7 +89,7 @@ class Workspace:
     def command(self, bridge: Sequence[str]) -> list[str]:
         """The whole command: a bridge that is told where its app is gets no other arguments."""
         more = () if any(STANDS.search(word) for word in bridge) else self._head.run
-        return [self._filled(word, shlex.quote) for word in (*bridge, *more)]
+        return [self._fill(word, shlex.quote) for word in (*bridge, *more)]
 
     def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables of the bridge: the fixture's settings, and no others of `environ`."""
@@ -99,9 +99,9 @@ class Workspace:
             if not name.startswith("ABP_") or name in _KEPT
         }
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
-        return kept | {name: self._filled(value, str) for name, value in self._head.env.items()}
+        return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 
-    def _filled(self, word: str, quote: Callable[[str], str]) -> str:
+    def _fill(self, word: str, quote: Callable[[str], str]) -> str:
         """A word with what stands for its words in braces; inside of a command it is quoted."""
         if word in self._stands:
             return self._stands[word]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_number
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_integer, as_number
 from abp_bridge.core.matrix import QuestionShape, Surface
 from abp_bridge.errors import AbpBridgeError
 
@@ -268,8 +268,7 @@ _CELL = ("surface", "version", "shape", "hint", "protocol", "event", "host", "by
 
 
 def _entry(value: JsonObject, line: int) -> Entry:
-    ms = value.get("ms")
-    ms = ms if isinstance(ms, int) else None
+    ms = as_integer(value.get("ms"))
     if isinstance(value.get("event"), str):
         return Entry(
             "event", {name: each for name, each in value.items() if name != "ms"}, ms=ms, line=line
@@ -293,7 +292,7 @@ def _entry(value: JsonObject, line: int) -> Entry:
             " does",
             line,
         )
-    said = _said(kind, value)
+    said = _value(kind, value)
     if (why := unreadable(kind, said)) is not None:
         raise TraceError(f"its {kind} cannot be read: {why}", line)
     return Entry(kind, said, sender or BRIDGE, BRIDGE if sender else found["to"], ms, line)
@@ -304,7 +303,7 @@ _MEMBERS = {"fill": ("open", "reads", "fill", "press"), "http": ("http", "body")
 _DEFAULTS: JsonObject = {"open": None, "press": "send"}
 
 
-def _said(kind: str, value: JsonObject) -> JsonValue:
+def _value(kind: str, value: JsonObject) -> JsonValue:
     if kind not in _MEMBERS:
         return value[kind]
     whole = {**_DEFAULTS, **value}

@@ -40,7 +40,7 @@ class _Pipe:
         self._write = recorder.message
         self._party = party
         self._serial = 0
-        self.close = partial(recorder.closed, BRIDGE, party)
+        self.close = partial(recorder.on_close, BRIDGE, party)
 
     def write(self, **message: JsonValue) -> None:
         """The bridge wrote this to the app."""

@@ -117,7 +117,7 @@ class Recorder:
         """Write a message down that passed, wherever it was heard."""
         self.record(Entry("message", message, sender, to))
 
-    def closed(self, sender: str, to: str) -> None:
+    def on_close(self, sender: str, to: str) -> None:
         """Write down that the sender has ended what it says."""
         self.record(Entry("closed", True, sender, to))
 
@@ -143,7 +143,7 @@ class Recorder:
     def _on_line(self, sender: str, to: str, line: bytes | None, size: int) -> None:
         """A line that passed: a message, or what can be said of it (`LineListener`)."""
         if line is None:
-            self.closed(sender, to)
+            self.on_close(sender, to)
         if not line or not line.strip() or self._ended:
             return
         try:

@@ -62,7 +62,7 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
             requests[entry.party, entry.ours, str(entry.value["id"])] = entry.value
         if entry.kind == "event":
             when = "" if entry.ms is None else f"{entry.ms} ms "
-            yield from _wrapped(f"{when}· {_event(entry.value)}", width, "    ")
+            yield from _wrap(f"{when}· {_event(entry.value)}", width, "    ")
         else:
             yield from _arrow(entry, requests, half, many=len(right) > 1, full=full)
     if recording.unfinished:
@@ -71,16 +71,16 @@ def draw(recording: Recording, width: int, *, full: bool = False) -> Iterator[st
 
 def _title(head: Head, width: int) -> Iterator[str]:
     if head.shows:
-        yield from _wrapped(label(head.shows, 1_000), width, "")
+        yield from _wrap(label(head.shows, 1_000), width, "")
     for cell in head.proves:
-        yield from _wrapped(f"proves {label(', '.join(filter(None, cell.values())))}", width, "  ")
+        yield from _wrap(f"proves {label(', '.join(filter(None, cell.values())))}", width, "  ")
     about = [
         head.host,
         " ".join(head.run),
         *(f"{name}={value}" for name, value in head.env.items()),
         *(f"{party} is {target}" for party, target in head.apps.items()),
     ]
-    yield from _wrapped(label("; ".join(filter(None, about)), 1_000), width, "  ")
+    yield from _wrap(label("; ".join(filter(None, about)), 1_000), width, "  ")
     yield ""
 
 
@@ -124,7 +124,7 @@ def _name(entry: Entry, requests: Requests) -> Named:
     if is_response(message):
         request = requests.get((entry.party, not entry.ours, str(message.get("id"))), {})
         return _response(message, request)
-    return _said(message)
+    return _describe(message)
 
 
 def _response(message: JsonObject, request: JsonObject) -> Named:
@@ -144,7 +144,7 @@ def _response(message: JsonObject, request: JsonObject) -> Named:
     return f"result of {words}", _dump(message.get("result"))
 
 
-def _said(message: JsonObject) -> Named:
+def _describe(message: JsonObject) -> Named:
     """A request or a notification."""
     method = label(message.get("method", message.get("type", "?")), 80) or "?"
     said = message.get("params", message.get("payload"))
@@ -223,7 +223,7 @@ def _detail(words: str, width: int, most: int | None) -> Sequence[str]:
     return [*lines[:most], f"… [{left} more characters]"]
 
 
-def _wrapped(words: str, width: int, indent: str) -> Iterator[str]:
+def _wrap(words: str, width: int, indent: str) -> Iterator[str]:
     first, *rest = _cut(words, width - len(indent)) or [""]
     yield first
     for line in rest:

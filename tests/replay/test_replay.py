@@ -28,6 +28,7 @@ from abp_bridge.replay.match import match
 from abp_bridge.replay.mismatch import ReplayMismatchError
 from abp_bridge.replay.placeholders import escape, fill, parts
 from abp_bridge.trace.format import Entry, Recording, TraceError, dump_head, read
+from abp_bridge.trace.sequence_diagram import draw
 
 Json = Any
 
@@ -717,6 +718,14 @@ def test_a_drawing_can_be_whole() -> None:
     assert '"Madrid"' in drawn
 
 
+def test_a_drawing_shows_a_message_without_a_name() -> None:
+    said = {"way": "host->bridge", "message": {"jsonrpc": "2.0", "method": "", "params": {"x": 1}}}
+    (recording,) = read(f'{{"abp-fixture": 1}}\n{json.dumps(said)}\n')
+    drawn = list(draw(recording, 80))
+    assert any(line.startswith("? ─") for line in drawn)
+    assert any('{"x": 1}' in line for line in drawn)
+
+
 def test_a_trace_can_be_read_by_a_program() -> None:
     assert run("trace", str(SELECT), "--json").stdout == SELECT.read_text()
 
@@ -954,8 +963,8 @@ GOODBYES: dict[str, tuple[str, Json, str]] = {
 def test_a_goodbye_is_one_of_a_few(case: str) -> None:
     kind, said, words = GOODBYES[case]
     open = shutdown.OpenQuestions()
-    open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
-    open.asked(
+    open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
+    open.add(
         "app",
         {"type": "elicitation/request", "id": "q2", "payload": {"method": "elicitation/input"}},
     )
@@ -967,7 +976,7 @@ def test_a_goodbye_is_one_of_a_few(case: str) -> None:
 
 def test_a_preference_may_have_its_default_at_the_end() -> None:
     open = shutdown.OpenQuestions()
-    open.asked("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
+    open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
     assert (
         shutdown.fault(
             "app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open

@@ -93,7 +93,7 @@ class SecretAnswers:
         if len(self._open) > MAX_OPEN:  # who was not answered for so long will not be
             del self._open[next(iter(self._open))]
 
-    def _answered(self, entry: Entry, *name: JsonValue, known: bool) -> list[Question] | None:
+    def _questions_for(self, entry: Entry, *name: JsonValue, known: bool) -> list[Question] | None:
         """The questions for secrets that this answers; none if nobody knows; None: it is public."""
         asker = (entry.party, not entry.ours)
         questions = self._secret.get((*asker, *name))
@@ -110,7 +110,7 @@ class SecretAnswers:
         known = self._open.pop(key, 0)
         if known > 1:
             self._open[key] = known - 1
-        questions = self._answered(entry, id, known=known > 0)
+        questions = self._questions_for(entry, id, known=known > 0)
         if questions is None:
             return message
         result = partial(self._result, questions, ours=entry.ours)
@@ -188,7 +188,7 @@ class SecretAnswers:
         for name, response in responses.items():
             key = (_state(params), name)
             known = (entry.party, not entry.ours, *key) in self._open
-            questions = self._answered(entry, *key, known=known)
+            questions = self._questions_for(entry, *key, known=known)
             kept[name] = response if questions is None else self._result(questions, response)
         return {**message, "params": {**params, "inputResponses": kept}}
 
