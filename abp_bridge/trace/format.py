@@ -388,18 +388,18 @@ def dump_entry(entry: Entry) -> str:
     return dump({**when, "way": f"{entry.sender}->{entry.to}", **entry.members})
 
 
-def dump(value: Json) -> str:
+def dump(value: JsonValue) -> str:
     """One line of a file. What UTF-8 cannot carry is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return f"{text if _is_utf8(text) else json.dumps(value)}\n"
 
 
-def is_request(message: Json) -> bool:
+def is_request(message: JsonValue) -> bool:
     """Whether it is a message that wants an answer."""
     return isinstance(message, Mapping) and message.keys() >= {"method", "id"}
 
 
-def is_response(message: Json) -> bool:
+def is_response(message: JsonValue) -> bool:
     """Whether it is a message that answers one."""
     return (
         isinstance(message, Mapping)
