@@ -143,10 +143,7 @@ def refusal(why: str) -> Route:
     return Route(Support.REFUSED, why)
 
 
-_NO_SECRETS = refusal("a form passes through the host and the model: secrets never do")
-_NO_FILES = refusal("MCP forms carry no files")
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
-_NOT_A_FORM = refusal("a form asks the person, not a model")
 _OUT_OF_BAND = Route(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _NO_LOOPBACK = refusal("this host opens no addresses on this machine")
 _PAGE: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
@@ -154,16 +151,15 @@ _PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")
 
 _FORM_2025_11_25: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.NESTED: downgrade("as JSON text"),
-    QuestionShape.SECRET: _NO_SECRETS,
-    QuestionShape.FILE: _NO_FILES,
-    QuestionShape.SAMPLING: _NOT_A_FORM,
+    QuestionShape.SECRET: refusal("a form passes through the host and the model: secrets never do"),
+    QuestionShape.FILE: refusal("MCP forms carry no files"),
+    QuestionShape.SAMPLING: refusal("a form asks the person, not a model"),
 }
 
 _FORM_2025_06_18: dict[QuestionShape, Route] = _FORM_2025_11_25 | {
     QuestionShape.MULTI_SELECT: downgrade("a yes or no per option"),
 }
 
-_NO_ACP_FILES = refusal("ACP forms carry no files")
 _NO_TEXT = refusal("buttons carry no free text")
 _PAGES = downgrade("by pages")
 
@@ -224,7 +220,8 @@ MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Route]] = {
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
     (Surface.MCP_URL, ""): _PAGE,
-    (Surface.ACP_FORM, ""): _FORM_2025_11_25 | {QuestionShape.FILE: _NO_ACP_FILES},
+    (Surface.ACP_FORM, ""): _FORM_2025_11_25
+    | {QuestionShape.FILE: refusal("ACP forms carry no files")},
     (Surface.ACP_URL, ""): _PAGE,
     (Surface.ACP_PERMISSION, ""): _PERMISSION,
     (Surface.TERMINAL, ""): _TERMINAL,

@@ -16,10 +16,12 @@ from typing import Any
 Json = Any
 
 SCRIPT = json.loads(Path(__file__).with_name("script.json").read_text())
+CAPABILITIES = {each["name"]: each for each in SCRIPT["capabilities"]}
+FEATURES = ("notifications", "progress", "elicitation", "dynamicCapabilities")
 
 
 class CallError(Exception):
-    """A step that ends the call with an ABP error."""
+    """A step that ends the call with an ABP error, its only argument."""
 
 
 class App:
@@ -28,7 +30,7 @@ class App:
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
         self._offered = {
-            each["name"]: each for each in SCRIPT["capabilities"] if not each.get("hidden")
+            name: each for name, each in CAPABILITIES.items() if not each.get("hidden")
         }
         self._waiting: dict[str, asyncio.Future[Json]] = {}
         self._calls: dict[str, asyncio.Task[None]] = {}
@@ -38,39 +40,27 @@ class App:
         """Answer what comes, until `shutdown` or the end of the pipe."""
         while line := await self._reader.readline():
             message = json.loads(line)
-            if "method" not in message:
-                asked = self._waiting.pop(message["id"])
-                if not asked.done():  # its call may have been cancelled
-                    asked.set_result(message.get("result"))
-            elif message["method"] == "capabilities/call":
-                call = message["params"]["options"]["callId"]
-                self._calls[call] = asyncio.create_task(
-                    self._call(message["id"], call, message["params"])
-                )
+            method, params = message.get("method"), message.get("params", {})
+            if method is None:
+                waiting = self._waiting.pop(message["id"])
+                if not waiting.done():  # its call may have been cancelled
+                    waiting.set_result(message.get("result"))
+            elif method == "capabilities/call":
+                call = params["options"]["callId"]
+                self._calls[call] = asyncio.create_task(self._call(message["id"], call, params))
             else:
-                self._send(
-                    {
-                        "id": message["id"],
-                        "result": self._answer(message["method"], message.get("params", {})),
-                    }
-                )
-                if message["method"] == "shutdown":
+                self._send(id=message["id"], result=self._answer(method, params))
+                if method == "shutdown":
                     return
 
     def _answer(self, method: str, params: Json) -> Json:
         if method == "initialize":
-            features = {
-                "notifications": True,
-                "progress": True,
-                "elicitation": True,
-                "dynamicCapabilities": True,
-            }
             return {
                 "sessionId": "demo",
                 "protocolVersion": "0.1",
                 "app": SCRIPT["app"],
                 "capabilities": self._capabilities(),
-                "features": features,
+                "features": dict.fromkeys(FEATURES, True),
             }
         if method == "capabilities/list":
             return self._capabilities()
@@ -89,91 +79,69 @@ class App:
         ]
 
     async def _call(self, id: Json, call: str, params: Json) -> None:
-        capability = self._offered.get(params["capability"])
+        response: Json = {"success": False}
+        name = params["capability"]
         try:
-            if capability is None:
-                raise CallError(
-                    {
-                        "code": "UNKNOWN_CAPABILITY",
-                        "message": f"no {params['capability']}",
-                        "retryable": False,
-                    }
-                )
-            response = {
-                "success": True,
-                "data": await self._play(capability["steps"], {"params": params["params"]}, call),
-            }
+            if name not in self._offered:
+                raise CallError(_error("UNKNOWN_CAPABILITY", f"no {name}"))
+            data = await self._play(self._offered[name]["steps"], params["params"], call)
+            response = {"success": True, "data": data}
         except CallError as failure:
-            response = {"success": False, "error": failure.args[0]}
+            response["error"] = failure.args[0]
         except asyncio.CancelledError:
-            response = {
-                "success": False,
-                "cancelled": True,
-                "error": {
-                    "code": "CANCELLED",
-                    "message": "The call was cancelled",
-                    "retryable": False,
-                },
-            }
+            response |= {"cancelled": True, "error": _error("CANCELLED", "The call was cancelled")}
         del self._calls[call]
-        self._send({"id": id, "result": response})
+        self._send(id=id, result=response)
 
-    async def _play(self, steps: list[Json], known: dict[str, Json], call: str) -> Json:
+    async def _play(self, steps: list[Json], params: Json, call: str) -> Json:
         """Run `steps`.
 
         `$name.member` in a step stands for an earlier answer or a parameter; the data is what
         `return` says, or all answers.
         """
+        known = {"params": params}
         for step in steps:
-            match next(iter(step)):
+            verb = next(iter(step))
+            given = _fill(step[verb], known)
+            match verb:
                 case "ask":
-                    known[step["as"]] = await self._ask(_fill(step["ask"], known))
+                    known[step["as"]] = await self._ask(given)
                 case "askAll":
-                    known[step["as"]] = await asyncio.gather(
-                        *(self._ask(each) for each in _fill(step["askAll"], known))
-                    )
+                    known[step["as"]] = await asyncio.gather(*map(self._ask, given))
                 case "askEach":
-                    known[step["as"]] = await self._ask_each(_fill(step["askEach"], known), call)
+                    known[step["as"]] = await self._ask_each(given, call)
                 case "tell":
-                    self._notify(_fill(step["tell"], known), _fill(step.get("times"), known) or 1)
+                    self._notify(given, _fill(step.get("times"), known) or 1)
                 case "progress":
-                    self._send(
-                        {
-                            "method": "notifications/progress",
-                            "params": {**step["progress"], "progressToken": call},
-                        }
-                    )
+                    self._report(call, **given)
                 case "offer":
-                    self._offered[step["offer"]] = next(
-                        each for each in SCRIPT["capabilities"] if each["name"] == step["offer"]
-                    )
+                    self._offered[given] = CAPABILITIES[given]
                 case "wait":
-                    await asyncio.sleep(step["wait"] / 1000)
+                    await asyncio.sleep(given / 1000)
                 case "hold":
                     await asyncio.Event().wait()
                 case "leave":
                     os._exit(1)
                 case "fail":
-                    raise CallError(step["fail"])
+                    raise CallError(given)
                 case "return":
-                    return _fill(step["return"], known)
-        return {
-            name: answer.get("data") or answer.get("error")
-            for name, answer in known.items()
-            if name != "params"
-        }
-
-    def _notify(self, notice: Json, times: int) -> None:
-        for _ in range(times):
-            self._send({"method": notice["event"], "params": notice["data"] or {}})
+                    return given
+        del known["params"]
+        return {name: answer.get("data") or answer.get("error") for name, answer in known.items()}
 
     async def _ask_each(self, requests: list[Json], call: str) -> Json:
         responses = []
         for request in requests:
             responses.append(await self._ask(request))
-            progress = {"progress": len(responses), "total": len(requests), "progressToken": call}
-            self._send({"method": "notifications/progress", "params": progress})
+            self._report(call, progress=len(responses), total=len(requests))
         return responses
+
+    def _notify(self, notice: Json, times: int) -> None:
+        for _ in range(times):
+            self._send(method=notice["event"], params=notice["data"] or {})
+
+    def _report(self, call: str, **progress: Json) -> None:
+        self._send(method="notifications/progress", params={**progress, "progressToken": call})
 
     async def _ask(self, request: Json) -> Json:
         self._serial += 1
@@ -182,12 +150,16 @@ class App:
         params = dict(request.get("params") or {})
         if "timeout" in request:
             params["timeout"] = request["timeout"]
-        self._send({"id": id, "method": request["method"], "params": params})
+        self._send(id=id, method=request["method"], params=params)
         return await self._waiting[id]
 
-    def _send(self, message: Json) -> None:
+    def _send(self, **message: Json) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")) + "\n")
         sys.stdout.flush()
+
+
+def _error(code: str, message: str) -> Json:
+    return {"code": code, "message": message, "retryable": False}
 
 
 def _fill(template: Json, known: dict[str, Json]) -> Json:
