@@ -981,7 +981,7 @@ async def test_a_prompt_with_an_escaped_name_is_a_prompt() -> None:
         session = await opened(editor)
         params = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps([CONFIRM])}]}
         line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params})
-        editor.wire.lines.append(("client", json.loads(line)))
+        editor.wire.lines.append(("host", json.loads(line)))
         await editor.write(line.replace("session/", "session\\/").encode() + b"\n")
         await editor.response(9)
         assert said_in(editor, session)[0]["content"] == {"ok": True}

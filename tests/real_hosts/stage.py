@@ -81,7 +81,7 @@ class Record:
     @property
     def acp(self) -> AcpWire:
         """What passed, as ACP."""
-        return AcpWire([("client" if who == "host" else "agent", said) for who, said in self.lines])
+        return AcpWire(self.wire.lines)
 
     def results(self, method: str = "tools/call") -> Iterator[Json]:
         """The results of one method, in the order in which they came."""
@@ -116,7 +116,7 @@ def _is_the_proxys(who: str, message: Json) -> bool:
     params = message.get("params") or {}
     marks = (message.get("id"), params.get("requestId"), params.get("update", {}).get("toolCallId"))
     ours = "method" in message and any(str(mark).startswith("abp-") for mark in marks)
-    return who == "client" or ours
+    return who == "host" or ours
 
 
 class Stage:

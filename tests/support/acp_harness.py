@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ import acp.schema as types
 import anyio
 from pydantic import TypeAdapter
 
+from support import peer
 from support.harness import PATIENCE, SERVE, environment
 from support.peer import read_lines
 
@@ -120,28 +121,8 @@ def _check_form(schema: Json) -> None:
         )
 
 
-@dataclass
-class Wire:
-    """Every message of one connection as it stood on the wire: (who wrote it: "agent" or "client",
-    the message).
-    """
-
-    lines: list[tuple[str, Json]] = field(default_factory=list)
-
-    def sent(self, method: str | None = None) -> list[Json]:
-        """What the agent wrote; with a method, the params of those messages."""
-        return self._of("agent", method)
-
-    def received(self, method: str | None = None) -> list[Json]:
-        return self._of("client", method)
-
-    def _of(self, writer: str, method: str | None) -> list[Json]:
-        messages = [message for who, message in self.lines if who == writer]
-        return (
-            messages
-            if method is None
-            else [message.get("params") for message in messages if message.get("method") == method]
-        )
+class Wire(peer.Wire):
+    """The wire of one ACP connection; the agent is the bridge."""
 
     def updates(self, kind: str, session: str | None = None) -> list[Json]:
         """The `session/update`s of one kind, of all sessions or of one."""
@@ -159,7 +140,7 @@ class Wire:
         asked: dict[Json, str] = {}
         ours: set[Json] = set()
         for who, message in self.lines:
-            if who == "client":
+            if who == "host":
                 if "method" in message and "id" in message:
                     asked[_id(message)] = message["method"]
                 continue
@@ -228,7 +209,7 @@ class Client:
 
     async def send(self, message: Json) -> None:
         message = {"jsonrpc": "2.0", **message}
-        self.wire.lines.append(("client", message))
+        self.wire.lines.append(("host", message))
         await self.write(json.dumps(message).encode() + b"\n")
 
     async def notify(self, method: str, params: Json) -> None:
@@ -262,7 +243,7 @@ class Client:
         with anyio.fail_after(PATIENCE):
             while True:
                 for who, message in self.wire.lines[after:]:
-                    if who == "agent" and wanted(message):
+                    if who == "bridge" and wanted(message):
                         return message
                 if self._ended is not None:
                     raise self._ended
@@ -307,7 +288,7 @@ class Client:
         told = [
             message["params"]
             for who, message in self.wire.lines[before:]
-            if who == "agent" and message.get("method") == "session/update"
+            if who == "bridge" and message.get("method") == "session/update"
         ]
         said = [params["update"] for params in told if params["sessionId"] == session]
         words = "".join(
@@ -323,7 +304,7 @@ class Client:
         assert self.process.stdout is not None
         async for line in read_lines(self.process.stdout):
             message = json.loads(line)
-            self.wire.lines.append(("agent", message))
+            self.wire.lines.append(("bridge", message))
             if "method" in message and "id" in message:
                 self._tasks.start_soon(self._answer, message)
             self._changed.set()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,27 +68,8 @@ async def leave(context: Any) -> None:
         await context.close()
 
 
-@dataclass
-class Wire:
-    """Every message of one connection, as it stood on the wire: (who wrote it, the message)."""
-
-    lines: list[tuple[str, Json]] = field(default_factory=list)
-
-    def sent(self, method: str | None = None) -> list[Json]:
-        """What the bridge wrote; with a method, the params of those messages."""
-        sent = [message for who, message in self.lines if who == "bridge"]
-        return (
-            sent
-            if method is None
-            else [message.get("params") for message in sent if message.get("method") == method]
-        )
-
-    def received(self, method: str) -> list[Json]:
-        return [
-            message
-            for who, message in self.lines
-            if who == "host" and message.get("method") == method
-        ]
+class Wire(peer.Wire):
+    """The wire of one MCP connection."""
 
     def check(self) -> None:
         """The referee: every message of the bridge is valid for the version that was negotiated, or

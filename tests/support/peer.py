@@ -12,6 +12,7 @@ import select
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,6 +23,28 @@ if TYPE_CHECKING:
 Json = Any
 
 PATIENCE = 30.0  # seconds until what is waited for will not come
+
+
+@dataclass
+class Wire:
+    """Every message of one connection as it stood on the wire: (who wrote it, the "bridge" or the
+    "host", the message).
+    """
+
+    lines: list[tuple[str, Json]] = field(default_factory=list)
+
+    def sent(self, method: str | None = None) -> list[Json]:
+        """What the bridge wrote; with a method, the params of those messages."""
+        messages = self._by("bridge", method)
+        return messages if method is None else [message.get("params") for message in messages]
+
+    def received(self, method: str | None = None) -> list[Json]:
+        """What the host wrote, all or with this method."""
+        return self._by("host", method)
+
+    def _by(self, writer: str, method: str | None) -> list[Json]:
+        messages = [message for who, message in self.lines if who == writer]
+        return [each for each in messages if method in (None, each.get("method"))]
 
 
 class RpcPeer:
