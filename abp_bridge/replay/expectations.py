@@ -74,11 +74,6 @@ class Expectations:
         return self.entries[-1].line if self.entries else 0
 
     @property
-    def awaited_line(self) -> int:
-        """The number of the first line that has not come; 0 where none is awaited."""
-        return self.awaited[0].line if self.awaited else 0
-
-    @property
     def line(self) -> int:
         """The number of the line at which the conversation is."""
         at = [*self.awaited, *self.entries[self._start : self._start + 1]]
@@ -120,7 +115,7 @@ class Expectations:
         if len(self._early) == MAX_EARLY:
             raise ReplayMismatchError(
                 f"the bridge said {MAX_EARLY} things and more before the fixture came to them",
-                self.awaited_line,
+                self.line,
                 [f"the last was {_name(message)}"],
             )
         self._early.append(message)

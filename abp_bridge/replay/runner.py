@@ -164,7 +164,7 @@ class Runner:
                 raise ReplayMismatchError(
                     f"the bridge ended what it says to the {party}, in the middle of the"
                     " conversation",
-                    self._expectations.awaited_line,
+                    self._expectations.line,
                 )
         self._expectations.on_message(party, kind, value)
 

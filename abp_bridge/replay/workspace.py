@@ -22,7 +22,7 @@ from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.policy import FOLDER, PORT, STANDS, TERMINAL, parties
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import Recording
-from abp_bridge.trace.redact.paths import PathReplacer
+from abp_bridge.trace.redact.paths import path_replacer
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
 _PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
@@ -51,9 +51,8 @@ class Workspace:
                 self._lay_out()
             self.close = ends.pop_all().close
         home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
-        self.replace_paths = PathReplacer(
-            {self.folder: "[folder]", home: "~", temporary: "[tmp]"}
-        ).replace
+        places = {self.folder: "[folder]", home: "~", temporary: "[tmp]"}
+        self.replace_paths = path_replacer(places)
         # what stands for the words in brackets that are places
         self.known = {"[folder]": self.folder, "[tmp]": temporary, "[python]": sys.prefix}
 

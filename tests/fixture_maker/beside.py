@@ -20,7 +20,7 @@ from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
-from abp_bridge.trace.redact.paths import PathReplacer
+from abp_bridge.trace.redact.paths import path_replacer
 
 from .cases import ASKED, Case
 from .person import Asked
@@ -146,9 +146,7 @@ class AtProgram(Nobody):
 
     def _event(self, event: tuple[Json, int]) -> Entry:
         self._said = event[0]["properties"]
-        properties = map_texts(
-            self._named(self._said), PathReplacer({self._folder: "[folder]"}).replace
-        )
+        properties = map_texts(self._named(self._said), path_replacer({self._folder: "[folder]"}))
         shown = {**event[0], "id": "[any]", "properties": properties}
         return Entry("message", shown, BRIDGE, PERSON)
 

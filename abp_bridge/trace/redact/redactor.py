@@ -16,7 +16,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.trace.redact.encodings import EncodedText, encoded_texts
-from abp_bridge.trace.redact.paths import PathReplacer
+from abp_bridge.trace.redact.paths import path_replacer
 from abp_bridge.trace.redact.patterns import hide
 from abp_bridge.trace.redact.structure import (
     KEPT,
@@ -67,7 +67,7 @@ class Redactor:
         self._numbers: set[int | float] = set()
         self._links: dict[str, str] = {}
         self._states: dict[str, str] = {}
-        self._paths = PathReplacer(places)
+        self._replace_paths = path_replacer(places)
         self._present: list[EncodedText] = []  # what stands in the value that is being cleaned
         self._named: list[str] = []  # what stands under telling names in it
 
@@ -200,7 +200,7 @@ class Redactor:
         text = hide(self._without_known(text))
         text = _LINK.sub(lambda found: f"{found[1]}{self._link(found[2])}", text)
         text = _STATE.sub(lambda found: f"{found[1]}{self._state(found[3])}", text)
-        return self._paths.replace(text)
+        return self._replace_paths(text)
 
     def _link(self, token: str) -> str:
         if token not in self._links:
