@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
     from abp_bridge.cli.runtime import Subparsers
 
+USAGE = """\
+abp-bridge replay FIXTURE... [OPTION]...
+       abp-bridge replay --save TRACE FIXTURE"""
+DESCRIPTION = """\
+Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what
+that says. A folder stands for the fixtures in it. Exits with 0 when all pass.
+"""
+
 
 class ReplayUsageError(AbpBridgeError):
     """The command cannot do what it is asked; the message says what would be right."""
@@ -48,15 +56,8 @@ def add_parser(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "replay",
         help="play recorded hosts and apps against a bridge, and compare",
-        usage=(
-            "abp-bridge replay FIXTURE... [OPTION]...\n       abp-bridge replay --save TRACE"
-            " FIXTURE"
-        ),
-        description=(
-            "Plays the host's and the app's side of fixtures against a bridge that it starts, and"
-            " compares what that says. A folder stands for the fixtures in it. Exits with 0 when"
-            " all pass."
-        ),
+        usage=USAGE,
+        description=DESCRIPTION,
     )
     option = parser.add_argument
     option("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
