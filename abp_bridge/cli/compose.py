@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from abp_bridge.core.event import Observer
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Outcome, Question
-    from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.host import Host, HostSurfaces
     from abp_bridge.interfaces.surface import InputProvider, PageServer
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
@@ -84,7 +84,7 @@ class Composition:
             observe=self._observe,
         )
 
-    def make_elicitor(self, host: Host) -> Elicitor:
+    def make_elicitor(self, host: HostSurfaces) -> Elicitor:
         """Who asks the questions of a session of `host` that has no apps."""
         from abp_bridge.bridge.elicitor import Elicitor
 

@@ -17,8 +17,8 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.surface import InputProvider
 
 
-class Host(InputProvider, Protocol):
-    """The answering side of a session."""
+class HostSurfaces(InputProvider, Protocol):
+    """How a host asks its person."""
 
     @property
     def name(self) -> str:
@@ -38,6 +38,10 @@ class Host(InputProvider, Protocol):
             HostDisconnectedError: And the other errors of `InputProvider.ask`.
         """
         ...
+
+
+class Host(HostSurfaces, Protocol):
+    """The answering side of a session."""
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folders whose files the host lets apps be given, as absolute paths.

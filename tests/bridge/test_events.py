@@ -25,7 +25,6 @@ from abp_bridge.core.question import AnsweredBy, Outcome, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp.v1 import encode_cancel
-from abp_bridge.proxies.acp.client_session import ClientSession, ProxiedHost
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import StreamReader, StreamWriter
@@ -58,7 +57,7 @@ def link(
 async def watched(
     answer: Handler, capabilities: Json = None, floor: float = 0.0
 ) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
-    """An editor that answers by `answer`, over pipes: (who asks it, what was told of that)."""
+    """A client that answers by `answer`, over pipes: (who asks it, what was told of that)."""
     (here, out), (there, back) = os.pipe(), os.pipe()
 
     def take(message: Request | Notification) -> None:
@@ -71,10 +70,8 @@ async def watched(
 
     person = link(there, out, take)
     bridge = link(here, back, lambda message: None)
-    editor = ClientSession(
-        ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
-    )
-    editor.begin_prompt(1)
+    client = ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
+    client.turns.begin(1)
     events: list[Event] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.run)
@@ -82,7 +79,7 @@ async def watched(
         with anyio.fail_after(PATIENCE):
             yield (
                 Elicitor(
-                    ProxiedHost(editor),
+                    client,
                     limit=PATIENCE,
                     min_human_latency=floor,
                     observe=events.append,

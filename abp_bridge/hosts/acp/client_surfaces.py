@@ -18,6 +18,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
+from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
@@ -60,6 +61,9 @@ class ClientSurfaces:
         session: The session's id; it may be set later, before the first question.
         page: The bridge's own page, for what goes by a link.
         cards: What the ids of our tool calls begin with.
+
+    Attributes:
+        turns: When its prompts begin and end: it can be asked inside of them only.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class ClientSurfaces:
         self._variants = [variant for variant, has in known.items() if has]
         self._refused: set[Surface] = set()
         self._cards = cards
+        self.turns = Turns()
         self._serial = 0
 
     @property
@@ -96,11 +101,9 @@ class ClientSurfaces:
             f" {acp.VERSION})"
         )
 
-    @property
-    def variants(self) -> Sequence[SurfaceVariant]:
-        """The surfaces this client has, best first, less those it turned out not to have.
-
-        Every client can be asked for a permission.
+    def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
+        """The surfaces this client has, best first, less those it turned out not to have, whatever
+        the calls. Every client can be asked for a permission.
         """
         return [each for each in self._variants if each.surface not in self._refused]
 
@@ -113,7 +116,8 @@ class ClientSurfaces:
         *,
         call: str | None = None,
     ) -> SurfaceResponse:
-        """Ask by a form, by a link to the bridge's own page, or by a walk of permissions.
+        """Ask while a prompt runs: by a form, by a link to the bridge's own page, or by a walk of
+        permissions.
 
         Args:
             question: What is asked.
@@ -127,10 +131,21 @@ class ClientSurfaces:
             What the client answered, not validated.
 
         Raises:
-            SurfaceUnsupportedError: The client refused; for good, it is no longer in `variants`.
-            HostDisconnectedError: The connection ended first.
+            SurfaceUnsupportedError: No prompt runs, or the client refused; for good, it is no
+                longer in `variants`.
+            HostDisconnectedError: The turn or the connection ended first.
             RemoteProtocolError: The answer is none that ACP has.
         """
+        return await self.turns.within(lambda: self._ask(question, variant, problem, observe, call))
+
+    async def _ask(
+        self,
+        question: Question,
+        variant: SurfaceVariant,
+        problem: str,
+        observe: Observer,
+        call: str | None,
+    ) -> SurfaceResponse:
         with self._errors_translated(variant):
             if call is not None and variant.surface is Surface.ACP_FORM:
                 return await self._ask_on(question, variant, _Card(call), problem, observe)
@@ -141,17 +156,20 @@ class ClientSurfaces:
         return SurfaceResponse(Outcome.CANCELLED)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
-        """Ask the person to open `url`, by a permission to say "Done" or "Skip" on a card of its
-        own.
+        """Ask the person to open `url` while a prompt runs, by a permission to say "Done" or "Skip"
+        on a card of its own.
 
         Returns:
             Accepted for "Done", declined for "Skip", else cancelled.
 
         Raises:
-            SurfaceUnsupportedError: The client refused.
-            HostDisconnectedError: The connection ended first.
+            SurfaceUnsupportedError: No prompt runs, or the client refused.
+            HostDisconnectedError: The turn or the connection ended first.
             RemoteProtocolError: The answer is none that ACP has.
         """
+        return await self.turns.within(lambda: self._send_link(question, url))
+
+    async def _send_link(self, question: Question, url: str) -> Outcome:
         with (
             self._errors_translated(self._permission_variant),
             self._tool_call_card(question) as card,

@@ -17,7 +17,6 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
-from abp_bridge.hosts.acp.turns import Turns
 from abp_bridge.interfaces.host import (
     AppCapability,
     Call,
@@ -72,7 +71,6 @@ class AcpSession:
         self._surfaces = ClientSurfaces(connection, client, id, page)
         self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
         self._serial = 0
-        self._turns = Turns()
         self._running: Call | None = None
         self._capability = ""  # that runs
         self._api = make_api(self)
@@ -86,7 +84,7 @@ class AcpSession:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces this client has, whatever the calls (`Host.variants`)."""
-        return self._surfaces.variants
+        return self._surfaces.variants()
 
     async def ask(
         self,
@@ -99,13 +97,11 @@ class AcpSession:
         (`Host.ask`).
         """
         card = question.call and f"abp:{question.call}"
-        return await self._turns.within(
-            lambda: self._surfaces.ask(question, variant, problem, observe, call=card)
-        )
+        return await self._surfaces.ask(question, variant, problem, observe, call=card)
 
     async def send_link(self, question: Question, url: str) -> Outcome:
         """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
-        return await self._turns.within(lambda: self._surfaces.send_link(question, url))
+        return await self._surfaces.send_link(question, url)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folder that the session works in, whatever the calls (`Host.roots`)."""
@@ -170,7 +166,7 @@ class AcpSession:
         """
         if self._running is not None:
             self._running.cancel("the client cancelled the turn")
-        self._turns.cancel("the user cancelled the turn")
+        self._surfaces.turns.cancel()
 
     async def prompt(self, prompt: JsonValue) -> None:
         """Run one turn: a slash command, or a word of help. Cancelling it cancels the app's
@@ -180,14 +176,14 @@ class AcpSession:
             prompt: The content blocks as the client sent them; only their text counts.
         """
         text = acp.prompt_text(prompt)
-        self._turns.begin(TURN)
+        self._surfaces.turns.begin(TURN)
         try:
             self._say(await self._run_command(text) if text.startswith("/") else HELP)
         except SessionError as problem:
             self._say(f"{problem.code}: {problem}")
         finally:
             with anyio.CancelScope(shield=True):
-                await self._turns.end(TURN, "the turn ended")
+                await self._surfaces.turns.end(TURN, "the turn ended")
 
     async def _run_command(self, line: str) -> str:
         name, rest = (*line[1:].split(maxsplit=1), "", "")[:2]

@@ -30,10 +30,11 @@ class Turns:
         self._quiet = anyio.Event()
 
     def begin(self, prompt: Id) -> None:
+        """A prompt runs: the person can be asked."""
         self._prompts.add(prompt)
         self._cancelled = None
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: str = "the user cancelled the turn") -> None:
         """What is asked is taken down, and nothing more is asked until the next prompt."""
         self._cancelled = HostDisconnectedError(reason, Outcome.CANCELLED)
         self._dismiss(self._cancelled)

@@ -19,7 +19,7 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.hosts.acp.turns import OUTSIDE
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
-from abp_bridge.proxies.acp.client_session import ElicitorApi, ProxiedHost
+from abp_bridge.proxies.acp.client_session import ElicitorApi
 from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.errors import respond_internal_error
 from abp_bridge.rpc.protocol import (
@@ -36,7 +36,7 @@ from abp_bridge.rpc.protocol import (
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.acp.sessions import SessionTable
 
 MAX_OPEN = 100  # questions of the agent's own at once: each holds a task and a card
@@ -62,7 +62,7 @@ class AgentQuestions:
         writer: SharedWriter,
         *,
         sessions: SessionTable,
-        make_elicitor: Callable[[Host], ElicitorApi],
+        make_elicitor: Callable[[HostSurfaces], ElicitorApi],
         tasks: TaskGroup,
         agent_name: str,
     ) -> None:
@@ -150,7 +150,7 @@ class AgentQuestions:
         question, left_out = _limit_to_buttons(
             decode_form(params, id=f"own-{self._serial}", origin=self.agent_name)
         )
-        session.elicitor = session.elicitor or self._make_elicitor(ProxiedHost(session))
+        session.elicitor = session.elicitor or self._make_elicitor(session.surfaces)
         answer = await session.elicitor.ask(question)
         outcome = answer.outcome
         if answer.answered_by is AnsweredBy.HOST_POLICY:

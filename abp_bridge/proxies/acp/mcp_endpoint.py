@@ -108,7 +108,9 @@ class McpEndpoint:
     def revoke(self, session: str) -> None:
         """Nobody is let in to this session any more."""
         self._sessions = {
-            token: known for token, known in self._sessions.items() if known.id != session
+            token: known
+            for token, known in self._sessions.items()
+            if known.surfaces.session != session
         }
 
     def _address(self) -> str:

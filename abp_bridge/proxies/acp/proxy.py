@@ -25,7 +25,7 @@ from abp_bridge.rpc.protocol import JsonRpcProtocol
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.interfaces.host import Host
+    from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
@@ -42,7 +42,7 @@ async def run_proxy(
     *,
     prefix: str,
     agent_name: str,
-    make_elicitor: Callable[[Host], ElicitorApi],
+    make_elicitor: Callable[[HostSurfaces], ElicitorApi],
     page: Page,
     endpoints: EndpointRegistry | None,
 ) -> Side:

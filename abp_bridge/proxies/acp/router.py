@@ -174,12 +174,12 @@ class Router:
 
     def _cancel(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         if (session := self._sessions.find(params.get("sessionId"))) is not None:
-            session.cancel_turn()
+            session.surfaces.turns.cancel()
         return line
 
     def _cancel_request(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         if (session := self._sessions.find_prompted(params.get("requestId"))) is not None:
-            session.cancel_turn()
+            session.surfaces.turns.cancel()
         return line
 
     def _close(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
@@ -187,13 +187,13 @@ class Router:
         if the agent agrees.
         """
         if (session := self._sessions.find(params.get("sessionId"))) is not None:
-            session.cancel_turn("the user closed the session")
+            session.surfaces.turns.cancel("the user closed the session")
 
             async def on_closed(response: JsonObject) -> None:
                 if "error" not in response:
-                    self._sessions.remove(session.id)
+                    self._sessions.remove(session.surfaces.session)
                     if self._endpoints is not None:
-                        self._endpoints.revoke(session.id)
+                        self._endpoints.revoke(session.surfaces.session)
 
             self._expect(id, on_closed)
         return line

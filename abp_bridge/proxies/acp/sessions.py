@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import JsonRpcConnection
 
-
 class SessionTable:
     """All sessions of one client.
 
@@ -54,8 +53,8 @@ class SessionTable:
         """The agent has named a new session. One of that name that is known already stays, and
         the new one asks there.
         """
-        session.id = name
-        session.adopt(self._by_name.setdefault(name, session))
+        session.surfaces.session = name
+        session.surfaces = self._by_name.setdefault(name, session).surfaces
 
     def remove(self, name: str) -> None:
         """Forget a session, if it is known."""
@@ -63,17 +62,17 @@ class SessionTable:
 
     def begin_prompt(self, prompt: Id, session: ClientSession) -> None:
         """A prompt runs in `session`: its person can be asked now."""
-        session.begin_prompt(prompt)
+        session.surfaces.turns.begin(prompt)
         self._by_prompt[prompt] = session
 
     async def end_prompt(self, prompt: Id) -> None:
         """A prompt is over. Returns when nothing is asked in it any more."""
-        await self._by_prompt.pop(prompt).end_prompt(prompt)
+        await _end(prompt, self._by_prompt.pop(prompt))
 
     async def end_prompts(self) -> None:
         """The agent has gone: every prompt is over."""
         for prompt, session in list(self._by_prompt.items()):
-            await session.end_prompt(prompt)
+            await _end(prompt, session)
 
     def find_prompted(self, prompt: JsonValue) -> ClientSession | None:
         """The session in which the prompt with this request id runs."""
@@ -84,3 +83,8 @@ class SessionTable:
         if (name := elicitation.get("sessionId")) is not None:
             return self.find(name)
         return self.find_prompted(elicitation.get("requestId"))
+
+
+async def _end(prompt: Id, session: ClientSession) -> None:
+    await session.surfaces.turns.end(prompt, "the agent ended the turn")
+    session.surfaces.flush()
