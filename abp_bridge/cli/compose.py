@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from abp_bridge.core.event import Observer
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Outcome, Question
-    from abp_bridge.interfaces.host import Host, HostSurfaces
+    from abp_bridge.hosts.mcp.connection import McpConnection
+    from abp_bridge.hosts.mcp.session import McpSession
+    from abp_bridge.interfaces.host import Host, HostSurfaces, SessionApi
     from abp_bridge.interfaces.surface import InputProvider, PageServer
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
@@ -82,6 +84,21 @@ class Composition:
             lambda target, named: make(target, named, self.settings),
             providers=make_providers(self.settings, host, host.send_link, self.page),
             observe=self._observe,
+        )
+
+    def make_mcp_session(
+        self, connection: McpConnection, begin: Callable[[Host], SessionApi]
+    ) -> McpSession:
+        """What is behind the connection of an MCP host; `begin` makes what its tools work at."""
+        from abp_bridge.hosts.mcp.session import McpSession
+
+        return McpSession(
+            connection,
+            begin,
+            self.page,
+            park=self.settings.park_timeout,
+            patience=self.settings.host_tool_timeout,
+            ask_model=self.settings.ask_model,
         )
 
     def make_elicitor(self, host: HostSurfaces) -> Elicitor:

@@ -148,13 +148,9 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
 def _make_endpoint(composition: Composition) -> McpEndpoint:
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
 
-    settings = composition.settings
     return McpEndpoint(
         composition.make_bridge,
-        lambda: composition.page,
-        park=settings.park_timeout,
-        patience=settings.host_tool_timeout,
-        modern=settings.mcp_modern,
-        ask_model=settings.ask_model,
+        composition.make_mcp_session,
+        modern=composition.settings.mcp_modern,
         make_tap=composition.tap_tools,
     )

@@ -134,16 +134,7 @@ class ProtocolDetector:
         return McpServer(connection, self._mcp_session, modern=self._settings.mcp_modern)
 
     def _mcp_session(self, connection: McpConnection) -> McpSession:
-        from abp_bridge.hosts.mcp.session import McpSession
-
-        return McpSession(
-            connection,
-            self._bridge,
-            self._composition.page,
-            park=self._settings.park_timeout,
-            patience=self._settings.host_tool_timeout,
-            ask_model=self._settings.ask_model,
-        )
+        return self._composition.make_mcp_session(connection, self._bridge)
 
     def _bridge(self, host: Host) -> Bridge:
         bridge = self._composition.make_bridge(host)

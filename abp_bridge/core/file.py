@@ -133,11 +133,8 @@ def admits(accept: Sequence[str], mime_type: str) -> bool:
 
 def guess_type(name: str) -> str:
     """The MIME type that a file's name speaks for."""
-    return (
-        _TYPES.get(name.rpartition(".")[2].lower(), "application/octet-stream")
-        if "." in name
-        else "application/octet-stream"
-    )
+    _, dot, ending = name.rpartition(".")
+    return _TYPES.get(ending.lower() if dot else "", "application/octet-stream")
 
 
 def encode(file: File) -> dict[str, str]:

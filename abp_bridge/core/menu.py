@@ -106,15 +106,8 @@ class Menu:
 
         Raises RemoteProtocolError for an option that is not on this step.
         """
-        pressed = next(
-            (
-                item
-                for shown, item in zip(self.step.options, self._page.items, strict=True)
-                if shown.id == option
-            ),
-            None,
-        )
-        if pressed is None:
+        shown = [each.id for each in self.step.options]
+        if option not in shown:
             raise RemoteProtocolError(
                 f"the host chose {sanitize.label(option, 60)!r}, which is not on this step"
             )
@@ -122,7 +115,7 @@ class Menu:
         if self._taken >= self._limit:
             return MenuResult(Outcome.CANCELLED)
         try:
-            self.step = self._shown(self._walk.send(pressed.value))
+            self.step = self._shown(self._walk.send(self._page.items[shown.index(option)].value))
         except StopIteration as end:
             walked: MenuResult = end.value
             return walked
@@ -282,12 +275,7 @@ def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
         default if (limit := as_count(asked.schema.get(word))) is None else limit
         for word, default in (("minItems", 0), ("maxItems", len(asked.choices)))
     )
-    defaults = asked.default if isinstance(asked.default, list) else []
-    chosen = {
-        choice.key
-        for choice in asked.choices
-        if any(schema.json_equal(choice.value, value) for value in defaults)
-    }
+    chosen = {choice.key for choice in asked.choices if is_default(asked, choice)}
     page = 0
     while True:
         done = (

@@ -7,7 +7,7 @@ only go up, on one scale, ending at completion.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
@@ -121,9 +121,7 @@ class MonotonicProgress:
         value = self._on_scale(report)
         if value is None or (self._last is not None and value <= self._last.value):
             return None
-        self._last = Progress(
-            report.operation, value, self._total, report.status, report.stage, report.remaining
-        )
+        self._last = replace(report, value=value, total=self._total)
         return self._last
 
     def _on_scale(self, report: Progress) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.protocols.mcp import modern as mcp_modern
+from abp_bridge.protocols.mcp.client import McpClientInfo
 
 Json = Any
 
@@ -22,7 +23,15 @@ WHOLE: dict[str, Json] = {
 def test_an_envelope_says_who_sends_it() -> None:
     more = {f"{META}clientInfo": {"name": "x"}, f"{META}logLevel": "info"}
     read = mcp_modern.decode_envelope({"_meta": WHOLE | more})
-    assert read == mcp_modern.Envelope("2026-07-28", {"elicitation": {}}, {"name": "x"}, "info")
+    assert read == McpClientInfo(
+        "2026-07-28", {"name": "x"}, {"elicitation": {}}, modern=True, level="info"
+    )
+
+
+def test_a_client_is_called_what_it_calls_itself() -> None:
+    named = McpClientInfo("2025-11-25", {"name": "Codex", "version": "0.169"}, {})
+    assert named.name == "Codex 0.169 (MCP 2025-11-25)"
+    assert McpClientInfo("2025-11-25", {}, {}).name == "an unnamed host  (MCP 2025-11-25)"
 
 
 @pytest.mark.parametrize("odd", [None, 7, []])
@@ -30,7 +39,7 @@ def test_who_the_client_is_and_what_it_hears_may_be_left_out(odd: Json) -> None:
     read = mcp_modern.decode_envelope(
         {"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}}
     )
-    assert (read.client, read.level) == ({}, None)
+    assert (read.info, read.level) == ({}, None)
 
 
 MALFORMED: dict[str, tuple[Json, int, str]] = {

@@ -44,6 +44,7 @@ from support.harness import PATIENCE, environment
 from support.paths import APPS
 
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
+from abp_bridge.hosts.mcp.session import McpSession
 from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import byte_edit, mcp_endpoint, relay
 from abp_bridge.proxies.acp.client_session import ClientSession
@@ -1422,7 +1423,9 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
             closed.set()
 
     server = mcp_endpoint.McpEndpoint(
-        lambda host, tasks: cast(SessionApi, Quiet()), NoPage, park=1, patience=None, modern=True
+        lambda host, tasks: cast(SessionApi, Quiet()),
+        lambda connection, begin: McpSession(connection, begin, NoPage(), park=1),
+        modern=True,
     )
     connection = InjectedConnection(
         JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None

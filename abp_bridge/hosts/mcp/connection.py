@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.subscriptions import Subscriptions
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import LEGACY
 
 if TYPE_CHECKING:

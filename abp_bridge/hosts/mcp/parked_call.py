@@ -17,9 +17,9 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import decode_capabilities
 
 if TYPE_CHECKING:

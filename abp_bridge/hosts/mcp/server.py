@@ -18,12 +18,12 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
     LONGEST_URI,
     MAX_UPDATES,
@@ -123,14 +123,7 @@ class McpServer:
         return self._connection.client.modern and not self._handshaken and method != "initialize"
 
     def _take_modern(self, id: Id, method: str, params: Params) -> None:
-        envelope = decode_envelope(params)
-        client = McpClientInfo(
-            envelope.version,
-            envelope.client,
-            envelope.capabilities,
-            modern=True,
-            level=envelope.level,
-        )
+        client = decode_envelope(params)
         if (
             not self._handshaken
         ):  # a handshake says for good who is there, outside of the calls that show themselves

@@ -21,7 +21,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
@@ -32,14 +32,13 @@ from abp_bridge.hosts.profiles import Profile, profile
 from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
-    HostTimeoutError,
     Page,
     PageQuestion,
-    RouteChangedError,
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols.mcp import elicitation, model_messages
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import (
     OUTCOMES,
     HostCapabilities,
@@ -192,13 +191,7 @@ class McpSession:
         try:
             with anyio.fail_after(ROOTS_LIMIT):
                 return decode_roots((await self._request(route, ROOTS, "roots/list", {}))[0])
-        except (
-            TimeoutError,
-            SurfaceUnsupportedError,
-            HostDisconnectedError,
-            HostTimeoutError,
-            RouteChangedError,
-        ):
+        except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
     def _find_route(self, calls: Sequence[str]) -> _HostRoute:

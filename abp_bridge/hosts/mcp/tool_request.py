@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.hosts.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:

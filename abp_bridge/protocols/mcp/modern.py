@@ -9,10 +9,10 @@ else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import MODERN, V2026_07_28
 
 _META = "io.modelcontextprotocol/"
@@ -48,26 +48,13 @@ class InvalidParamsError(AbpBridgeError):
         self.data = data
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """What a request says of its client.
-
-    `level` is the least log level that it wants to hear of; without one it wants none.
-    """
-
-    version: str
-    capabilities: JsonObject
-    client: JsonObject
-    level: str | None = None
-
-
 def is_enveloped(params: JsonValue) -> bool:
     """Whether a request speaks this revision, or a later one: it names its version itself."""
     return VERSION in as_object(as_object(params).get("_meta"))
 
 
-def decode_envelope(params: JsonValue) -> Envelope:
-    """The `_meta` of a request.
+def decode_envelope(params: JsonValue) -> McpClientInfo:
+    """The `_meta` of a request: who sends it.
 
     Raises InvalidParamsError: with -32602 for what is missing, with -32022 for a version that is
     not spoken here.
@@ -90,11 +77,12 @@ def decode_envelope(params: JsonValue) -> Envelope:
             {"supported": list(MODERN), "requested": str(version)[:100]},
         )
     level = meta.get(LOG_LEVEL)
-    return Envelope(
+    return McpClientInfo(
         V2026_07_28,
-        as_object(capabilities),
         as_object(meta.get(CLIENT)),
-        level if isinstance(level, str) else None,
+        capabilities,
+        modern=True,
+        level=level if isinstance(level, str) else None,
     )
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host, SessionApi
-    from abp_bridge.interfaces.surface import Page
     from abp_bridge.proxies.acp.client_session import ClientSession
 
 logger = logging.getLogger(__name__)
@@ -54,31 +53,22 @@ class McpEndpoint:
 
     Args:
         begin: (host, tasks) -> what one connection works at, which lives in `tasks`.
-        page: The process's page.
-        park: As in `McpSession`, in seconds.
-        patience: As in `McpSession`, in seconds.
+        make_session: Makes what is behind one connection, of it and of what makes its api.
         modern: As in `McpServer`.
-        ask_model: As in `McpSession`.
         make_tap: Makes the tap of one connection.
     """
 
     def __init__(
         self,
         begin: Callable[[Host, TaskGroup], SessionApi],
-        page: Callable[[], Page],
+        make_session: Callable[[McpConnection, Callable[[Host], SessionApi]], McpSession],
         *,
-        park: float,
-        patience: float | None,
         modern: bool,
-        ask_model: bool = False,
         make_tap: Callable[[], Tap] = lambda: unobserved_stream,
     ) -> None:
         self._begin = begin
-        self._page = page
-        self._park = park
-        self._patience = patience
+        self._make_session = make_session
         self._modern = modern
-        self._ask_model = ask_model
         self._make_tap = make_tap
         self._sessions: dict[str, ClientSession] = {}
         self._folder = ""
@@ -167,21 +157,13 @@ class McpEndpoint:
         apis: list[SessionApi] = []
 
         def begin(connection: McpConnection) -> McpSession:
-            from abp_bridge.hosts.mcp.session import McpSession
             from abp_bridge.proxies.acp.client_session import ProxiedHost
 
             def make_api(agent: Host) -> SessionApi:
                 apis.append(self._begin(ProxiedHost(session, agent), tasks))
                 return apis[-1]
 
-            return McpSession(
-                connection,
-                make_api,
-                self._page(),
-                park=self._park,
-                patience=self._patience,
-                ask_model=self._ask_model,
-            )
+            return self._make_session(connection, make_api)
 
         async with anyio.create_task_group() as tasks:
             rpc = JsonRpcConnection(

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
 from abp_bridge.rpc.errors import RpcError
 

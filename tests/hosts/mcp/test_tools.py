@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.hosts.mcp.client import McpClientInfo
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.hosts.mcp.tools import McpTools
+from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.rpc.connection import MAX_NOTIFICATIONS, ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
