@@ -8,6 +8,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -85,69 +86,64 @@ async def run_proxy(
         router = Router(prefix, injected, sessions, questions, endpoints)
         tasks.start_soon(injected.connection.run)
         tasks.start_soon(questions.run)
-        carrier = _Carrier((client[0], to_client), (agent[0], to_agent), injected, sessions, router)
+        carrier = _Carrier(client[0], to_client, agent[0], to_agent, injected, sessions, router)
         ended = await carrier.run(tasks)
         tasks.cancel_scope.cancel()
     return ended
 
 
+@dataclass(slots=True)
 class _Carrier:
     """The two directions, and which side ended first."""
 
-    def __init__(
-        self,
-        client: tuple[ByteReader, SharedWriter],
-        agent: tuple[ByteReader, SharedWriter],
-        injected: InjectedConnection,
-        sessions: SessionTable,
-        router: Router,
-    ) -> None:
-        self._from_client, self._to_client = client
-        self._from_agent, self._to_agent = agent
-        self._injected = injected
-        self._sessions = sessions
-        self._router = router
-        self._draining = anyio.CancelScope()
-        self._ended: Side | None = None
+    from_client: ByteReader
+    to_client: SharedWriter
+    from_agent: ByteReader
+    to_agent: SharedWriter
+    injected: InjectedConnection
+    sessions: SessionTable
+    router: Router
+    draining: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: Side | None = None
 
     async def run(self, tasks: TaskGroup) -> Side:
         tasks.start_soon(self._carry_to_agent, tasks)
-        with self._draining:
+        with self.draining:
             await self._carry_to_client()
-        return self._ended or "agent"
+        return self.ended or "agent"
 
     async def _carry_to_agent(self, tasks: TaskGroup) -> None:
         try:
             with anyio.CancelScope() as carrying:
                 tasks.start_soon(self._watch_client, carrying)
-                await splice(self._from_client, self._to_agent, self._router.from_client)
-            self._ended = self._ended or "client"
+                await splice(self.from_client, self.to_agent, self.router.from_client)
+            self.ended = self.ended or "client"
         except OSError:
-            self._ended = self._ended or "agent"
-        self._injected.close()
-        self._to_agent.close_stream()
-        self._draining.deadline = anyio.current_time() + DRAIN
+            self.ended = self.ended or "agent"
+        self.injected.close()
+        self.to_agent.close_stream()
+        self.draining.deadline = anyio.current_time() + DRAIN
 
     async def _watch_client(self, carrying: anyio.CancelScope) -> None:
         """A client's end is not read while its agent reads nothing: then what it still said is
         lost, and it ends all the same.
         """
-        await self._from_client.wait_closed()
+        await self.from_client.wait_closed()
         forwarded = -1
-        while forwarded != self._to_agent.forwarded:
-            forwarded = self._to_agent.forwarded
+        while forwarded != self.to_agent.forwarded:
+            forwarded = self.to_agent.forwarded
             await anyio.sleep(DRAIN)
         carrying.cancel()
 
     async def _carry_to_client(self) -> None:
         try:
             await splice(
-                self._from_agent, self._to_client, self._router.from_agent, self._on_agent_end
+                self.from_agent, self.to_client, self.router.from_agent, self._on_agent_end
             )
         except OSError:
-            self._ended = self._ended or "client"
+            self.ended = self.ended or "client"
 
     async def _on_agent_end(self) -> None:
         """The agent has gone: what is still asked goes too."""
-        self._ended = self._ended or "agent"
-        await self._sessions.end_prompts()
+        self.ended = self.ended or "agent"
+        await self.sessions.end_prompts()
