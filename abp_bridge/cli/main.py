@@ -45,7 +45,7 @@ An app is named by TARGET:
 Try it:
   abp-bridge demo                          see every kind of question, here in this terminal
   abp-bridge serve --app demo              what an MCP host launches
-  abp-bridge acp --app demo -- goose acp   what an ACP editor launches in place of its agent
+  abp-bridge acp --app demo -- goose acp   what an ACP client launches in place of its agent
   abp-bridge ask confirm "Go on?"          one question, from a shell or a program
 
 Settings: flags first, then ABP_OUTPUT_DIR, ABP_HEADLESS, ABP_CHROME, ABP_BROWSER_TIMEOUT,

@@ -31,16 +31,16 @@ LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
 
 DESCRIPTION = """\
-Stands between an ACP editor (Zed, JetBrains, acpx ...) and its agent. Give the editor this
+Stands between an ACP client (Zed, JetBrains, acpx ...) and its agent. Give the client this
 command where it has the agent's:
 
   abp-bridge acp --app https://app.example -- claude-agent-acp
   abp-bridge acp --app demo -- goose acp
   abp-bridge acp -- goose acp              no app: only the agent's own questions
 
-- The agent gets the apps' tools. What an app asks while one runs, the editor is asked, not the
+- The agent gets the apps' tools. What an app asks while one runs, the client is asked, not the
   model.
-- An editor without forms is asked by buttons, at most four at a time. The agent's own forms too:
+- A client without forms is asked by buttons, at most four at a time. The agent's own forms too:
   it is told that forms are shown here.
 - Everything else passes byte for byte, both ways.
 
@@ -54,7 +54,7 @@ def add_parser(commands: Subparsers) -> None:
 
     parser = commands.add_parser(
         "acp",
-        help="an ACP agent with the apps' tools, for an editor to launch in place of the agent",
+        help="an ACP agent with the apps' tools, for a client to launch in place of the agent",
         usage="abp-bridge acp [OPTION]... -- AGENT [ARGUMENT]...",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     Returns its exit code where it ended by itself.
     """
     settings = load_settings(options)
-    warn_if_interactive("an ACP editor")
+    warn_if_interactive("an ACP client")
     return anyio.run(_serve, settings, options.agent, *take_over_stdio())
 
 
@@ -140,7 +140,7 @@ def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
         return 0
     if ended == "agent":
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        print_message(f"the agent {command[0]} ended ({how}) before its editor did")
+        print_message(f"the agent {command[0]} ended ({how}) before its client did")
         return code if code >= 0 else 128 - code
     return max(code, 0)
 

@@ -1091,7 +1091,7 @@ def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
         assert b'"stopReason"' not in rest, "no answer is invented"
         assert proxy.returncode == 7
         assert stderr.decode().splitlines() == [
-            f"abp-bridge: the agent {sys.executable} ended (exit code 7) before its editor did"
+            f"abp-bridge: the agent {sys.executable} ended (exit code 7) before its client did"
         ]
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import JsonRpcConnection
 
+
 class SessionTable:
     """All sessions of one client.
 
