@@ -17,10 +17,15 @@ FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
     """The app for `target`, not yet opened.
 
-    Raises AppError. `tap` overhears an app that has a pipe.
+    Args:
+        target: What `FORMS` says.
+        named: Whether the person wrote it when starting the bridge. A target that a model names can
+            neither start a command nor reach a private network.
+        settings: What the person set up.
+        tap: Overhears an app that has a pipe.
 
-    `named`: the person wrote it when starting the bridge. A target that a model names can neither
-    start a command nor reach a private network.
+    Raises:
+        AppError: It is no target, may not be used, or its kind of app is not installed.
     """
     if target in ("demo", "demo:page"):
         return _demo(target, settings, tap)

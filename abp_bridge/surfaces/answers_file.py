@@ -7,7 +7,6 @@ the next surface.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections import deque
@@ -347,10 +346,9 @@ def _path(given: JsonValue, folder: str) -> str:
     if not isinstance(given, str) or not given:
         raise ValueError("must be the name of a file, as seen from the answers file")
     path = os.path.join(folder, given)
-    with contextlib.suppress(ValueError):
-        if os.path.isfile(path):
-            return path
-    raise ValueError(f"names {label(path)}, which is no file")
+    if not os.path.isfile(path):
+        raise ValueError(f"names {label(path)}, which is no file")
+    return path
 
 
 def _as_given(given: JsonValue, folder: str) -> JsonValue:

@@ -20,7 +20,7 @@ from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
 from abp_bridge import VERSION
-from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import AppPage, PageGoneError, ScriptResult, first_line
@@ -245,4 +245,4 @@ def _browser_errors() -> Iterator[None]:
     try:
         yield
     except PlaywrightError as problem:
-        raise AppError(f"The browser failed: {first_line(problem)}", "BROWSER_ERROR") from None
+        raise BrowserError(f"The browser failed: {first_line(problem)}") from None

@@ -39,19 +39,30 @@ _NAMES = (
 _BUNDLES = ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")
 
 
+class BrowserError(AppError):
+    """A browser that cannot be started or has failed; the message says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "BROWSER_ERROR")
+
+
 def find_chromium(settings: Settings) -> str | None:
-    """The program to use: the one that was named, else one on PATH or among the applications, else
-    None. Raises AppError if the named one is none.
+    """The program to use.
+
+    Returns:
+        The one that the settings name, else one on PATH or among the applications; None if there
+        is none.
+
+    Raises:
+        BrowserError: The one that was named is none.
     """
     if settings.chrome:
-        named = shutil.which(settings.chrome)
-        if named is None:
-            raise AppError(
-                f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium"
-                " or Chrome.",
-                "BROWSER_ERROR",
-            )
-        return named
+        if named := shutil.which(settings.chrome):
+            return named
+        raise BrowserError(
+            f"There is no program {settings.chrome!r}. Set ABP_CHROME to the path of a Chromium or"
+            " Chrome."
+        )
     bundles = [
         f"{home}/Applications/{name}.app/Contents/MacOS/{name}"
         for home in ("", str(Path.home()))
@@ -64,9 +75,10 @@ def find_chromium(settings: Settings) -> str | None:
 
 @asynccontextmanager
 async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
-    """A browser that lives as long as the block.
+    """A browser that lives as long as the block, with an empty profile.
 
-    Raises AppError when there is none, or when it does not start in time.
+    Raises:
+        BrowserError: There is none, or it does not start within `settings.browser_timeout`.
     """
     path = find_chromium(settings)
     async with _driver(settings) as (driver, ending):
@@ -82,15 +94,12 @@ async def _driver(settings: Settings) -> AsyncIterator[tuple[Playwright, _Ending
         with anyio.fail_after(settings.browser_timeout):
             driver = await ending.start()
     except TimeoutError:
-        raise AppError(
+        raise BrowserError(
             "Browser launch timeout: Playwright did not start within"
-            f" {settings.browser_timeout:g} s.",
-            "BROWSER_ERROR",
+            f" {settings.browser_timeout:g} s."
         ) from None
     except PlaywrightError as problem:
-        raise AppError(
-            f"Playwright cannot be started: {_first_line(problem)}", "BROWSER_ERROR"
-        ) from None
+        raise BrowserError(f"Playwright cannot be started: {_first_line(problem)}") from None
     try:
         yield driver, ending
     finally:
@@ -240,7 +249,7 @@ async def _launch(driver: Playwright, path: str, settings: Settings) -> Browser:
         )
     except PlaywrightError as problem:
         why = _why(str(problem), path, settings)
-    raise AppError(why, "BROWSER_ERROR")
+    raise BrowserError(why)
 
 
 def _why(said: str, path: str, settings: Settings) -> str:
@@ -264,10 +273,9 @@ def _why(said: str, path: str, settings: Settings) -> str:
 def _bundled(driver: Playwright) -> str:
     path = driver.chromium.executable_path
     if not Path(path).exists():
-        raise AppError(
+        raise BrowserError(
             "No Chromium or Chrome was found. Install one (apt install chromium, brew install"
-            " --cask chromium, playwright install chromium), or set ABP_CHROME to its path.",
-            "BROWSER_ERROR",
+            " --cask chromium, playwright install chromium), or set ABP_CHROME to its path."
         )
     return path
 

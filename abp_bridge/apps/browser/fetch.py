@@ -31,26 +31,27 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def split(url: str) -> SplitResult:
-    """An http(s) address in parts that every reader of it agrees on. Raises AppError for
-    any other.
+    """An http(s) address in parts that every reader of it agrees on.
+
+    Args:
+        url: The address, as somebody wrote it.
+
+    Returns:
+        Its parts, in ASCII: the host as IDNA, without the port that its scheme has anyway.
+
+    Raises:
+        AppError: It is none (`INVALID_PARAMS`).
     """
-    shown = label(url)
-    if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
-        raise AppError(
-            f"{shown!r} is no web address: it is too long or holds characters that an address"
-            " cannot have.",
-            "INVALID_PARAMS",
-        )
     try:
+        if len(url) > MAX_URL or "\\" in url or not url.isprintable() or " " in url:
+            raise ValueError("it is too long or holds characters that an address cannot have.")
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        if parts.scheme not in DEFAULT_PORTS or not host:
+            raise ValueError("it must begin with http:// or https:// and name a host.")
     except ValueError as problem:
-        raise AppError(f"{shown!r} is no web address: {problem}", "INVALID_PARAMS") from None
-    if parts.scheme not in DEFAULT_PORTS or not host:
-        raise AppError(
-            f"{shown!r} is no web address: it must begin with http:// or https:// and name a host.",
-            "INVALID_PARAMS",
-        )
+        words = f"{label(url)!r} is no web address: {problem}"
+        raise AppError(words, "INVALID_PARAMS") from None
     if "@" in parts.netloc:
         raise AppError("An app's address cannot hold a user name or a password.", "INVALID_PARAMS")
     bracketed = f"[{host}]" if ":" in host else host
@@ -87,6 +88,7 @@ class Guard:
         self._named = {each.strip().lower() for each in named}
 
     def allows(self, host: str, port: int, address: str) -> bool:
+        """Whether `host` may be reached at `port`, where its name means the IP `address`."""
         plain = host.lower().strip("[]")
         return bool(
             {plain, f"[{plain}]", f"{plain}:{port}", f"[{plain}]:{port}"} & self._named

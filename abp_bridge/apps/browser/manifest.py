@@ -38,7 +38,15 @@ class Manifest:
 
 
 async def discover(target: str, guard: Guard) -> Manifest:
-    """Read the page at `target` and the manifest it links to. Raises AppError."""
+    """Read the page at `target` and the manifest it links to.
+
+    Args:
+        target: The address of the page.
+        guard: Says which hosts may be reached.
+
+    Raises:
+        AppError: Either cannot be fetched, there is no link, or the manifest is none.
+    """
     async with get(target, guard, what="app page", accept="text/html", limit=TIME_LIMIT) as page:
         link = await _link(page)
     if link is None:
@@ -57,7 +65,10 @@ async def discover(target: str, guard: Guard) -> Manifest:
                 raise AppError(
                     f"Failed to fetch manifest: it is larger than {MANIFEST_LIMIT} bytes"
                 )
-    return _read(page.url, content)
+    try:
+        return _read(page.url, content)
+    except ValueError as problem:
+        raise AppError(f"Manifest {problem}", "INVALID_PARAMS") from None
 
 
 async def _link(page: FetchedDocument) -> str | None:
@@ -109,15 +120,16 @@ class _Head(HTMLParser):
 
 
 def _read(url: str, content: bytes) -> Manifest:
+    """Raises ValueError with what is wrong with it."""
     try:
         manifest = json_text.parse(content)
     except ValueError as problem:
-        raise AppError(f"Manifest is not valid JSON: {label(problem)}", "INVALID_PARAMS") from None
+        raise ValueError(f"is not valid JSON: {label(problem)}") from None
     if not isinstance(manifest, Mapping):
-        raise AppError("Manifest must be a JSON object", "INVALID_PARAMS")
+        raise ValueError("must be a JSON object")
     for field in ("abp", "app"):
         if not manifest.get(field):
-            raise AppError(f"Manifest missing required field: {field}", "INVALID_PARAMS")
+            raise ValueError(f"missing required field: {field}")
     return Manifest(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
 
 
@@ -125,18 +137,12 @@ def _capabilities(listed: JsonValue) -> tuple[Capability, ...]:
     if listed is None:
         return ()
     if not isinstance(listed, list):
-        raise AppError("Manifest field capabilities must be a list", "INVALID_PARAMS")
+        raise ValueError("field capabilities must be a list")
     if len(listed) > MAX_CAPABILITIES:
-        raise AppError(
-            f"Manifest lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read",
-            "INVALID_PARAMS",
-        )
+        raise ValueError(f"lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read")
     for number, entry in enumerate(listed, 1):
         if not as_text(as_object(entry).get("name")):
-            raise AppError(
-                f"Manifest capability {number} has no name: {label(json.dumps(entry), 80)}",
-                "INVALID_PARAMS",
-            )
+            raise ValueError(f"capability {number} has no name: {label(json.dumps(entry), 80)}")
     return abp.decode_capabilities(listed)
 
 

@@ -92,6 +92,7 @@ class AppPage:
 
     @property
     def origin(self) -> str:
+        """Who the person is told asks them."""
         return self._alias or site(self._page.main_frame.url)
 
     # --- opening ---
@@ -134,19 +135,16 @@ class AppPage:
             AppError: It does not load, left `sites`, or offers no ABP.
         """
         self._sites = sites
+        failed = "Failed to fetch app page"
         try:
             answer = await self._page.goto(url, wait_until="domcontentloaded", timeout=limit * 1000)
             if answer is not None and answer.status >= 400:
-                raise AppError(f"Failed to fetch app page: HTTP {answer.status}")
+                raise AppError(f"{failed}: HTTP {answer.status}")
         except PlaywrightTimeout:
-            raise AppError(
-                f"Failed to fetch app page: not loaded within {limit:g} s", "TIMEOUT"
-            ) from None
+            raise AppError(f"{failed}: not loaded within {limit:g} s", "TIMEOUT") from None
         except PlaywrightError as problem:
             if "interrupted by another navigation" not in str(problem):
-                raise AppError(
-                    f"Failed to fetch app page: {self.lost or first_line(problem)}"
-                ) from None
+                raise AppError(f"{failed}: {self.lost or first_line(problem)}") from None
         with suppress(PlaywrightError):
             await self._page.wait_for_load_state("load", timeout=patience * 1000)
         self._script = await self._find_script(patience)

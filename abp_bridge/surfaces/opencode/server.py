@@ -8,11 +8,11 @@ other sites are turned away, whatever they know.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,16 +78,14 @@ class QuestionsServer:
         """
         try:
             await self._server.start(self._wanted)
-        except TimeoutError:
-            raise SurfaceUnsupportedError(
-                "the questions API did not start in time", lasting=False
-            ) from None
         except OSError as problem:
-            raise SurfaceUnsupportedError(
-                f"port {self._wanted} cannot be used ({problem.strerror}): end what uses it, or"
-                " give another port to --questions-api (0: any that is free)",
-                lasting=False,
-            ) from None
+            why = "the questions API did not start in time"
+            if not isinstance(problem, TimeoutError):
+                why = (
+                    f"port {self._wanted} cannot be used ({problem.strerror}): end what uses it, or"
+                    " give another port to --questions-api (0: any that is free)"
+                )
+            raise SurfaceUnsupportedError(why, lasting=False) from None
 
     async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:
         """List `question` until `page` is answered, here or elsewhere, or until this is
@@ -218,10 +216,8 @@ def _password(authorization: str) -> bytes:
     if scheme.lower() == "bearer":
         return given.strip().encode()
     if scheme.lower() == "basic":
-        try:
+        with suppress(ValueError):
             return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
-        except (binascii.Error, ValueError):
-            return b""
     return b""
 
 

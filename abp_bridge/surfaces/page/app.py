@@ -57,30 +57,46 @@ ELSEWHERE = "This question is no longer open: it was answered elsewhere."
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
 
 
+@dataclass(slots=True)
+class _Link:
+    """The way to one question, also when that is over.
+
+    `token` makes a browser the person's, once: `mark` is what that one shows since. `address` is
+    the path where it finds the question, and `words` what it finds there when that is over.
+    """
+
+    id: str
+    token: str
+    address: str
+    mark: str = ""
+    words: str = ""
+
+
 class OpenForm:
     """One question on the page. Implements `PageQuestion`.
 
-    `url` is the link to it, good for one browser; `address` is the path where that one finds it.
+    `url` is the link to it, good for one browser.
     """
 
-    def __init__(self, question: Question, *, id: str, url: str, address: str) -> None:
+    def __init__(self, question: Question, url: str, link: _Link) -> None:
         now, deadline = anyio.current_time(), anyio.current_effective_deadline()
+        if question.timeout is not None:
+            deadline = min(deadline, now + question.timeout)
+        left = timedelta(seconds=deadline - now) if isfinite(deadline) else None
         self.question = question
-        self.id = id
         self.url = url
-        self.address = address
+        self.link = link
         self.asked = datetime.now()
-        self.deadline = (
-            min(deadline, now + question.timeout) if question.timeout is not None else deadline
-        )
-        self.until = (
-            self.asked + timedelta(seconds=self.deadline - now) if isfinite(self.deadline) else None
-        )
+        self.deadline = deadline
+        self.until = None if left is None else self.asked + left
         self.ending = anyio.Event()
         self.drafts: dict[str, Filled] = {}
-        self.words = ""  # what to say to those who still have it open
-        self.opened = False
         self._reply: SurfaceResponse | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether somebody followed the link."""
+        return bool(self.link.mark)
 
     async def wait_answer(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none."""
@@ -93,7 +109,7 @@ class OpenForm:
 
         `words` are for whoever still has it open; empty for `ELSEWHERE`.
         """
-        if self.words:
+        if self.link.words:
             return False
         self._reply = reply
         self.close(words or ELSEWHERE)
@@ -101,7 +117,7 @@ class OpenForm:
 
     def close(self, words: str) -> None:
         """It is over; the first words count."""
-        self.words = self.words or words
+        self.link.words = self.link.words or words
         self.drafts.clear()
         self.ending.set()
 
@@ -112,15 +128,6 @@ class OpenForm:
         while len(self.drafts) > MAX_DRAFTS:
             del self.drafts[next(iter(self.drafts))]
         return name
-
-
-@dataclass(slots=True)
-class _Link:
-    """The way to one question. `mark` is what the browser that has used it shows."""
-
-    question: str
-    address: str
-    mark: str = ""
 
 
 class PageApp:
@@ -135,10 +142,9 @@ class PageApp:
         self._home = f"/{secrets.token_urlsafe(16)}/"
         self._cookie = secrets.token_urlsafe(32)
         self._guard = secrets.token_urlsafe(32)
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, _Link] = {}  # by token
+        self._asked: dict[str, _Link] = {}  # by id
         self._open: dict[str, OpenForm] = {}
-        # of those that are over: what to say, and the link that led there
-        self._ended: dict[str, tuple[str, str]] = {}
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
@@ -154,20 +160,21 @@ class PageApp:
         """
         await self._server.start()
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        url, address = f"{self._server.url}/open/{token}", f"{self._home}q/{id}"
-        form = self._open[id] = OpenForm(question, id=id, url=url, address=address)
-        self._links[token] = _Link(id, address)
+        link = self._links[token] = self._asked[id] = _Link(id, token, f"{self._home}q/{id}")
+        form = self._open[id] = OpenForm(question, f"{self._server.url}/open/{token}", link)
         self._signal_change()
         try:
             yield form
         finally:
             form.close(TIMED_OUT if anyio.current_time() >= form.deadline else WITHDRAWN)
             del self._open[id]
-            self._ended[id] = form.words, token
-            while len(self._ended) > MAX_ENDED:
-                _, used = self._ended.pop(next(iter(self._ended)))
-                del self._links[used]
+            self._forget_old()
             self._signal_change()
+
+    def _forget_old(self) -> None:
+        over = [link for link in self._asked.values() if link.id not in self._open]
+        for link in over[:-MAX_ENDED]:
+            del self._asked[link.id], self._links[link.token]
 
     def _signal_change(self) -> None:
         """The inbox is another now."""
@@ -227,14 +234,13 @@ class PageApp:
             return _notice(
                 "This link was used", "It works once. Ask the app again to get another.", 403
             )
-        if link.question in self._ended:
-            return HTMLResponse(html.closed_page(self._ended[link.question][0], self._home, 0))
+        if link.id not in self._open:
+            return HTMLResponse(html.closed_page(link.words, self._home, 0))
         if request.method != "GET" or "prefetch" in request.headers.get(
             "sec-purpose", request.headers.get("purpose", "")
         ):
             return Response(status_code=204)  # somebody looks ahead: that is no person
         link.mark = secrets.token_urlsafe(32)
-        self._open[link.question].opened = True
         response = RedirectResponse(link.address, 303)
         for value, path in ((self._cookie, self._home), (link.mark, f"/open/{token}")):
             response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
@@ -243,14 +249,14 @@ class PageApp:
     # --- what is open ---
 
     def _standing(self) -> dict[str, OpenForm]:
-        return {id: each for id, each in self._open.items() if not each.words}
+        return {id: each for id, each in self._open.items() if not each.link.words}
 
     def _others(self, id: str) -> int:
         return len(self._standing().keys() - {id})
 
     def _view(self, form: OpenForm) -> View:
-        others = self._others(form.id)
-        return View(self._home, form.address, self._guard, form.asked, form.until, others)
+        others = self._others(form.link.id)
+        return View(self._home, form.link.address, self._guard, form.asked, form.until, others)
 
     async def _inbox(self, request: Request) -> Response:
         listed = [(each.question, self._view(each)) for each in self._standing().values()]
@@ -295,10 +301,9 @@ class PageApp:
         return self._own(respond)
 
     def _closed(self, id: str) -> Response:
-        if id not in self._open and id not in self._ended:
+        if (link := self._asked.get(id)) is None:
             return _notice("Nothing here", "There is no such question, or it is long over.", 404)
-        words = self._open[id].words if id in self._open else self._ended[id][0]
-        return HTMLResponse(html.closed_page(words, self._home, self._others(id)))
+        return HTMLResponse(html.closed_page(link.words, self._home, self._others(id)))
 
     def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         question = form.question
@@ -311,7 +316,7 @@ class PageApp:
         if (outcome := _LEAVES.get(action)) is not None:
             return self._answer(form, SurfaceResponse(outcome))
         if controls.confirms(question) and action not in ("yes", "no"):
-            return RedirectResponse(form.address, 303)
+            return RedirectResponse(form.link.address, 303)
         filled = controls.merge_kept(question, sent, form.drafts.get(sent.first("draft")))
         given = controls.content(question, filled)
         if wrong := controls.input_errors(question, given):
@@ -319,37 +324,37 @@ class PageApp:
             page = html.question_page(question, self._view(form), kept, wrong, form.keep(kept))
             return HTMLResponse(page, 422)
         if len(question.fields) > 1:
-            return RedirectResponse(f"{form.address}/check/{form.keep(filled)}", 303)
+            return RedirectResponse(f"{form.link.address}/check/{form.keep(filled)}", 303)
         return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _check(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         """The step before sending. What is secret stays here."""
         draft = request.path_params["draft"]
         if (kept := form.drafts.get(draft)) is None:
-            return RedirectResponse(form.address, 303)
+            return RedirectResponse(form.link.address, 303)
         if sent is None:
             return HTMLResponse(html.summary_page(form.question, self._view(form), kept, draft))
         given = controls.content(form.question, kept)
         if sent.first("action") != "send" or controls.input_errors(form.question, given):
-            return RedirectResponse(f"{form.address}?draft={draft}", 303)
+            return RedirectResponse(f"{form.link.address}?draft={draft}", 303)
         return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _answer(self, form: OpenForm, reply: SurfaceResponse) -> Response:
         if form.answer(reply, _ENDED[reply.outcome]):
             self._signal_change()
-        return RedirectResponse(form.address, 303)
+        return RedirectResponse(form.link.address, 303)
 
     async def _events(self, request: Request) -> Response:
         """One event: the question has ended."""
         id = request.path_params["id"]
-        form = self._open.get(id)
+        form, link = self._open.get(id), self._asked.get(id)
 
         async def stream() -> AsyncIterator[str]:
-            while form is not None and not form.words:
+            while form is not None and not form.link.words:
                 yield ": open\n\n"
                 with anyio.move_on_after(BEAT):
                     await form.ending.wait()
-            words = form.words if form is not None else self._ended.get(id, (WITHDRAWN,))[0]
+            words = WITHDRAWN if link is None else link.words
             yield f"event: ended\ndata: {json.dumps(words)}\n\n"
 
         return self._streams.response(stream())

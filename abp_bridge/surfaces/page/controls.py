@@ -48,6 +48,7 @@ class Filled:
     files: Mapping[str, files.File] = field(default_factory=dict)
 
     def first(self, name: str) -> str:
+        """The first value of a control; empty for none."""
         return next(iter(self.values.get(name, ())), "")
 
 

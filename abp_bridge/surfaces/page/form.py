@@ -28,32 +28,24 @@ async def read(request: Request, *, files: bool) -> Filled:
         FormError: It cannot be read, is too large, or did not come in time.
     """
     body = await read_body(request, MAX_BODY + (file.MAX_SIZE if files else 0))
-    if not files or not request.headers.get("content-type", "").lower().startswith(
-        "multipart/form-data"
-    ):
-        return _read_plain(body)
+    media_type = request.headers.get("content-type", "").lower()
     try:
-        return _sorted(
-            await _InMemory(
-                request.headers,
-                _once(body),
-                max_files=100,
-                max_fields=MAX_FIELDS,
-                max_part_size=MAX_BODY,
-            ).parse()
+        if not files or not media_type.startswith("multipart/form-data"):
+            text = body.decode()
+            return Filled(parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+        parser = _InMemory(
+            request.headers,
+            _once(body),
+            max_files=100,
+            max_fields=MAX_FIELDS,
+            max_part_size=MAX_BODY,
         )
-    except MultiPartException:
+        return _collect(await parser.parse())
+    except (ValueError, MultiPartException):
         raise FormError("The form could not be read. Open the question again.", 400) from None
 
 
-def _read_plain(body: bytes) -> Filled:
-    try:
-        return Filled(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
-    except ValueError:
-        raise FormError("The form could not be read. Open the question again.", 400) from None
-
-
-def _sorted(parts: FormData) -> Filled:
+def _collect(parts: FormData) -> Filled:
     values: dict[str, list[str]] = {}
     files: dict[str, file.File] = {}
     for name, part in parts.multi_items():

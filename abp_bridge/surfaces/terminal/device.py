@@ -68,11 +68,20 @@ class StdioTerminal:
         """prompt_toolkit's applications are here anyway."""
         return contextlib.nullcontext()
 
-    def lines(self, *, secret: bool) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def lines(self, *, secret: bool) -> Iterator[None]:
         """The terminal gives whole lines, and shows them unless they are `secret`, for as long as
         the block lasts.
         """
-        return _hide_input(self.fd) if secret else contextlib.nullcontext()
+        if not secret:
+            yield
+            return
+        import termios
+
+        with _attributes(self.fd, termios.TCSADRAIN) as hidden:
+            hidden[3] &= ~termios.ECHO
+            termios.tcsetattr(self.fd, termios.TCSADRAIN, hidden)
+            yield
 
     def close_lost(self) -> None:
         """It was read from, and has gone: whoever started us with it knows."""
@@ -235,7 +244,7 @@ def controlling() -> str | None:
 
 
 def forget_keys(fd: int) -> None:
-    """Throw away what was typed before the question was there."""
+    """Throw away what was typed on `fd` before the question was there."""
     import termios
 
     with contextlib.suppress(OSError, ValueError, termios.error):
@@ -271,7 +280,7 @@ class _TtyOutput(_TtyInput):
 
 
 def _open_terminal(path: str) -> int:
-    """Raises SurfaceUnsupportedError."""
+    """A descriptor that never blocks. Raises SurfaceUnsupportedError."""
     try:
         if stat.S_ISCHR(os.stat(path).st_mode):
             fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -306,16 +315,6 @@ async def read_line(device: Device) -> bytes | None:
         except OSError:
             return None
         return data or (None if _hung_up(device.fd) else b"")
-
-
-@contextlib.contextmanager
-def _hide_input(fd: int) -> Iterator[None]:
-    import termios
-
-    with _attributes(fd, termios.TCSADRAIN) as hidden:
-        hidden[3] &= ~termios.ECHO
-        termios.tcsetattr(fd, termios.TCSADRAIN, hidden)
-        yield
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from abp_bridge.core.json_value import JsonValue, to_text
@@ -34,9 +34,12 @@ _STYLES = {
 class Style:
     """Styles for a stream: modest colour on a terminal, none for a pipe, a dumb terminal, or a
     person who set NO_COLOR.
+
+    `columns` is how wide the terminal is now.
     """
 
     colour: bool
+    columns: Callable[[], int]
 
     def __call__(self, style: str, words: str) -> str:
         return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.colour and words else words
@@ -47,14 +50,15 @@ def can_move() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
-def style_for(moves: bool | None = None) -> Style:
-    """The styles for stdout, or for a terminal of which it is known whether its cursor `moves`."""
-    return Style((can_move() if moves is None else moves) and not os.environ.get("NO_COLOR"))
-
-
 def width() -> int:
     """The columns of stdout's terminal."""
     return shutil.get_terminal_size().columns
+
+
+def style_for(moves: bool | None = None, columns: Callable[[], int] = width) -> Style:
+    """The styles for stdout, or for a terminal of which it is known whether its cursor `moves`."""
+    coloured = (can_move() if moves is None else moves) and not os.environ.get("NO_COLOR")
+    return Style(coloured, columns)
 
 
 def wrapped(
@@ -78,21 +82,21 @@ def wrapped(
     return lines
 
 
-def heading(question: Question, paint: Style, columns: int | None = None) -> str:
+def heading(question: Question, paint: Style) -> str:
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.origin}") + whom]
-    lines.append(paragraph(question.message, "strong", paint, columns))
+    lines.append(paragraph(question.message, "strong", paint))
     if question.destructive:
-        lines.append(paragraph("This cannot be undone, the app says.", "warn", paint, columns))
+        lines.append(paragraph("This cannot be undone, the app says.", "warn", paint))
     if question.note:
-        lines.append(paragraph(question.note, "warn", paint, columns))
+        lines.append(paragraph(question.note, "warn", paint))
     return "\n".join(lines)
 
 
-def paragraph(words: str, style: str, paint: Style, columns: int | None = None) -> str:
-    """`words` as lines of one style that fit a terminal of so many `columns`."""
-    return "\n".join(paint(style, line) for line in wrapped(words, columns=columns))
+def paragraph(words: str, style: str, paint: Style) -> str:
+    """`words` as lines of one style that fit the terminal."""
+    return "\n".join(paint(style, line) for line in wrapped(words, columns=paint.columns()))
 
 
 def value_text(field: Field, value: JsonValue) -> str:
@@ -110,25 +114,18 @@ def value_text(field: Field, value: JsonValue) -> str:
     return label(to_text(value), 1_000) or "(nothing)"
 
 
-def answer_line(
-    question: Question,
-    field: Field,
-    value: JsonValue | Missing,
-    paint: Style,
-    columns: int | None = None,
-) -> str:
-    """One filled-in field, as it stays on the screen. `MISSING` was left out.
+def answer_line(question: Question, field: Field, value: JsonValue | Missing, paint: Style) -> str:
+    """One filled-in field, as it stays on the screen.
 
     Args:
         question: The question that the field belongs to.
         field: The field.
-        value: Its value, as it was validated.
+        value: Its value, as it was validated; `MISSING` when it was left out.
         paint: The terminal's styles.
-        columns: The terminal's width; None is stdout's.
     """
     words = "(left out)" if value is MISSING else value_text(field, value)
     head = f"  {field_title(question, field)}: "
-    first, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=columns)
+    first, *rest = wrapped(head.lstrip() + words, hanging="    ", columns=paint.columns())
     if first.startswith(head):
         first = paint("dim", head) + first.removeprefix(head)
     return "\n".join([first, *rest])

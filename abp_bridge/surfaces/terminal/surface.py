@@ -55,7 +55,7 @@ class Terminal:
     def __init__(self, device: str | None = None) -> None:
         self.interrupts = 0  # Ctrl-C since the last answer
         self._device: Device = StdioTerminal() if device is None else TtyDevice(device)
-        self._style = rendering.style_for(self._device.moves)
+        self._style = rendering.style_for(self._device.moves, lambda: self._device.columns)
         self._prompts = (
             InteractivePrompts(self._device, self._on_interrupt, self._on_hangup)
             if self._device.moves
@@ -89,7 +89,7 @@ class Terminal:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
-            self._write(rendering.heading(question, self._style, self._device.columns))
+            self._write(rendering.heading(question, self._style))
             if problem:
                 self._write_paragraph(problem, "bad")
             try:
@@ -159,9 +159,7 @@ class Terminal:
             read = MISSING if given is MISSING else _validate(question, field, given)[0]
             if given is not MISSING and read is not MISSING:
                 content[field.name] = given
-            self._write(
-                rendering.answer_line(question, field, read, self._style, self._device.columns)
-            )
+            self._write(rendering.answer_line(question, field, read, self._style))
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> JsonValue | Missing:
@@ -227,7 +225,7 @@ class Terminal:
         return picked.value if field.type is FieldType.BOOLEAN else picked.key
 
     def _write_paragraph(self, words: str, style: str) -> None:
-        self._write(rendering.paragraph(words, style, self._style, self._device.columns))
+        self._write(rendering.paragraph(words, style, self._style))
 
     def _write(self, words: str) -> None:
         self._device.write(words + "\n")
