@@ -59,22 +59,38 @@ class AnswersError(AbpBridgeError):
 
 @dataclass(slots=True)
 class Entry:
-    """One answer: what it is for, and one of what an answer can be.
+    """One answer: what it is for, and one of what an answer can be; by the words of the file.
 
-    `outcome` None never answers; `left` is how often it may still be used.
+    Attributes:
+        number: Its place in the file, from 1.
+        action: How it answers; None for never.
+        content: The answer by field name.
+        value: The answer to the only field, where there is no content.
+        file: The path of the file to give, instead of a value.
+        result: What a model is to have said.
+        match: What the question's message must hold.
+        method: The kind that the question must be of.
+        delay: Seconds before it answers.
+        times: How often it may be used; None for always.
+        uses: How often it was.
     """
 
     number: int
-    outcome: Outcome | None = Outcome.ACCEPTED
+    action: Outcome | None = Outcome.ACCEPTED
     content: JsonObject | None = None
     value: JsonValue = None
-    path: str = ""
+    file: str = ""
     result: JsonValue | Missing = MISSING
     match: re.Pattern[str] | None = None
     method: Kind | None = None
-    delay: float = 0.0  # seconds
-    left: int | None = 1  # None: always
-    used: bool = False
+    delay: float = 0.0
+    times: int | None = 1
+    uses: int = 0
+
+    @property
+    def used_up(self) -> bool:
+        """Whether it answers no more."""
+        return self.uses == self.times
 
     def matches(self, question: Question) -> bool:
         """Whether it is for this question.
@@ -87,7 +103,7 @@ class Entry:
             return False
         if question.kind is Kind.SAMPLING:
             return self.result is not MISSING or (
-                self.outcome is not Outcome.ACCEPTED and self.method is Kind.SAMPLING
+                self.action is not Outcome.ACCEPTED and self.method is Kind.SAMPLING
             )
         return self.result is MISSING
 
@@ -105,7 +121,7 @@ class Entry:
                 raise ValueError(
                     f"the question has {count} fields, so its answer must be given as content"
                 )
-            value = await self._load(question, self.path) if self.path else self.value
+            value = await self._load(question, self.file) if self.file else self.value
             content = {question.fields[0].name: value}
         if unknown := content.keys() - {each.name for each in question.fields}:
             raise ValueError(f"the question has no field {label(min(unknown), 80)!r}")
@@ -154,7 +170,7 @@ class AnswersFile:
     @property
     def unused(self) -> list[int]:
         """The numbers of the entries that no question used."""
-        return [entry.number for entry in self._entries if not entry.used]
+        return [entry.number for entry in self._entries if not entry.uses]
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """One surface, which takes every kind of question (`InputProvider.variants`)."""
@@ -178,7 +194,7 @@ class AnswersFile:
         message = label(question.message, 80)
         entry = self._take(question)
         if entry is None:
-            spent = sum(each.left == 0 for each in self._entries)
+            spent = sum(each.used_up for each in self._entries)
             used_up = f"; {spent} of them are used up" if spent else ""
             self._refuse(
                 question,
@@ -188,27 +204,24 @@ class AnswersFile:
             )
         await anyio.sleep(entry.delay)
         content: JsonObject = {}
-        if entry.outcome is Outcome.ACCEPTED:
+        if entry.action is Outcome.ACCEPTED:
             try:
                 content = await entry.fill(question)
             except ValueError as why:
                 reason = f"entry {entry.number}{self._of} does not answer {message!r}: {why}"
                 self._refuse(question, entry, reason)
-        outcome = entry.outcome
+        outcome = entry.action
         self._record(question, entry, "silence" if outcome is None else outcome.value, content)
         while outcome is None:
             await anyio.sleep_forever()
         return SurfaceResponse(outcome, content)
 
     def _take(self, question: Question) -> Entry | None:
-        entry = next(
-            (each for each in self._entries if each.left != 0 and each.matches(question)), None
-        )
-        if entry is not None:
-            entry.used = True
-            if entry.left is not None:
-                entry.left -= 1
-        return entry
+        for entry in self._entries:
+            if not entry.used_up and entry.matches(question):
+                entry.uses += 1
+                return entry
+        return None
 
     def _refuse(self, question: Question, entry: Entry | None, reason: str) -> NoReturn:
         self._record(question, entry, "refused", {}, reason)
@@ -299,9 +312,8 @@ def _entry(number: int, raw: JsonValue, folder: str) -> Entry:
         )
     members: dict[str, Any] = {}
     for word, value in raw.items():
-        member, read = _MEMBERS[word]
         try:
-            members[member] = read(value, folder)
+            members[word] = _MEMBERS[word](value, folder)
         except ValueError as problem:
             raise ValueError(f"the {word} of entry {number} {problem}") from None
     return Entry(number, **members)
@@ -364,26 +376,20 @@ def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[JsonValue, st
     return read
 
 
-# What an entry may have: the member of `Entry` that it becomes, and its reader. A reader is given
-# the value and the folder of the answers file, and raises ValueError with what it must be.
-_MEMBERS: dict[str, tuple[str, Callable[[JsonValue, str], object]]] = {
-    "match": ("match", _pattern),
-    "method": (
-        "method",
-        _one_of(
-            _METHODS, f"one of {', '.join(kind.value for kind in Kind)}, or the last word of one"
-        ),
-    ),
-    "delay": ("delay", _seconds),
-    "times": ("left", _times),
-    "action": (
-        "outcome",
-        _one_of(_ACTIONS, "'decline', 'cancel' or 'silence'; to accept, give content or a value"),
-    ),
-    "content": ("content", _content),
-    "value": ("value", _as_given),
-    RESULT: ("result", _as_given),
-    "file": ("path", _path),
+# What an entry may have, and its readers. A reader is given the value and the folder of the answers
+# file, and raises ValueError with what it must be.
+_METHOD_WORDS = f"one of {', '.join(kind.value for kind in Kind)}, or the last word of one"
+_ACTION_WORDS = "'decline', 'cancel' or 'silence'; to accept, give content or a value"
+_MEMBERS: dict[str, Callable[[JsonValue, str], object]] = {
+    "match": _pattern,
+    "method": _one_of(_METHODS, _METHOD_WORDS),
+    "delay": _seconds,
+    "times": _times,
+    "action": _one_of(_ACTIONS, _ACTION_WORDS),
+    "content": _content,
+    "value": _as_given,
+    RESULT: _as_given,
+    "file": _path,
 }
 
 

@@ -192,9 +192,9 @@ class Streams:
         """`events` as they come, each as it stands on the wire."""
         if self._open >= MAX_STREAMS:
             return Response("Too many streams are open.", 503, media_type="text/plain")
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+        return StreamingResponse(self._count(events), media_type="text/event-stream")
 
-    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _count(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
         self._open += 1
         try:
             async for event in events:

@@ -82,7 +82,7 @@ async def run_chromium(settings: Settings) -> AsyncIterator[Browser]:
     """
     path = find_chromium(settings)
     async with _driver(settings) as (driver, ending):
-        ending.browser = await _launch(driver, path or _bundled(driver), settings)
+        ending.browser = await _launch(driver, path or _bundled_path(driver), settings)
         await ending.learn_group()
         yield ending.browser
 
@@ -128,7 +128,7 @@ class _Ending:
         try:
             return await asyncio.shield(starting)
         except BaseException:  # a cancellation too: what has started is ended, then it goes on
-            ending = asyncio.ensure_future(self._end_started(starting))
+            ending = asyncio.ensure_future(self._end_late(starting))
             _ending_late.add(ending)
             ending.add_done_callback(_ending_late.discard)
             with anyio.move_on_after(GRACE, shield=True):
@@ -140,7 +140,7 @@ class _Ending:
             with _temporary_files_in(self._folder):
                 return await self._manager.start()
 
-    async def _end_started(self, starting: asyncio.Future[Playwright]) -> None:
+    async def _end_late(self, starting: asyncio.Future[Playwright]) -> None:
         with suppress(Exception):  # nobody is left to tell
             await starting
             await self.end()
@@ -191,7 +191,7 @@ class _Ending:
         """
         for pause in SWEEPS:
             await anyio.sleep(pause)
-            if _removed(self._folder):
+            if _remove(self._folder):
                 break
 
 
@@ -206,7 +206,7 @@ def _folder() -> str:
     return folder
 
 
-def _removed(folder: str) -> bool:
+def _remove(folder: str) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     return not os.path.exists(folder)
 
@@ -270,7 +270,7 @@ def _why(said: str, path: str, settings: Settings) -> str:
     )
 
 
-def _bundled(driver: Playwright) -> str:
+def _bundled_path(driver: Playwright) -> str:
     path = driver.chromium.executable_path
     if not Path(path).exists():
         raise BrowserError(
@@ -288,7 +288,7 @@ async def _which(settings: Settings) -> str:
     if path := find_chromium(settings):
         return path
     async with _driver(settings) as (driver, _):
-        return _bundled(driver)
+        return _bundled_path(driver)
 
 
 if __name__ == "__main__":

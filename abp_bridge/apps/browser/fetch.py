@@ -58,13 +58,13 @@ def split(url: str) -> SplitResult:
     place = bracketed if port in (None, DEFAULT_PORTS[parts.scheme]) else f"{bracketed}:{port}"
     return parts._replace(
         netloc=place,
-        path=_quoted(parts.path) or "/",
-        query=_quoted(parts.query),
-        fragment=_quoted(parts.fragment),
+        path=_quote(parts.path) or "/",
+        query=_quote(parts.query),
+        fragment=_quote(parts.fragment),
     )
 
 
-def _quoted(part: str) -> str:
+def _quote(part: str) -> str:
     return "".join(letter if letter.isascii() else quote(letter) for letter in part)
 
 
@@ -102,7 +102,7 @@ def is_public(address: str) -> bool:
     """
     ip: IPAddress = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
-        carried = ip.ipv4_mapped or ip.sixtofour or _translated(ip)
+        carried = ip.ipv4_mapped or ip.sixtofour or _embedded_ipv4(ip)
         if carried is not None:
             return is_public(str(carried))
         if ip.teredo is not None:
@@ -115,7 +115,7 @@ def is_public(address: str) -> bool:
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _embedded_ipv4(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
 
 
@@ -159,7 +159,7 @@ async def get(
                             for name, value in response.headers
                         }
                         if response.status in (301, 302, 303, 307, 308) and "location" in headers:
-                            url = _redirected(url, headers["location"])
+                            url = _redirect_target(url, headers["location"])
                             continue
                         if not 200 <= response.status < 300:
                             raise AppError(f"{failed}: HTTP {response.status}")
@@ -195,7 +195,7 @@ _HEADERS = (
 )
 
 
-def _redirected(url: str, location: str) -> str:
+def _redirect_target(url: str, location: str) -> str:
     target = urljoin(url, location)
     if url.startswith("https:") and not target.startswith("https:"):
         raise AppError(f"it redirects from https to {label(target)!r}", "PERMISSION_DENIED")

@@ -203,12 +203,12 @@ class PageApp:
     def _own(self, handle: _Handler) -> _Handler:
         """For the person's browser alone."""
 
-        async def checked(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
                 return _notice("Who are you?", STRANGER, 403)
             return await handle(request)
 
-        return checked
+        return respond
 
     @property
     def _cookie_name(self) -> str:
@@ -248,18 +248,18 @@ class PageApp:
 
     # --- what is open ---
 
-    def _standing(self) -> dict[str, OpenForm]:
+    def _unanswered(self) -> dict[str, OpenForm]:
         return {id: each for id, each in self._open.items() if not each.link.words}
 
     def _others(self, id: str) -> int:
-        return len(self._standing().keys() - {id})
+        return len(self._unanswered().keys() - {id})
 
     def _view(self, form: OpenForm) -> View:
         others = self._others(form.link.id)
         return View(self._home, form.link.address, self._guard, form.asked, form.until, others)
 
     async def _inbox(self, request: Request) -> Response:
-        listed = [(each.question, self._view(each)) for each in self._standing().values()]
+        listed = [(each.question, self._view(each)) for each in self._unanswered().values()]
         return HTMLResponse(html.inbox_page(listed, self._home, self._version))
 
     async def _changes(self, request: Request) -> Response:
@@ -285,7 +285,7 @@ class PageApp:
             id = request.path_params["id"]
             sent = None
             if request.method == "POST":
-                form = self._standing().get(id)
+                form = self._unanswered().get(id)
                 again = "draft" in request.path_params
                 files = form is not None and not again and controls.takes_files(form.question)
                 try:
@@ -295,12 +295,12 @@ class PageApp:
                 if not _same(sent.first("guard"), self._guard):
                     words = "Open the question again, and send it from there."
                     return _notice("Not from this page", words, 403)
-            form = self._standing().get(id)
-            return self._closed(id) if form is None else handle(request, form, sent)
+            form = self._unanswered().get(id)
+            return self._show_closed(id) if form is None else handle(request, form, sent)
 
         return self._own(respond)
 
-    def _closed(self, id: str) -> Response:
+    def _show_closed(self, id: str) -> Response:
         if (link := self._asked.get(id)) is None:
             return _notice("Nothing here", "There is no such question, or it is long over.", 404)
         return HTMLResponse(html.closed_page(link.words, self._home, self._others(id)))

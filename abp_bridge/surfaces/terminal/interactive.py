@@ -61,15 +61,13 @@ class InteractivePrompts:
         import questionary
         from questionary.prompts.path import GreatUXPathCompleter
 
-        def offered(path: str) -> bool:
+        def offers(path: str) -> bool:
             # What has no dot may be a folder; to look would wait for the disk.
             return "." not in path.rpartition("/")[2] or file.admits(accept, file.guess_type(path))
 
         ask = partial(
             questionary.text,
-            completer=GreatUXPathCompleter(
-                file_filter=offered if accept else None, expanduser=True
-            ),
+            completer=GreatUXPathCompleter(file_filter=offers if accept else None, expanduser=True),
             complete_while_typing=False,
             complete_in_thread=True,
         )

@@ -100,9 +100,9 @@ class Terminal:
                         content = await self._fill(question)
                     self.interrupts = 0
                     return SurfaceResponse(Outcome.ACCEPTED, content)
-                return self._ended(Outcome.CANCELLED)
+                return self._report_end(Outcome.CANCELLED)
             except PromptExit as ended:
-                return self._ended(ended.outcome)
+                return self._report_end(ended.outcome)
             except anyio.get_cancelled_exc_class():
                 self._write(self._style("dim", "  (withdrawn)"))
                 raise
@@ -140,7 +140,7 @@ class Terminal:
         self._device.close_lost()
         self.interrupts += MANY_INTERRUPTS
 
-    def _ended(self, outcome: Outcome) -> SurfaceResponse:
+    def _report_end(self, outcome: Outcome) -> SurfaceResponse:
         if outcome is Outcome.DECLINED:
             self.interrupts = 0
         self._write(self._style("warn", f"  {outcome.value}"))
