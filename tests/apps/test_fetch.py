@@ -180,7 +180,7 @@ async def test_a_redirect_to_what_is_no_plain_web_address_is_refused(running: We
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:
     with pytest.raises(AppError, match="redirects from https"):
-        fetching._redirected("https://app.example/", "http://app.example/")
+        fetching._redirect_target("https://app.example/", "http://app.example/")
 
 
 async def test_a_manifest_on_a_private_host_that_nobody_named_is_refused(running: Web) -> None:
