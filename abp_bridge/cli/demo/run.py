@@ -209,7 +209,7 @@ class Demo:
             for capability, about in STORY:
                 await self._call(client, capability, about)
             questions = (await self._status(client))["questions"]
-            self._view.account(self._account(questions, anyio.current_time() - began))
+            self._view.on_end(self._account(questions, anyio.current_time() - began))
         if self._script is not None and self._script.misfits:
             self._code = 1
 
@@ -247,7 +247,7 @@ class Demo:
         app = next(iter(status["apps"].values()))
         server = client.server_info
         name = f"{server.name} {server.version}" if server else "a bridge without a name"
-        self._view.connected(
+        self._view.on_connected(
             bridge=label(name),
             mcp=client.protocol_version,
             app=label(app["name"]),
@@ -258,10 +258,10 @@ class Demo:
 
     async def _call(self, client: Client, capability: str, about: str) -> None:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            self._view.progress(capability, progress, total, label(message or ""))
+            self._view.on_progress(capability, progress, total, label(message or ""))
 
         before = {tool.name for tool in (await client.list_tools()).tools}
-        self._view.calling(capability, about)
+        self._view.on_call(capability, about)
         limit = SCRIPTED_LIMIT if self._terminal is None else PERSON_LIMIT
         result = await client.call_tool(
             "abp_call",
@@ -269,7 +269,7 @@ class Demo:
             read_timeout_seconds=limit,
             progress_callback=on_progress,
         )
-        self._view.result(capability, bool(result.is_error), _text(result))
+        self._view.on_result(capability, bool(result.is_error), _text(result))
         if result.is_error:
             raise DemoError(f"{capability} failed")
         if capability == "demo.grow":
@@ -336,12 +336,12 @@ class Demo:
         """
         question = self._with_origin(question)
         outcome, content = Outcome.CANCELLED, dict[str, JsonValue]()
-        self._view.asked(number, question, self._by)
+        self._view.on_question(number, question, self._by)
         try:
             response = await surface.ask(question) if surface else _DECLINED
             outcome, content = response.outcome, validate_answer(question, response.content)[0]
         finally:
-            self._view.answered(number, question, outcome, content, self._by)
+            self._view.on_answer(number, question, outcome, content, self._by)
         pressed = self._terminal.interrupts if self._terminal is not None else 0
         if pressed >= MANY_INTERRUPTS:
             self._end(128 + signal.SIGINT)
@@ -367,8 +367,8 @@ class Demo:
         task = " ".join(each.text for each in contents if isinstance(each, TextContent))
         origin = ", ".join(self._origins)
         question = Question(f"question-{number}", Kind.SAMPLING, message(task), (), origin)
-        self._view.asked(number, question, DEMO)
-        self._view.answered(number, question, Outcome.ACCEPTED, {"result": NO_MODEL}, DEMO)
+        self._view.on_question(number, question, DEMO)
+        self._view.on_answer(number, question, Outcome.ACCEPTED, {"result": NO_MODEL}, DEMO)
         return CreateMessageResult(
             role="assistant", content=TextContent(type="text", text=NO_MODEL), model="none"
         )
@@ -379,7 +379,7 @@ class Demo:
         data = params.data if isinstance(params.data, Mapping) else {"event": "log"}
         notice = decode_notice({"event": data.get("event"), "data": data.get("data")})
         words, origin = label(describe(notice), 1_000), label(params.logger or "the bridge")
-        self._view.told(params.level, origin, words, dict(notice.data))
+        self._view.on_log(params.level, origin, words, dict(notice.data))
 
     async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification

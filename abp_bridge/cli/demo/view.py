@@ -87,14 +87,14 @@ class JsonView:
         """A sentence of the demo's own."""
         self._write("log", level="notice", **{"from": "abp-bridge demo"}, told=words)
 
-    def connected(self, **facts: Json) -> None:
+    def on_connected(self, **facts: Json) -> None:
         """`bridge`, `mcp`, `app`, `origin`, `surfaces` and `answers`."""
         self._write("connected", **facts)
 
-    def calling(self, capability: str, about: str) -> None:
+    def on_call(self, capability: str, about: str) -> None:
         """The result says which capability it is of."""
 
-    def asked(self, number: int, question: Question, by: str) -> None:
+    def on_question(self, number: int, question: Question, by: str) -> None:
         """Question `number` is put to `by`."""
         self._write(
             "asked",
@@ -105,7 +105,7 @@ class JsonView:
             fields=[_field_members(question, field) for field in question.fields],
         )
 
-    def answered(
+    def on_answer(
         self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
         """Question `number` has ended; `content` is validated."""
@@ -113,19 +113,19 @@ class JsonView:
         shown = {name: "••••••" if name in secret else value for name, value in content.items()}
         self._write("answered", number=number, outcome=outcome.value, content=shown, by=by)
 
-    def progress(self, capability: str, value: float, total: float | None, words: str) -> None:
+    def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
         """How far a call is."""
         self._write("progress", capability=capability, progress=value, total=total, message=words)
 
-    def told(self, level: str, origin: str, words: str, data: Json) -> None:
+    def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
         """A log message of the bridge's."""
         self._write("log", level=level, **{"from": origin}, told=words, data=data)
 
-    def result(self, capability: str, failed: bool, text: str) -> None:
+    def on_result(self, capability: str, failed: bool, text: str) -> None:
         """What a call returned."""
-        self._write("result", capability=capability, failed=failed, data=_parsed(text))
+        self._write("result", capability=capability, failed=failed, data=_parse(text))
 
-    def account(self, account: Account) -> None:
+    def on_end(self, account: Account) -> None:
         """The end."""
         self._write(
             "account",
@@ -186,7 +186,7 @@ class TextView:
         """A sentence of the demo's own."""
         self._lines(words, "dim", indent="")
 
-    def connected(self, **facts: Json) -> None:
+    def on_connected(self, **facts: Json) -> None:
         """Who is there."""
         app = f"{facts['app']} ({facts['origin']})"
         self._line()
@@ -195,18 +195,18 @@ class TextView:
         )
         self.note(f"This host can be asked on {', '.join(facts['surfaces'])}.")
 
-    def calling(self, capability: str, about: str) -> None:
+    def on_call(self, capability: str, about: str) -> None:
         """The heading of what is called next."""
         self._line(f"\n{self._style('strong', f'── {capability}')}  {self._style('dim', about)}")
 
-    def asked(self, number: int, question: Question, by: str) -> None:
+    def on_question(self, number: int, question: Question, by: str) -> None:
         """A question is put to `by`."""
         self._end_bar()
         self._asking = True
         if by != PERSON:
             self._output.write(heading(question, self._style) + "\n")
 
-    def answered(
+    def on_answer(
         self, number: int, question: Question, outcome: Outcome, content: JsonObject, by: str
     ) -> None:
         """It has ended; `content` is validated."""
@@ -224,7 +224,7 @@ class TextView:
             ]
         self._line("\n".join(lines) + self._style("dim", f"  [{by}]"))
 
-    def progress(self, capability: str, value: float, total: float | None, words: str) -> None:
+    def on_progress(self, capability: str, value: float, total: float | None, words: str) -> None:
         """A bar that moves, or a line where it cannot."""
         share = value / total if total else None
         amount = f"{value:g}" if share is None else f"{round(share * 100):3d} %"
@@ -238,15 +238,15 @@ class TextView:
         self._output.write(f"\r\x1b[2K  {bar} {amount}  {words}")
         self._bar_open = True
 
-    def told(self, level: str, origin: str, words: str, data: Json) -> None:
+    def on_log(self, level: str, origin: str, words: str, data: Json) -> None:
         """A log message of the bridge's."""
         mark, style = ("!", "bad") if level in _WARNINGS else ("·", "dim")
         self._lines(f"{mark} {origin}: {words}", style, hanging="    ")
 
-    def result(self, capability: str, failed: bool, text: str) -> None:
+    def on_result(self, capability: str, failed: bool, text: str) -> None:
         """What a call returned."""
         self._line()
-        data = _parsed(text)
+        data = _parse(text)
         if failed or not isinstance(data, dict):
             verb, style = ("failed", "bad") if failed else ("returned", "")
             self._lines(f"{capability} {verb}: {message(to_text(data))}", style, hanging="    ")
@@ -258,7 +258,7 @@ class TextView:
             words = f"{name:<{room}}  {message(_plain(value))}"
             self._lines(words, indent="    ", hanging=" " * (6 + room))
 
-    def account(self, account: Account) -> None:
+    def on_end(self, account: Account) -> None:
         """The end: every question, and all of them in one sentence."""
         source = self._style("dim", "from the bridge itself (abp_status)")
         self._line(f"\n{self._style('strong', '── The account')}  {source}\n")
@@ -282,7 +282,7 @@ class TextView:
 View = JsonView | TextView
 
 
-def _parsed(text: str) -> Json:
+def _parse(text: str) -> Json:
     try:
         return json_text.parse(text)
     except ValueError:
