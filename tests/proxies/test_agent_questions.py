@@ -1,0 +1,451 @@
+"""The agent's own questions: asked by buttons where its client has no forms, and answered by their
+id, each once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.acp_harness import (
+    CANCELLED,
+    FORM,
+    Failed,
+    accepting,
+    labels,
+    pressing,
+    selected,
+)
+from support.acp_harness import (
+    client as raw_client,
+)
+from support.acp_proxy import (
+    ACP,
+    CONFIRM,
+    compact,
+    form,
+    opened,
+    play,
+    proxied,
+    said_in,
+)
+
+Json = Any
+
+
+COLOURS = ["red", "green", "blue", "black", "white", "grey"]
+
+
+TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1}
+
+
+FORMS = [
+    ("confirm", form(ok={"type": "boolean"}), ["No"], {"ok": False}),
+    ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
+    (
+        "titled",
+        form(
+            seat={
+                "type": "string",
+                "oneOf": [{"const": "w", "title": "Window"}, {"const": "a", "title": "Aisle"}],
+            }
+        ),
+        ["Aisle"],
+        {"seat": "a"},
+    ),
+    ("several", form(tags=TAGS), ["☐ a", "☐ c", "Done (2 chosen)"], {"tags": ["a", "c"]}),
+    (
+        "fields",
+        form(ok={"type": "boolean"}, n={"type": "integer", "minimum": 1, "maximum": 3}),
+        ["Yes", "3", "Send"],
+        {"ok": True, "n": 3},
+    ),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("question", "buttons", "content"),
+    [each[1:] for each in FORMS],
+    ids=[each[0] for each in FORMS],
+)
+async def test_an_agents_form_is_asked_by_buttons(
+    question: Json, buttons: list[str], content: Json
+) -> None:
+    async with proxied(handler=pressing(*buttons)) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, question)
+        assert (said["action"], said["content"]) == ("accept", content)
+        assert said["_meta"]["abp"]["answeredBy"] == "person"
+        shown = client.wire.sent("session/request_permission")
+        assert all(
+            len(step["options"]) <= 4 and step["toolCall"]["title"].startswith("fake asks: Well?")
+            for step in shown
+        )
+        assert client.wire.sent("elicitation/create") == []
+
+
+@pytest.mark.anyio
+async def test_a_form_that_belongs_to_a_prompt_is_asked_in_its_session() -> None:
+    async with proxied(handler=pressing("Yes")) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {**CONFIRM, "of": "prompt"})
+        assert said["content"] == {"ok": True}
+        assert client.wire.sent("session/request_permission")[0]["sessionId"] == session
+
+
+@pytest.mark.anyio
+async def test_a_client_that_shows_no_labels_is_asked_yes_or_no() -> None:
+    def allow_green(method: str, params: Json) -> Json:
+        return selected(
+            params["options"][0 if "green" in params["toolCall"]["title"] else 1]["optionId"]
+        )
+
+    async with proxied(handler=allow_green) as client:
+        session = await opened(client, name="acpx")
+        (said,) = await play(client, session, form(colour={"type": "string", "enum": COLOURS}))
+        assert said["content"] == {"colour": "green"}
+        assert all(
+            labels(step) == ["Yes", "No"] for step in client.wire.sent("session/request_permission")
+        )
+
+
+@pytest.mark.anyio
+async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
+    async with proxied(handler=pressing("Yes"), env={"ABP_PERSON_FLOOR": "60000"}) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, CONFIRM)
+        assert (said["action"], said.get("content"), said["_meta"]["abp"]["answeredBy"]) == (
+            "cancel",
+            None,
+            "host-policy",
+        )
+        assert "no person was asked" in said["_meta"]["abp"]["reason"]
+
+
+@pytest.mark.anyio
+async def test_an_agents_question_that_nobody_answers_ends() -> None:
+    async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, CONFIRM)
+        assert (said["action"], said["_meta"]["abp"]["reason"]) == (
+            "cancel",
+            "nobody answered within 0.001 s",
+        )
+
+
+@pytest.mark.anyio
+async def test_an_agent_has_a_hundred_questions_at_once() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {"burst": CONFIRM["elicit"], "count": 101})
+        assert said["error"]["message"] == "100 questions of this agent are open already"
+        assert (
+            len(client.wire.sent("session/request_permission"))
+            == len(client.wire.sent("$/cancel_request"))
+            == 100
+        )
+        client.handler = pressing("Yes")
+        (said,) = await play(client, session, CONFIRM)
+        assert said["content"] == {"ok": True}, "those are over"
+
+
+@pytest.mark.anyio
+async def test_an_agent_may_use_an_id_again() -> None:
+    line = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": "q",
+            "method": "elicitation/create",
+            "params": {"sessionId": "s1", **CONFIRM["elicit"]},
+        }
+    )
+    async with proxied(handler=pressing("Yes", "No")) as client:
+        session = await opened(client)
+        said = await play(client, session, *[{"line": line, "id": "q"}] * 2)
+        assert [each["result"]["content"] for each in said] == [{"ok": True}, {"ok": False}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
+async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
+    async with proxied(*arguments, handler=pressing("Yes")) as client:
+        await client.initialize()
+        result = await client.request(
+            "session/new", {"cwd": "/", "mcpServers": [], "_meta": {"ask": CONFIRM["elicit"]}}
+        )
+        early = result["_meta"]["early"]["result"]
+        assert (early["action"], "no prompt is running" in early["_meta"]["abp"]["reason"]) == (
+            "cancel",
+            True,
+        )
+        (said,) = await play(client, result["sessionId"], CONFIRM)
+        assert said["content"] == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> None:
+    info = '{"title":"\\u200b\\u2060","name":"Ann","version":"1"}'
+    result = f'{{"protocolVersion":1,"agentInfo":{info}}}'
+    hidden = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
+    elicit = {"sessionId": "s", **CONFIRM["elicit"]}
+    asks = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": elicit})
+    agent = (
+        "import sys\n"
+        f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\n"
+        "sys.stdin.read()"
+    )
+    async with raw_client("--", sys.executable, "-c", agent, command=ACP) as client:
+        await client.initialize()
+        await client.start("s", "")
+        asked = await client.asked("session/request_permission")
+        assert asked["params"]["toolCall"]["title"].startswith("Ann asks")
+        await client.send({"id": asked["id"], "result": CANCELLED})
+
+
+REFUSED = [
+    ("free text", form(name={"type": "string"}), "free text"),
+    (
+        "an address",
+        {
+            "elicit": {
+                "mode": "url",
+                "message": "Sign in",
+                "url": "https://example.test/",
+                "elicitationId": "e",
+            }
+        },
+        "no addresses",
+    ),
+    (
+        "another session",
+        {"elicit": {**form(ok={"type": "boolean"})["elicit"], "sessionId": "elsewhere"}},
+        "no prompt is running",
+    ),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+)
+async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(
+    question: Json, reason: str
+) -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        (said,) = await play(client, session, question)
+        assert said["action"] == "cancel"
+        assert "content" not in said
+        assert reason in said["_meta"]["abp"]["reason"]
+        assert client.wire.sent("session/request_permission") == []
+
+
+@pytest.mark.anyio
+async def test_a_form_that_is_none_is_an_error() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {"elicit": {"mode": "form", "message": 1}})
+        assert said["code"] == -32602
+
+
+@pytest.mark.anyio
+async def test_optional_text_beside_a_choice_stays_empty_and_both_are_told() -> None:
+    other = {"type": "string", "title": "Other"}
+    async with proxied(handler=pressing("red")) as client:
+        session = await opened(client)
+        (said,) = await play(
+            client,
+            session,
+            form(required=[], colour={"type": "string", "enum": COLOURS}, other=other),
+        )
+        assert said["content"] == {"colour": "red"}
+        assert said["_meta"]["abp"]["notAsked"] == ["other"]
+        (step,) = client.wire.sent("session/request_permission")
+        assert "What stays empty: Other" in step["toolCall"]["content"][0]["content"]["text"]
+        assert step["toolCall"]["title"] == "fake asks: Well? colour"
+
+
+@pytest.mark.anyio
+async def test_a_client_that_shows_addresses_gets_the_agents_own() -> None:
+    def open_it(method: str, params: Json) -> Json:
+        return {"action": "decline"}
+
+    async with proxied(handler=open_it) as client:
+        session = await opened(client, {"elicitation": {"url": {}}})
+        (said,) = await play(client, session, REFUSED[1][1])
+        assert said == {"action": "decline"}
+
+
+@pytest.mark.anyio
+async def test_a_client_with_forms_gets_the_agents_own() -> None:
+    async with proxied("--app", "demo", handler=accepting(name="Ann")) as client:
+        session = await opened(client, FORM)
+        (said,) = await play(client, session, form(name={"type": "string"}))
+        assert said == {"action": "accept", "content": {"name": "Ann"}}
+
+
+@pytest.mark.anyio
+async def test_a_question_that_the_agent_takes_back_is_taken_down() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {"withdraw": form(ok={"type": "boolean"})["elicit"]})
+        assert said["code"] == -32800
+        asked = [
+            message["id"]
+            for message in client.wire.sent()
+            if message.get("method") == "session/request_permission"
+        ]
+        assert [params["requestId"] for params in client.wire.sent("$/cancel_request")] == asked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (selected("made up"), "made up"),
+        ({"outcome": {"outcome": "postponed"}}, "postponed"),
+        ({}, "None"),
+        (CANCELLED, "dismissed"),
+        (Failed(-32603, "out of order"), "out of order"),
+        (Failed(-32800, "taken down"), "dismissed"),
+    ],
+)
+async def test_an_odd_answer_is_a_cancel(answer: Json, reason: str) -> None:
+    async with proxied(handler=lambda method, params: answer) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, CONFIRM)
+        assert said["action"] == "cancel"
+        assert reason in said["_meta"]["abp"]["reason"]
+
+
+QUESTION = {"sessionId": "s1", **CONFIRM["elicit"]}
+
+
+PADDED = compact({**QUESTION, "message": "Well?" + "x" * 17_000_000})
+
+
+ODD_QUESTIONS = {
+    "numbers that JSON has not": (
+        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+        + compact(QUESTION).replace('"boolean"', '"boolean","maximum":Infinity,"x":NaN,"y":1e999')
+        + "}"
+    ),
+    "no version": '{"id":"q","method":"elicitation/create","params":' + compact(QUESTION) + "}",
+    "17 MB, the id last": (
+        '{"jsonrpc":"2.0","params":' + PADDED + ',"method":"elicitation/create","id":"q"}'
+    ),
+    "no session, but a prompt": (
+        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
+        + compact({**QUESTION, "sessionId": None, "requestId": 3})
+        + "}"
+    ),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", ODD_QUESTIONS)
+async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> None:
+    async with proxied(handler=pressing("Yes")) as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {"line": ODD_QUESTIONS[case], "id": "q"})
+        assert said["result"]["content"] == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_a_question_that_is_too_deep_to_be_ours_passes() -> None:
+    deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * 140 + "]" * 140)
+    async with proxied(handler=lambda method, params: Failed(-32601, method)) as client:
+        session = await opened(client)
+        line = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":' + deep + "}"
+        (said,) = await play(client, session, {"line": line, "id": "q"})
+        assert said["error"]["message"] == "elicitation/create"
+
+
+def deep(levels: int) -> Callable[[str, str], bytes]:
+    return lambda id, yes: (
+        b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
+    )
+
+
+ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
+    "no version": (
+        lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()),
+        "accept",
+    ),
+    "NaN beside it": (
+        lambda id, yes: (
+            b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n'
+            % (yes[1:].encode(), id.encode())
+        ),
+        "accept",
+    ),
+    "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
+    "no UTF-8": (
+        lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(),
+        "cancel",
+    ),
+    **{f"{levels} deep": (deep(levels), "cancel") for levels in (140, 950, 5_000)},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", ODD_ANSWERS)
+async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str) -> None:
+    write, action = ODD_ANSWERS[case]
+    async with proxied() as client:
+        session = await opened(client)
+        prompt = await client.start(session, json.dumps([CONFIRM, {"strays": True}]))
+        asked = await client.asked("session/request_permission")
+        await client.write(
+            write(asked["id"], compact(selected(asked["params"]["options"][0]["optionId"])))
+        )
+        await client.response(prompt)
+        answer, strays = said_in(client, session)
+        assert (answer["action"], strays) == (action, [])
+
+
+@pytest.mark.anyio
+async def test_a_prompt_with_an_escaped_name_is_a_prompt() -> None:
+    async with proxied(handler=pressing("Yes")) as client:
+        session = await opened(client)
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps([CONFIRM])}]}
+        line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params})
+        client.wire.lines.append(("host", json.loads(line)))
+        await client.write(line.replace("session/", "session\\/").encode() + b"\n")
+        await client.response(9)
+        assert said_in(client, session)[0]["content"] == {"ok": True}
+
+
+@pytest.mark.anyio
+async def test_answers_that_come_late_or_twice_go_no_further() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        prompt = await client.start(session, json.dumps([CONFIRM]))
+        asked = await client.asked("session/request_permission")
+        yes = selected(asked["params"]["options"][0]["optionId"])
+        await client.send({"id": asked["id"], "result": yes})
+        await client.response(prompt)
+        await client.send({"id": asked["id"], "result": yes})
+        await client.send({"id": asked["id"], "error": {"code": -32800, "message": "late"}})
+        (strays,) = await play(client, session, {"strays": True})
+        assert strays == []
+
+
+@pytest.mark.anyio
+async def test_an_error_for_nobody_ends_no_question() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        prompt = await client.start(session, json.dumps([CONFIRM, {"strays": True}]))
+        asked = await client.asked("session/request_permission")
+        await client.send({"id": None, "error": {"code": -32600, "message": "what?"}})
+        await client.send(
+            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
+        )
+        await client.response(prompt)
+        answer, strays = said_in(client, session)
+        assert answer["content"] == {"ok": True}
+        assert [each["error"]["message"] for each in strays] == ["what?"], "it may be the agent's"

@@ -1,0 +1,177 @@
+"""How a proxy ends: whichever side leaves first, nobody stays behind and nothing is said twice.
+
+Real processes on both sides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.acp_harness import (
+    FORM,
+)
+from support.acp_proxy import (
+    AGENT,
+    CONFIRM,
+    begin,
+    initialize,
+    spawned,
+    write,
+)
+from support.harness import PATIENCE
+from support.paths import APPS
+
+Json = Any
+
+
+def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
+    with spawned(*AGENT) as proxy:
+        begin(proxy)
+        prompt(proxy, [CONFIRM])
+        asked = until(proxy, "session/request_permission")
+        prompt(proxy, [{"die": 7}])
+        assert until(proxy, "$/cancel_request")["params"] == {"requestId": asked["id"]}
+        rest, stderr = proxy.communicate(timeout=PATIENCE)
+        assert b'"stopReason"' not in rest, "no answer is invented"
+        assert proxy.returncode == 7
+        assert stderr.decode().splitlines() == [
+            f"abp-bridge: the agent {sys.executable} ended (exit code 7) before its client did"
+        ]
+
+
+def test_an_agent_that_cannot_be_started_is_said_in_one_line() -> None:
+    with spawned("no-such-agent") as proxy:
+        _, stderr = proxy.communicate(timeout=PATIENCE)
+        assert proxy.returncode == 127
+        assert re.fullmatch(
+            r"abp-bridge: the agent cannot be started: .*'no-such-agent'.*\n", stderr.decode()
+        )
+
+
+def test_an_agent_that_is_killed_is_an_exit_code_as_in_a_shell() -> None:
+    with spawned(sys.executable, "-c", "import os; os.kill(os.getpid(), 9)") as proxy:
+        assert proxy.wait(PATIENCE) == 137
+
+
+def test_a_client_that_leaves_is_told_what_the_agent_still_says() -> None:
+    late = 'import sys; sys.stdin.read(); print(\'{"last":"words"}\')'
+    with spawned(sys.executable, "-c", late) as proxy:
+        stdout, stderr = proxy.communicate(b"hello\n", timeout=PATIENCE)
+        assert (stdout, stderr, proxy.returncode) == (b'{"last":"words"}\n', b"", 0)
+
+
+def test_a_client_that_no_longer_reads_ends_it() -> None:
+    with spawned(sys.executable, "-c", "while True: print('{}', flush=True)") as proxy:
+        assert proxy.stdout is not None
+        assert proxy.stderr is not None
+        proxy.stdout.readline()
+        proxy.stdout.close()
+        assert proxy.wait(PATIENCE) == 0
+        assert proxy.stderr.read() == b""
+
+
+def test_a_client_that_goes_while_its_agent_reads_nothing_ends_it() -> None:
+    with spawned(
+        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
+    ) as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        proxy.stdout.readline()
+        os.set_blocking(proxy.stdin.fileno(), False)
+        while select.select([], [proxy.stdin], [], 1)[1]:
+            os.write(proxy.stdin.fileno(), initialize(FORM) * 20)
+        proxy.stdin.close()
+        proxy.stdout.close()
+        assert proxy.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT SIGINT SIGTERM", "SIGHUP"])
+def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> None:
+    with spawned(sys.executable, str(APPS / "stubborn.py"), str(tmp_path / "pids")) as proxy:
+        assert proxy.stdout is not None
+        proxy.stdout.readline()
+        started = time.monotonic()
+        if how == "stdin":
+            assert proxy.stdin is not None
+            proxy.stdin.close()
+        else:
+            for name in how.split():
+                proxy.send_signal(getattr(signal, name))
+        assert proxy.wait(PATIENCE) == 0
+        assert time.monotonic() - started < (3 if how == "stdin" else 2)
+        assert proxy.stderr is not None
+        assert proxy.stderr.read() == b""
+    assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_question_leaves_nobody_behind() -> None:
+    with spawned("--app", "demo", "--", *AGENT, separated=False) as proxy:
+        begin(proxy)
+        request = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
+        prompt(
+            proxy,
+            [
+                {
+                    "call": "abp_call",
+                    "arguments": {"capability": "demo.ask", "params": {"request": request}},
+                }
+            ],
+        )
+        until(proxy, "session/request_permission")
+        children = Path(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read_text().split()
+        assert len(children) == 2, "the agent and the app"
+        started = time.monotonic()
+        _, stderr = proxy.communicate(timeout=PATIENCE)
+        assert (proxy.returncode, stderr) == (0, b"")
+        assert time.monotonic() - started < 3
+        assert not any(alive(int(pid)) for pid in children)
+
+
+def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
+    with spawned(*AGENT) as proxy:
+        begin(proxy)
+        prompt(proxy, [{"murmur": 10}, {"murmur": 5_000_000}, {"say": "done"}])
+        until(
+            proxy, "session/update", lambda params: params["update"]["content"]["text"] == '"done"'
+        )
+        lost = re.compile(rb"abp-bridge: \d+ bytes of the agent's stderr were not read in time\n")
+        assert proxy.stderr is not None
+        stderr = b""
+        while lost.search(stderr) is None:
+            line = proxy.stderr.readline()
+            assert line, "its last words were others"
+            stderr += line
+        assert stderr.startswith(b"m" * 10 + b"\n" + b"m" * 50_000)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def prompt(proxy: subprocess.Popen[bytes], steps: Json) -> None:
+    params = {"sessionId": "s1", "prompt": [{"type": "text", "text": json.dumps(steps)}]}
+    write(proxy, {"id": time.monotonic_ns(), "method": "session/prompt", "params": params})
+
+
+def until(proxy: subprocess.Popen[bytes], method: str, wanted: Any = lambda params: True) -> Json:
+    """The next message from the proxy with this method."""
+    assert proxy.stdout is not None
+    for line in proxy.stdout:
+        message = json.loads(line)
+        if message.get("method") == method and wanted(message["params"]):
+            return message
+    raise AssertionError(f"no {method} came")

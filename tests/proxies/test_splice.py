@@ -1,0 +1,259 @@
+"""Lines between two sides: each passes byte for byte, in order, however the stream comes; one that
+is changed is changed in one place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.acp_harness import (
+    FORM,
+)
+from support.acp_proxy import (
+    ACP,
+    Narrow,
+    initialize,
+    spawned,
+)
+from support.harness import PATIENCE, environment
+from support.paths import APPS
+
+from abp_bridge.proxies.acp import byte_edit
+from abp_bridge.proxies.acp.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
+from abp_bridge.rpc.protocol import JsonRpcProtocol
+
+Json = Any
+
+
+ODD_LINES = [
+    b"this is no JSON\n",
+    b"\n",
+    b" \t \r\n",
+    b'[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}]\n',
+    b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"id":8,"method":"session/cancel","params":{"a":1,"a":2}}\n',
+    (
+        b'{ "jsonrpc" : "2.0" , "id" : 12345678901234567890123 , "method" : "session/prompt" ,'
+        b' "params" : { "n" : 1.0e+05 , "m" : 1e999 } }\r\n'
+    ),
+    b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"\\u0061\\ud800"}}\n',
+    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
+    b'{"jsonrpc":"2.0","id":"abp-1","result":{"outcome":{"outcome":"cancelled"}}}\n',
+    b'{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"\xff\xfe\x00 no UTF-8"}}\n',
+    b'{"method":"initialize"\rand "session/new" broken off\n',
+    b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":"' + b"x" * 20_000_000 + b'"}\n',
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"result":"elicitation/create"}}\n'
+    * 20_000,
+    b'{"jsonrpc":"2.0","id":4,"method":"session/prompt" and no line end',
+]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--app", "demo"]], ids=["nothing to look for", "looking"]
+)
+def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -> None:
+    heard, says = tmp_path / "heard", tmp_path / "says"
+    told = b"".join(reversed(ODD_LINES[:-1])) + ODD_LINES[-1]
+    says.write_bytes(told)
+    asked = initialize(FORM) + b"".join(ODD_LINES)
+    run = subprocess.run(
+        [*ACP, *arguments, "--", sys.executable, APPS / "parrot.py", heard, says],
+        input=asked,
+        capture_output=True,
+        env=environment(),
+        timeout=PATIENCE * 2,
+        check=False,
+    )
+    assert heard.read_bytes() == asked
+    assert run.stdout == told
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_who_does_not_read_holds_up_who_writes() -> None:
+    with spawned(
+        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
+    ) as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        proxy.stdout.readline()
+        os.set_blocking(proxy.stdin.fileno(), False)
+        written = 0
+        while select.select([], [proxy.stdin], [], 1)[1]:
+            written += os.write(proxy.stdin.fileno(), initialize(FORM) * 20)
+        assert 64 * 1024 < written < 2**20
+
+
+def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
+    cutter = byte_edit.Cutter(longest=10)
+    blocks = [
+        *cutter.cut(b"short\nlong "),
+        *cutter.cut(b"long long"),
+        *cutter.cut(b" and longer"),
+        *cutter.cut(b" end\nnext\nla"),
+    ]
+    assert blocks == [
+        (b"short\n", True),
+        (b"long long long", False),
+        (b" and longer", False),
+        (b" end\n", False),
+        (b"next\n", True),
+    ]
+    assert cutter.rest() == b"la"
+
+
+@given(st.lists(st.binary(min_size=1, max_size=12).map(lambda data: data.replace(b"x", b"\n"))))
+def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> None:
+    cutter = byte_edit.Cutter(longest=10)
+    blocks = [block for chunk in chunks for block in cutter.cut(chunk)]
+    rest = cutter.rest()
+    assert b"".join(block for block, _ in blocks) + rest == b"".join(chunks)
+    for block, whole in blocks:
+        assert block
+        assert block.endswith(b"\n") or not whole
+    assert b"\n" not in rest
+    assert len(rest) <= 10
+
+
+@pytest.mark.anyio
+async def test_two_writers_never_mix_their_lines() -> None:
+    """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a
+    line ends it.
+    """
+    outlet = SharedWriter(sink := Narrow())
+    ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
+
+    async def theirs() -> None:
+        for number in range(200):
+            ours.connection.notify("ours", {"number": number})
+            await outlet.forward(b'{"theirs":%d' % number)
+            await anyio.lowlevel.checkpoint()
+            await outlet.forward(b"}\n")
+            await anyio.lowlevel.checkpoint()
+        ours.close()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ours.connection.run)
+            tasks.start_soon(theirs)
+    written = [json.loads(line) for line in bytes(sink.written).splitlines()]
+    assert [line["theirs"] for line in written if "theirs" in line] == list(range(200))
+    assert [line["params"]["number"] for line in written if "method" in line] == list(range(200))
+
+
+@pytest.mark.anyio
+async def test_a_line_that_we_give_up_in_the_middle_is_ended_before_the_next() -> None:
+    outlet = SharedWriter(sink := Narrow())
+    ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
+    ours.connection.notify("ours")
+    assert len(sink.written) == 3
+    ours.connection.close()
+    with anyio.fail_after(PATIENCE):
+        await outlet.forward(b"{}\n")
+        await outlet.forward(b"{}\n")
+    assert bytes(sink.written) == b'{"jsonrpc":"2.0","method":"ours"}\n{}\n{}\n'
+
+
+@pytest.mark.anyio
+async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> None:
+    aside = InjectedConnection(
+        JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
+    )
+    taken: list[int] = []
+
+    async def take() -> None:
+        for number in range(4):
+            await aside.feed({"method": "x", "params": {"pad": "y" * (MAX_UNREAD // 2)}})
+            taken.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        await anyio.wait_all_tasks_blocked()
+        assert taken == [0]
+        for count in (2, 3):
+            await aside.receive()
+            await anyio.wait_all_tasks_blocked()
+            assert len(taken) == count
+        aside.close()
+    assert len(taken) == 4
+
+
+def test_a_line_that_never_ends_is_not_held() -> None:
+    cutter, part = byte_edit.Cutter(), b"x" * 2**20
+    passed = sum(len(block) for _ in range(66) for block, _ in cutter.cut(part))
+    assert passed > 64 * 2**20
+
+
+json_objects = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
+        ),
+    ),
+)
+
+
+GRAFTS = [
+    ('{"params":{}}', '{"params":{"c":{"e":{"f":{}}}}}'),
+    ('{"params":{"a":1}}', '{"params":{"a":1,"c":{"e":{"f":{}}}}}'),
+    (
+        '{ "params" : { "c" : { } , "n" : 12345678901234567890123 } }',
+        '{ "params" : { "c" : { "e":{"f":{}}} , "n" : 12345678901234567890123 } }',
+    ),
+    ('{"params":{"c":null}}', '{"params":{"c":{"e":{"f":{}}}}}'),
+    ('{"params":{"c":{"e":{}}}}', '{"params":{"c":{"e":{"f":{}}}}}'),
+    ('{"params":{"c":{"e":{"url":{}}}}}', '{"params":{"c":{"e":{"url":{},"f":{}}}}}'),
+    ('{"params":{"c":{"e":{"f":null}}}}', '{"params":{"c":{"e":{"f":{}}}}}'),
+    (
+        '{"params":{"c":{"e":1},"c":{"e":{}}},"x":{"c":{}}}',
+        '{"params":{"c":{"e":1},"c":{"e":{"f":{}}}},"x":{"c":{}}}',
+    ),
+    ('{"params":{"c":{"\\u0065":{}}}}', '{"params":{"c":{"\\u0065":{"f":{}}}}}'),
+    (
+        '\ufeff{"x":"\\"}{","params":{"c":{}}}\r\n',
+        '\ufeff{"x":"\\"}{","params":{"c":{"e":{"f":{}}}}}\r\n',
+    ),
+    ('{"params":[]}', '{"params":[]}'),
+    ('{"params":{"c":"none"}}', '{"params":{"c":"none"}}'),
+]
+
+
+@pytest.mark.parametrize(("line", "grafted"), GRAFTS)
+def test_a_member_is_put_where_it_belongs_and_nothing_else_changes(line: str, grafted: str) -> None:
+    assert byte_edit.put(line.encode(), ("params", "c", "e", "f"), {}) == grafted.encode()
+
+
+@given(json_objects, st.lists(st.sampled_from("abc"), min_size=1, max_size=3))
+def test_a_member_is_put_anywhere(value: Json, path: list[str]) -> None:
+    line = json.dumps({"a": {}, **value}, indent=1).encode()
+    grafted = json.loads(byte_edit.put(line, path, "new"))
+    inner = grafted
+    for name in path:
+        inner = inner[name] if isinstance(inner, dict) else "nowhere"
+    assert inner == "new" or (inner == "nowhere" and grafted == json.loads(line))
+
+
+ADDITIONS = [
+    ('{"params":{"s":[]}}', '{"params":{"s":["new"]}}'),
+    ('{"params":{"s":[ ]}}', '{"params":{"s":[ "new"]}}'),
+    ('{"params":{"s":[1.0, {"a":1,"a":2}]}}', '{"params":{"s":[1.0, {"a":1,"a":2},"new"]}}'),
+    ('{"params":{"cwd":"/"}}', '{"params":{"cwd":"/","s":["new"]}}'),
+    ('{"params":{"s":null}}', '{"params":{"s":["new"]}}'),
+    ('{"params":{"s":{}}}', '{"params":{"s":{}}}'),
+]
+
+
+@pytest.mark.parametrize(("line", "added"), ADDITIONS)
+def test_an_item_is_added_at_the_end_of_a_list(line: str, added: str) -> None:
+    assert byte_edit.add(line.encode(), ("params", "s"), "new") == added.encode()
