@@ -19,6 +19,7 @@ not so with the argument `--plain`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -50,7 +51,10 @@ class Tools(RpcPeer):
 
     def call(self, called: Json) -> Json:
         """What came of a call, and the methods that were heard until then."""
-        result = self.result("tools/call", called)
+        try:
+            result = self.result("tools/call", called)
+        except AssertionError as problem:  # refused, or the bridge is gone: that came of it
+            return {"failed": str(problem)}
         heard = [message["method"] for message in self._passed if "method" in message]
         return {"text": result["content"][0]["text"], "told": heard}
 
@@ -74,7 +78,7 @@ class Agent:
         self.write(json.dumps({"jsonrpc": "2.0", **message}))
 
     def write(self, line: str) -> None:
-        with self.lock:
+        with self.lock, contextlib.suppress(BrokenPipeError):  # a client that left hears nothing
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
 
