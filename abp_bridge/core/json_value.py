@@ -82,3 +82,17 @@ def map_texts(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
 def to_text(value: JsonValue) -> str:
     """Text as it is, and anything else as JSON: what a person or a model is shown of a value."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def well_formed(value: JsonValue) -> JsonValue:
+    """`value` with a mark (U+FFFD) for each half of a character, in the names of members too: who
+    reads JSON as UTF-8 refuses the whole message for one.
+    """
+    written = json.dumps(value, ensure_ascii=False)
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        marked = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        whole: JsonValue = json.loads(marked)
+        return whole
+    return value

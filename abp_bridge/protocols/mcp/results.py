@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
-from abp_bridge.core.json_value import Json, JsonValue
+from abp_bridge.core.json_value import Json, JsonValue, well_formed
 from abp_bridge.core.notice import Notice, Progress
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
@@ -80,7 +80,8 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
         "" if capability.available else "The app says that it is not available now.",
         f"The arguments must also fit {sanitize.message(_json(moved))}." if moved else "",
     ]
-    return {"name": name, "description": " ".join(filter(None, notes)), "inputSchema": schema}
+    description = " ".join(filter(None, notes))
+    return {"name": name, "description": description, "inputSchema": well_formed(schema)}
 
 
 def encode_result(
@@ -137,12 +138,12 @@ def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     return {
         "level": "error" if notice.failed else "info",
         "logger": origin,
-        "data": {"event": notice.name, "data": dict(notice.data)},
+        "data": {"event": notice.name, "data": well_formed(notice.data)},
     }
 
 
 def _encode_text_block(words: str) -> dict[str, Json]:
-    return {"type": "text", "text": words}
+    return {"type": "text", "text": well_formed(words)}
 
 
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
