@@ -208,15 +208,17 @@ def _said(problem: BaseException) -> str:
 def _write_nowait(descriptor: int, data: bytes) -> int:
     """Write as far as it is taken at once. Returns the number of bytes."""
     written = 0
-    with contextlib.suppress(OSError, ValueError), _opened_anew(descriptor) as ours:
+    with contextlib.suppress(OSError, ValueError), open_nonblocking(descriptor) as ours:
         while written < len(data) and select.select([], [ours], [], 0)[1]:
             written += os.write(ours, data[written : written + PIPE_BUF])
     return written
 
 
 @contextlib.contextmanager
-def _opened_anew(descriptor: int) -> Iterator[int]:
-    """A terminal is writable when it takes one byte, and holds up whoever writes more: unless it is
+def open_nonblocking(descriptor: int) -> Iterator[int]:
+    """A descriptor for the same, for a while: one that does not block where it is a terminal.
+
+    A terminal is writable when it takes one byte, and holds up whoever writes more: unless it is
     opened so as not to, which must not concern others that have it.
     """
     ours = descriptor

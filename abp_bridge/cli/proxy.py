@@ -14,7 +14,7 @@ from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import print_message, warn_if_interactive
-from abp_bridge.rpc.stderr import Stderr
+from abp_bridge.rpc.stderr import LAST_WORDS, Stderr
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.rpc.subprocess import Child, spawn
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.settings import Settings
 
-LAST_WORDS = 0.2  # seconds for the stderr of an agent that has ended
 NO_PROGRAM = 127
 
 DESCRIPTION = """\
@@ -123,6 +122,8 @@ async def _carry(
     except OSError as problem:
         print_message(f"the agent cannot be started: {problem}")
         return NO_PROGRAM
+    finally:
+        await stderr.close()
     return _exit_code(agent, ended, command)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.log import PIPE_BUF
+from abp_bridge.log import PIPE_BUF, open_nonblocking
 from abp_bridge.rpc.streams import can_poll
+
+LAST_WORDS = 0.2  # seconds for what still waits when its speaker has ended
+
+logger = logging.getLogger(__name__)
 
 
 class Stderr:
@@ -23,12 +28,15 @@ class Stderr:
         self._limit = limit
         self._waiting = bytearray()
         self._lost = 0
+        self._broken = False  # nobody will ever read it
         self._more = anyio.Event()
         self._polled = can_poll(2)
+        self._running = anyio.CancelScope()
+        self._stopped = anyio.Event()
 
     def say(self, data: bytes) -> None:
         """Write `data` as soon as it can be, without waiting; over the limit it is counted only."""
-        if len(self._waiting) + len(data) > self._limit:
+        if self._broken or len(self._waiting) + len(data) > self._limit:
             self._lost += len(data)
             return
         self._waiting += data
@@ -36,24 +44,56 @@ class Stderr:
         self._more.set()
 
     def flush(self) -> None:
-        """Write what can be written at once."""
-        try:
-            while self._waiting and (not self._polled or select.select([], [2], [], 0)[1]):
-                # The descriptor may be others' too, so it stays blocking; a pipe that is writable
-                # has room for this much.
-                del self._waiting[: os.write(2, self._waiting[:PIPE_BUF])]
-        except OSError:
-            self._waiting.clear()  # nobody will ever read it
+        """Write what can be written at once, and how much was lost after it."""
+        self._write(self._waiting)
         if self._lost and not self._waiting:
-            lost = f"{self._lost} bytes of the agent's stderr were not read in time"
-            self._waiting += f"abp-bridge: {lost}\n".encode()
-            self._lost = 0
+            notice = bytearray(f"abp-bridge: {self._loss()}\n", "ascii")
+            length = len(notice)
+            self._write(notice)
+            if len(notice) < length:
+                self._waiting, self._lost = notice, 0
 
     async def run(self) -> None:
-        """Write on as it is read, until cancelled."""
-        while True:
-            while self._waiting and self._polled:
-                await anyio.wait_writable(2)
-                self.flush()
-            self._more = anyio.Event()
-            await self._more.wait()
+        """Write on as it is read, until cancelled or closed."""
+        try:
+            with self._running:
+                while True:
+                    await self._drain()
+                    self._more = anyio.Event()
+                    await self._more.wait()
+        finally:
+            self._stopped.set()
+
+    async def close(self) -> None:
+        """Write what waits as far as it is read within `LAST_WORDS` seconds; say, or log where
+        nobody reads, how much is lost. Ends `run`, which must have been started.
+        """
+        self._running.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._stopped.wait()
+            with anyio.move_on_after(LAST_WORDS):
+                await self._drain()
+        self._lost += len(self._waiting)
+        self._waiting.clear()
+        if self._lost:
+            logger.warning(self._loss())
+
+    async def _drain(self) -> None:
+        while (self._waiting or self._lost) and self._polled and not self._broken:
+            await anyio.wait_writable(2)
+            self.flush()
+
+    def _write(self, data: bytearray) -> None:
+        try:
+            with open_nonblocking(2) as ours:
+                while data and select.select([], [ours], [], 0)[1]:
+                    # The descriptor may be others' too, so it stays as it is; a pipe that is
+                    # writable has room for this much.
+                    del data[: os.write(ours, data[:PIPE_BUF])]
+        except BlockingIOError:
+            pass  # somebody else has filled it
+        except OSError:
+            self._broken = True
+
+    def _loss(self) -> str:
+        return f"{self._lost} bytes of the agent's stderr were not read in time"

@@ -33,6 +33,7 @@ from support.paths import APPS
 
 from abp_bridge.bridge.session import CLOSE_LIMIT
 from abp_bridge.proxies.acp.proxy import DRAIN
+from abp_bridge.rpc.stderr import LAST_WORDS
 from abp_bridge.rpc.subprocess import GRACE
 
 Json = Any
@@ -119,7 +120,7 @@ def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> 
 def test_all_that_an_end_may_wait_for_fits_into_what_a_client_gives() -> None:
     """Every wait at the end has one of these bounds, and clients kill after two seconds."""
     an_agent_that_will_not_leave = 3 * GRACE
-    assert DRAIN + an_agent_that_will_not_leave < 2
+    assert DRAIN + an_agent_that_will_not_leave + LAST_WORDS < 2
     assert max(CLOSE_LIMIT, an_agent_that_will_not_leave) < 2, "apps and agents end side by side"
 
 
@@ -159,6 +160,19 @@ def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
             assert line, "its last words were others"
             stderr += line
         assert stderr.startswith(b"m" * 10 + b"\n" + b"m" * 50_000)
+
+
+def test_what_is_lost_of_an_agents_stderr_at_its_end_is_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with spawned("--log-file", str(log), "--", *AGENT, separated=False) as proxy:
+        begin(proxy)
+        prompt(proxy, [{"murmur": 900_000}, {"die": 7}])
+        assert proxy.wait(PATIENCE) == 7
+        assert proxy.stderr is not None
+        heard = proxy.stderr.read()
+    lost = re.search(r"(\d+) bytes of the agent's stderr were not read in time", log.read_text())
+    assert lost is not None
+    assert len(heard) + int(lost[1]) == 900_001
 
 
 def alive(pid: int) -> bool:

@@ -449,9 +449,104 @@ anyio.run(main)
     assert run(ALOUD + code).stdout == "done\n"
 
 
+def test_words_that_nobody_reads_at_the_end_are_counted_in_the_log() -> None:
+    code = """
+import logging
+async def main():
+    aloud, records = Stderr(), []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    logging.getLogger("abp_bridge").addHandler(handler)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        aloud.say(b"x" * 300_000)
+        heard = len(os.read(reading, 100_000))
+        tasks.cancel_scope.cancel()
+        await aloud.close()
+    os.set_blocking(reading, False)
+    while True:
+        try:
+            heard += len(os.read(reading, 100_000))
+        except BlockingIOError:
+            break
+    (said,) = records
+    assert heard + int(said.split()[0]) == 300_000, (heard, said)
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
+def test_the_words_that_wait_are_read_to_their_end_while_it_closes() -> None:
+    code = """
+async def main():
+    aloud = Stderr(limit=200_000)
+    heard = b""
+    async def read():
+        nonlocal heard
+        while not heard.endswith(b"in time\\n"):
+            await anyio.wait_readable(reading)
+            heard += os.read(reading, 65536)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        aloud.say(b"x" * 190_000)
+        aloud.say(b"x" * 190_000)
+        tasks.start_soon(read)
+        await aloud.close()
+    assert heard.startswith(b"x" * 190_000 + b"abp-bridge: 190000 bytes"), heard[-100:]
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
+def test_words_for_a_terminal_that_nobody_reads_hold_nobody_up() -> None:
+    code = """
+import pty
+from abp_bridge.log import configure
+async def main():
+    configure()
+    _, terminal = pty.openpty()
+    os.dup2(terminal, 2)
+    aloud = Stderr()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        aloud.say(b"x" * 100_000)
+        await aloud.close()
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
+def test_words_that_nobody_will_ever_read_are_counted_in_the_log() -> None:
+    code = """
+import logging
+os.close(reading)
+async def main():
+    aloud, records = Stderr(), []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    logging.getLogger("abp_bridge").addHandler(handler)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(aloud.run)
+        aloud.say(b"x" * 1000)
+        aloud.say(b"x" * 234)
+        await aloud.close()
+    assert records == ["1234 bytes of the agent's stderr were not read in time"], records
+    print("done")
+anyio.run(main)
+"""
+    assert run(ALOUD + code).stdout == "done\n"
+
+
 def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        code = "from abp_bridge.rpc.stderr import Stderr; Stderr().say(b'hello')"
+        code = (
+            "import anyio; from abp_bridge.rpc.stderr import Stderr\n"
+            "async def main(): Stderr().say(b'hello')\n"
+            "anyio.run(main)"
+        )
         subprocess.run([sys.executable, "-c", code], stderr=log, timeout=PATIENCE, check=True)
     assert (tmp_path / "log").read_bytes() == b"hello"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # seconds an agent may go on speaking when its stdin is closed, or go without reading when its
 # client has gone
-DRAIN = 1.0
+DRAIN = 0.8  # seconds for what the agent says last: clients kill us after two in all
 
 Side = Literal["client", "agent"]
 
