@@ -14,7 +14,7 @@ import anyio.lowlevel
 
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.routing import Routing
-from abp_bridge.bridge.validation import ask_on
+from abp_bridge.bridge.validation import Witness, ask_on
 from abp_bridge.core.event import (
     InputRequestEvent,
     InputResolvedEvent,
@@ -60,7 +60,7 @@ class Elicitor:
         Args:
             providers: Everybody who can be asked.
             limit: Seconds that a person has whose app sets no time.
-            min_human_latency: Seconds; a host that answers faster has answered by itself.
+            min_human_latency: Seconds that a person needs to read anything (`Witness`).
             observe: Is told what happens to each question.
             files: Looks at the files that apps name; without it none is read.
         """
@@ -69,7 +69,7 @@ class Elicitor:
         self._files = files
         self._observe = observe
         self._limit = limit
-        self._min_human_latency = min_human_latency
+        self._witness = Witness(min_human_latency)
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def ask(self, question: Question) -> Answer:
@@ -144,11 +144,7 @@ class Elicitor:
             self._observe(RungEvent(anyio.current_time(), question.id, attempt.name))
             try:
                 answer = await ask_on(
-                    self._providers,
-                    question,
-                    attempt,
-                    observe=self._observe,
-                    min_human_latency=self._min_human_latency,
+                    self._providers, question, attempt, self._witness, self._observe
                 )
             except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
                 routing.refuse(attempt, problem)

@@ -46,11 +46,13 @@ class Routing:
         self._problems.append(f"{attempt.variant.surface.value}: {problem}")
 
     def accept(self, answer: Answer) -> bool:
-        """Whether `answer` ends the question: a person's does, and whatever has content.
+        """Whether `answer` ends the question.
 
-        That a host said no by itself does not, while somebody else may be asked.
+        What a host answered by itself does not while somebody else may be asked, and neither does
+        what needs proof of a person, and has none.
         """
-        if answer.answered_by is AnsweredBy.HOST_POLICY and answer.outcome is not Outcome.ACCEPTED:
+        policy = answer.answered_by is AnsweredBy.HOST_POLICY
+        if policy or answer.outcome is Outcome.UNSUPPORTED:
             self.host_answer = self.host_answer or answer
             return False
         return True

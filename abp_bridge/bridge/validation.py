@@ -4,13 +4,24 @@ its fields; and who gave the answer.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
 
 from abp_bridge.core import schema
-from abp_bridge.core.event import ChoiceEvent, Event, Observer
+from abp_bridge.core.event import Observer
+from abp_bridge.core.evidence import (
+    SIMILAR,
+    Circumstances,
+    Glimpse,
+    Verdict,
+    is_preset,
+    judge,
+    needs_proof,
+    reading_time,
+)
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
 from abp_bridge.core.question import (
@@ -20,7 +31,6 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
     answer_errors,
-    classify_answerer,
     validate_answer,
 )
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
@@ -31,24 +41,46 @@ _REASONS = {
     Outcome.DECLINED: "The user declined to answer.",
     Outcome.CANCELLED: "The user dismissed the question.",
 }
-_ANSWERERS = {
+_MACHINES = {
     Surface.MCP_SAMPLING: AnsweredBy.MODEL,
     Surface.MODEL: AnsweredBy.MODEL,
     Surface.MOCK: AnsweredBy.SCRIPT,
 }
-# Whatever is given there, the person gave it, however fast.
-_OURS = {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL}
-# No host stands between: what is refused there, the person refused.
-_NOBODY_ELSE = {Surface.TERMINAL}
+
+
+class Witness:
+    """Says who gave each answer of one host, and remembers them for the next.
+
+    Args:
+        shortest_reading: Seconds that a person needs to read anything; 0 to take whatever comes for
+            a person's.
+    """
+
+    def __init__(self, shortest_reading: float) -> None:
+        self._shortest_reading = shortest_reading
+        self._before: deque[Glimpse] = deque(maxlen=SIMILAR - 1)
+
+    def judge(
+        self, question: Question, variant: SurfaceVariant, response: SurfaceResponse
+    ) -> Verdict:
+        """Who gave `response` to `question` on `variant`."""
+        by_hand = response.seconds is None
+        preset = is_preset(question, response.outcome, response.content)
+        seen = Glimpse(response.seconds or 0.0, preset)
+        machine = _MACHINES.get(variant.surface)
+        before = tuple(self._before)
+        if machine is None and not by_hand:
+            self._before.append(seen)
+        reading = reading_time(question, self._shortest_reading)
+        return judge(Circumstances(seen, by_hand, machine, variant.interactive, reading, before))
 
 
 async def ask_on(
     provider: InputProvider,
     question: Question,
     attempt: Attempt,
-    *,
+    witness: Witness,
     observe: Observer,
-    min_human_latency: float,
 ) -> Answer:
     """Ask `question` on the surface of `attempt`.
 
@@ -59,52 +91,48 @@ async def ask_on(
         provider: Who has the surface.
         question: What is asked.
         attempt: Where, and how.
+        witness: Says who answered.
         observe: Is told of each step that the surface shows.
-        min_human_latency: Seconds; a host that took less answered by itself.
 
     Returns:
-        The answer, with validated content.
+        The answer, with validated content; unsupported where it needs proof of a person, and there
+        is none.
 
     Raises:
         SurfaceUnsupportedError: And the other errors of `InputProvider.ask`.
     """
     started = anyio.current_time()
-    exchange = _Exchange(provider, observe)
-    response, route = await exchange.ask(question, attempt)
-    surface = attempt.variant.surface
+    response, route = await _Exchange(provider, observe).ask(question, attempt)
+    verdict = witness.judge(question, attempt.variant, response)
     answer = Answer(
         response.outcome,
-        _ANSWERERS.get(surface, AnsweredBy.PERSON),
+        verdict.answered_by,
         content=response.content,
+        evidence=verdict.evidence,
         route=route,
         latency=anyio.current_time() - started,
-        reason=_REASONS.get(response.outcome, ""),
+        reason=verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
     )
-    if surface in (_OURS if response.outcome is Outcome.ACCEPTED else _NOBODY_ELSE):
+    proven = verdict.answered_by not in (AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN)
+    if proven or not needs_proof(question, response.outcome, response.content):
         return answer
-    return classify_answerer(question, answer, exchange.slowest, min_human_latency)
+    reason = f"{verdict.reason} So it is not accepted."
+    return replace(answer, outcome=Outcome.UNSUPPORTED, content={}, reason=reason)
 
 
 class _Exchange:
-    """One question on one surface, shown as often as it takes.
-
-    `slowest` is how many seconds the slowest step of the answer that counts took: what tells
-    whether a person was there.
-    """
+    """One question on one surface, shown as often as it takes."""
 
     def __init__(self, provider: InputProvider, observe: Observer) -> None:
-        self.slowest = 0.0
         self._provider = provider
         self._observe = observe
-        self._steps = 0
 
     async def ask(self, question: Question, attempt: Attempt) -> tuple[SurfaceResponse, str]:
         """The response with validated content, and the route it took."""
         response, problems = await self._show(question, attempt.variant)
         if not problems:
             return response, attempt.name
-        self.slowest = 0.0
         plain = replace(attempt.variant, plain=True)
         surface = plain.surface.value
         if len(question.fields) == 1:
@@ -116,6 +144,7 @@ class _Exchange:
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
     ) -> SurfaceResponse:
         content: dict[str, JsonValue] = {}
+        times: list[float] = []
         for field in question.fields:
             message = f"{question.message}\n\n{field.label}"
             single = replace(question, fields=(field,), message=message)
@@ -124,16 +153,16 @@ class _Exchange:
             if response.outcome is not Outcome.ACCEPTED:
                 return response
             content.update(response.content)
+            times += [] if response.seconds is None else [response.seconds]
         # Each field fits; so must all of them together.
         fits = not answer_errors(question, content)
-        return SurfaceResponse(Outcome.ACCEPTED, content) if fits else _INVALID
+        slowest = max(times, default=None)
+        return SurfaceResponse(Outcome.ACCEPTED, content, slowest) if fits else _INVALID
 
     async def _repeat(
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
     ) -> SurfaceResponse:
-        slowest = self.slowest
         for _ in range(MAX_REPEATS):
-            self.slowest = slowest  # only the answer that counts tells who gave it
             response, problems = await self._show(question, plain, problems)
             if not problems:
                 return response
@@ -143,20 +172,11 @@ class _Exchange:
         self, question: Question, variant: SurfaceVariant, problems: Sequence[str] = ()
     ) -> tuple[SurfaceResponse, list[str]]:
         """The response with validated content, and what is wrong with it."""
-        started, steps = anyio.current_time(), self._steps
-        response = await self._provider.ask(question, variant, "; ".join(problems), self._on_event)
-        if self._steps == steps:  # shown all at once
-            self.slowest = max(self.slowest, anyio.current_time() - started)
+        response = await self._provider.ask(question, variant, "; ".join(problems), self._observe)
         if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
             return response, []
         content, wrong = validate_answer(question, response.content)
-        return SurfaceResponse(response.outcome, content), wrong
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, ChoiceEvent):
-            self.slowest = max(self.slowest, event.seconds)
-            self._steps += 1
-        self._observe(event)
+        return replace(response, content=content), wrong
 
 
 _INVALID = SurfaceResponse(Outcome.INVALID)

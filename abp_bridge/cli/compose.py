@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from abp_bridge.bridge.providers import Providers
     from abp_bridge.core.event import Observer
     from abp_bridge.core.matrix import Surface
-    from abp_bridge.core.question import Outcome, Question
+    from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host, HostSurfaces, SessionApi
-    from abp_bridge.interfaces.surface import InputProvider, PageServer
+    from abp_bridge.interfaces.surface import InputProvider, PageServer, SurfaceResponse
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.recorder import Recorder
 
-    SendLink = Callable[[Question, str], Awaitable[Outcome]]
+    SendLink = Callable[[Question, str], Awaitable[SurfaceResponse]]
 
 
 class Composition:
@@ -183,7 +183,7 @@ def terminal(device: str) -> Terminal:
 def _open_or(send_link: SendLink) -> SendLink:
     """Open the person's browser, here; where there is none, `send_link`."""
 
-    async def open_page(question: Question, url: str) -> Outcome:
+    async def open_page(question: Question, url: str) -> SurfaceResponse:
         import anyio
 
         from abp_bridge.surfaces.page.browser import leading_to, open_browser

@@ -14,6 +14,7 @@ from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import print_message, warn_if_interactive
+from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.stderr import LAST_WORDS, Stderr
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.rpc.subprocess import Child, spawn
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     """
     settings = load_settings(options)
     warn_if_interactive("an ACP client")
-    return anyio.run(_serve, settings, options.agent, *take_over_stdio())
+    return anyio.run(_serve, settings, options.agent, *take_over_stdio(), backend_options=OPTIONS)
 
 
 async def _serve(

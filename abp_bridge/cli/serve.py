@@ -17,6 +17,7 @@ from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
 from abp_bridge.log import warn_if_interactive
+from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
 from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
 from abp_bridge.rpc.streams import take_over_stdio
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     settings = load_settings(options)
     warn_if_interactive("an MCP host or an ACP client")
     source, sink = take_over_stdio()
-    anyio.run(_serve, settings, source, sink)
+    anyio.run(_serve, settings, source, sink, backend_options=OPTIONS)
     return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
@@ -106,7 +106,9 @@ class SurfaceVariant:
     """A surface as one host offers it.
 
     `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows)
-    and `loopback` (it opens addresses on this machine) come from the host's profile.
+    and `loopback` (it opens addresses on this machine) come from the host's profile, and so does
+    `interactive`: it shows its person what it is asked, answers by itself, or nobody knows. A form
+    without `titles` shows names and descriptions only.
     """
 
     surface: Surface
@@ -114,6 +116,8 @@ class SurfaceVariant:
     plain: bool = False
     buttons: int = 4
     loopback: bool = True
+    interactive: bool | None = field(default=None, compare=False)
+    titles: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ def refusal(why: str) -> Route:
     return Route(Support.REFUSED, why)
 
 
+_SAFE_FIRST = downgrade("as options, the safe one first")
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
 _OUT_OF_BAND = Route(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _NO_LOOPBACK = refusal("this host opens no addresses on this machine")
@@ -150,9 +155,11 @@ _PAGE: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
 _PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")}
 
 _FORM_2025_11_25: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+    QuestionShape.CONFIRM_DESTRUCTIVE: _SAFE_FIRST,
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.SECRET: refusal("a form passes through the host and the model: secrets never do"),
     QuestionShape.FILE: refusal("MCP forms carry no files"),
+    QuestionShape.FILE_CONSENT: _SAFE_FIRST,
     QuestionShape.SAMPLING: refusal("a form asks the person, not a model"),
 }
 
@@ -170,7 +177,7 @@ _PERMISSION: dict[QuestionShape, Route] = {
     QuestionShape.RANGE: downgrade("as options"),
     QuestionShape.BOOLEAN: downgrade("as options"),
     QuestionShape.CONFIRM: downgrade("as options"),
-    QuestionShape.CONFIRM_DESTRUCTIVE: downgrade("as options, the safe one first"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: _SAFE_FIRST,
     QuestionShape.SELECT_FEW: downgrade("as options"),
     QuestionShape.SELECT_MANY: _PAGES,
     QuestionShape.MULTI_SELECT: downgrade("as toggles"),
@@ -178,7 +185,7 @@ _PERMISSION: dict[QuestionShape, Route] = {
     QuestionShape.NESTED: refusal("buttons carry no nested data"),
     QuestionShape.SECRET: refusal("a permission passes through the host: secrets never do"),
     QuestionShape.FILE: refusal("buttons carry no files"),
-    QuestionShape.FILE_CONSENT: downgrade("as options"),
+    QuestionShape.FILE_CONSENT: _SAFE_FIRST,
     QuestionShape.SAMPLING: refusal("buttons ask the person, not a model"),
 }
 
@@ -196,8 +203,8 @@ _QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.BOOLEAN: downgrade("as options"),
     QuestionShape.CONFIRM: downgrade("as options"),
-    QuestionShape.CONFIRM_DESTRUCTIVE: downgrade("as options, the safe one first"),
-    QuestionShape.FILE_CONSENT: downgrade("as options"),
+    QuestionShape.CONFIRM_DESTRUCTIVE: _SAFE_FIRST,
+    QuestionShape.FILE_CONSENT: _SAFE_FIRST,
     QuestionShape.SECRET: refusal(
         "the questions API is another program's: secrets never pass through it"
     ),

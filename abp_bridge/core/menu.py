@@ -443,7 +443,7 @@ def yes_or_no(question: Question) -> Sequence[Choice]:
     """
     yes, no = _YES_NO
     if question.consents:
-        return replace(yes, label="Allow"), replace(no, label="Do not allow")
+        return replace(no, label="Do not allow"), replace(yes, label="Allow")
     if question.kind is Kind.CONFIRM and question.destructive:
         word = act(question.message)
         return replace(no, label="No, do not" if word else "No"), replace(

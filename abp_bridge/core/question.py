@@ -11,7 +11,7 @@ import contextlib
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from abp_bridge.core import file as files
@@ -169,7 +169,8 @@ class AnsweredBy(enum.Enum):
     """Who gave an answer; the value is what the app is told."""
 
     PERSON = "person"
-    HOST_POLICY = "host-policy"  # answered faster than a person can
+    HOST_POLICY = "host-policy"  # the host, by itself
+    UNKNOWN = "unknown"  # a host, and nothing speaks for a person or against one
     MODEL = "model"
     SCRIPT = "script"  # written down before the question came
     DEFAULT = "default"  # the app's own default, for a preference only
@@ -180,47 +181,20 @@ class AnsweredBy(enum.Enum):
 class Answer:
     """How a question ended, with the validated content if it was accepted.
 
-    `route` names the surface and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in
-    seconds from asking to answering; `reason` is for the app's developer; `unchecked` names schema
-    keywords that nobody checked.
+    `evidence` is the row of `evidence.EVIDENCE` that says who answered; `route` names the surface
+    and what it did (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds from asking to
+    answering; `reason` is for the app's developer; `unchecked` names schema keywords that nobody
+    checked.
     """
 
     outcome: Outcome
     answered_by: AnsweredBy
     content: JsonObject = field(default_factory=dict)
+    evidence: str = ""
     route: str = ""
     latency: float = 0.0
     reason: str = ""
     unchecked: tuple[str, ...] = ()
-
-
-def classify_answerer(question: Question, answer: Answer, slowest: float, floor: float) -> Answer:
-    """Who gave this answer: a host whose `slowest` step took less than `floor` seconds answered by
-    policy, and no person did.
-
-    A policy can neither confirm what is destructive nor hand out a file.
-    """
-    if answer.answered_by is not AnsweredBy.PERSON or slowest >= floor:
-        return answer
-    took = f"{slowest * 1000:.1f} ms"
-    if (
-        answer.outcome is Outcome.ACCEPTED
-        and (question.destructive or question.consents)
-        and answer.content.get("confirmed") is True
-    ):
-        reason = (
-            f"The host confirmed this by itself in {took}; no person was asked, so it is not"
-            " confirmed."
-        )
-        return replace(
-            answer,
-            outcome=Outcome.UNSUPPORTED,
-            answered_by=AnsweredBy.HOST_POLICY,
-            content={},
-            reason=reason,
-        )
-    reason = f"The host answered by itself in {took}; no person was asked."
-    return replace(answer, answered_by=AnsweredBy.HOST_POLICY, reason=reason)
 
 
 def validate_answer(

@@ -23,6 +23,9 @@ class Profile:
         url_ids: It cannot read a modern url question without an elicitationId.
         tool_timeout: After how many seconds it gives a tool up.
         paused_while_asking: That clock stands still while its person is asked.
+        titles: Its forms show the titles of properties; else only their names and descriptions.
+        interactive: It shows its person what it is asked (True), answers by itself (False), or
+            nobody knows.
         shows: Its surfaces as it declares them, for people who look it up; a session goes by what
             is declared in it.
     """
@@ -34,10 +37,12 @@ class Profile:
     url_ids: bool = False
     tool_timeout: float = 60.0
     paused_while_asking: bool = False
+    titles: bool = True
+    interactive: bool | None = True
     shows: tuple[str, ...] = ("acp-permission",)
 
 
-CAREFUL = Profile("an unknown host")
+CAREFUL = Profile("an unknown host", interactive=None)
 
 PROFILES: dict[str, Profile] = {
     # Its terminal shows a form with a number or a multi-select as a bare approval, and answers it
@@ -55,6 +60,7 @@ PROFILES: dict[str, Profile] = {
     "goose-cli": Profile(
         "Goose as an MCP host",
         plain=True,
+        titles=False,
         url_ids=True,
         tool_timeout=300.0,
         shows=("mcp-form", "mcp-sampling"),
@@ -64,7 +70,7 @@ PROFILES: dict[str, Profile] = {
     # buttons of its own and answers by kind, OpenHands takes the first option there is.
     "acpx": Profile("acpx", buttons=2),
     "goose": Profile("Goose as an ACP client", plain=True, buttons=2),
-    "openhands": Profile("OpenHands", buttons=2),
+    "openhands": Profile("OpenHands", buttons=2, interactive=False),
     "zed": Profile("Zed", shows=("acp-form", "acp-url", "acp-permission")),
     "toad": Profile("Toad"),
 }

@@ -12,9 +12,9 @@ from urllib.parse import quote
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.core.question import Kind, Outcome, Question
+from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.surface import InputProvider
+from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
 
 
 class HostSurfaces(InputProvider, Protocol):
@@ -25,7 +25,7 @@ class HostSurfaces(InputProvider, Protocol):
         """The host as it calls itself."""
         ...
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Tell the person, by whatever this host shows, that `question` waits at `url`.
 
         Cancelling takes it down.

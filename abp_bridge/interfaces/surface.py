@@ -20,11 +20,14 @@ from abp_bridge.errors import AbpBridgeError
 class SurfaceResponse:
     """What came back from a surface: accepted, declined or cancelled.
 
-    `content` is by field name, as it came: the bridge validates it.
+    `content` is by field name, as it came: the bridge validates it. `seconds` is the time that a
+    host took by itself, for the slowest step; None where the person answered on a surface of their
+    own.
     """
 
     outcome: Outcome
     content: JsonObject = field(default_factory=dict)
+    seconds: float | None = None
 
 
 class SurfaceUnsupportedError(AbpBridgeError):
@@ -97,7 +100,7 @@ class Page(QuestionPage, Protocol):
     """A page that a host can send its person to."""
 
     async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]]
     ) -> SurfaceResponse:
         """Put `question` on the page, and have a host send its person there.
 

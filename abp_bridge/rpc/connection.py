@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.rpc.protocol import (
     Event,
     Id,
@@ -102,6 +105,18 @@ class ConnectionClosedError(AbpBridgeError):
     """The connection ended before the response came."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the other side answered a request with.
+
+    `seconds` is its own time, from our last byte to its first: never more, and less by what this
+    process did just before it read that.
+    """
+
+    result: JsonValue
+    seconds: float
+
+
 class JsonRpcConnection:
     """One connection, which owns both of its streams.
 
@@ -138,6 +153,8 @@ class JsonRpcConnection:
         self._waiting: dict[Id, _Waiter] = {}
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
         self._tail = memoryview(b"")
+        self._unsent: dict[tuple[str, Hashable], _Waiter] = {}
+        self._leaving: list[_Waiter] = []  # for requests of which the tail has the last byte
         self._queued = 0
         self._notifications: Counter[str] = Counter()
         self._serial = 0
@@ -192,7 +209,18 @@ class JsonRpcConnection:
         reason: str = "no longer needed",
         after: tuple[str, JsonValue] | None = None,
     ) -> JsonValue:
-        """Ask, and wait for the result. Cancelling the wait cancels the request.
+        """The result of `exchange`, which says more."""
+        return (await self.exchange(method, params, reason=reason, after=after)).result
+
+    async def exchange(
+        self,
+        method: str,
+        params: JsonValue,
+        *,
+        reason: str = "no longer needed",
+        after: tuple[str, JsonValue] | None = None,
+    ) -> Reply:
+        """Ask, and wait for the reply. Cancelling the wait cancels the request.
 
         Args:
             method: What is asked for.
@@ -210,8 +238,9 @@ class JsonRpcConnection:
         if after is not None:
             self.notify(*after, deferred=True)
         id, data = self._protocol.request(method, params)
-        waiter = self._waiting[id] = _Waiter()
-        self._enqueue(("request", id), data)
+        key = ("request", id)
+        waiter = self._waiting[id] = self._unsent[key] = _Waiter()
+        self._enqueue(key, data)
         try:
             await waiter.done
         finally:
@@ -223,7 +252,7 @@ class JsonRpcConnection:
             raise ConnectionClosedError(method)
         if waiter.response.error is not None:
             raise RemoteError(waiter.response.error)
-        return waiter.response.result
+        return Reply(waiter.response.result, max(0.0, waiter.answered - waiter.sent))
 
     def notify(
         self,
@@ -298,6 +327,7 @@ class JsonRpcConnection:
         if isinstance(event, Response):
             waiter = self._waiting[event.id]  # nothing else is a Response
             waiter.response = event
+            waiter.answered = earliest_arrival()
             waiter.wake()
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)
@@ -307,6 +337,7 @@ class JsonRpcConnection:
             self._on_protocol_error(event)
 
     def _cancel(self, id: Id, reason: str) -> None:
+        self._unsent.pop(("request", id), None)
         unsent = self._outbox.pop(("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
@@ -382,6 +413,7 @@ class JsonRpcConnection:
             self._tail = self._tail[written:]
             if self._tail:
                 break
+            self._note_sent()
         self._room.set()
 
     def _next_to_write(self) -> bytes:
@@ -389,8 +421,15 @@ class JsonRpcConnection:
         while self._outbox and len(data) < MAX_TOGETHER:
             key, more = self._outbox.popitem(last=False)
             self._notifications[key[0]] -= key[0] in _BOUNDED
+            if (waiter := self._unsent.pop(key, None)) is not None:
+                self._leaving.append(waiter)
             data = data + more if data else more
         return data
+
+    def _note_sent(self) -> None:
+        for waiter in self._leaving:
+            waiter.sent = waiter.done.get_loop().time()
+        self._leaving.clear()
 
     async def _write(self, scope: anyio.CancelScope) -> None:
         try:
@@ -408,11 +447,12 @@ class JsonRpcConnection:
 class _Waiter:
     """Who waits for a response. It stays even where the wait is cancelled in the same turn."""
 
-    __slots__ = ("done", "response")
+    __slots__ = ("answered", "done", "response", "sent")
 
     def __init__(self) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.response: Response | None = None
+        self.sent = self.answered = math.inf
 
     def wake(self) -> None:
         if not self.done.done():

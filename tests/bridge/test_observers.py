@@ -67,8 +67,8 @@ class Typing:
     ) -> SurfaceResponse:
         return SurfaceResponse(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
-        return Outcome.DECLINED
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
+        return SurfaceResponse(Outcome.DECLINED)
 
     async def roots(self, calls: Any = ()) -> list[str]:
         return []

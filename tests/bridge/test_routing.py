@@ -36,11 +36,21 @@ def test_a_question_goes_to_each_surface_that_can_ask_it() -> None:
     ]
 
 
-def test_what_a_person_said_ends_it_and_so_does_content() -> None:
+def test_what_a_person_said_ends_it() -> None:
     routing = Routing(asked(), [FORM])
     assert routing.accept(said(Outcome.DECLINED, AnsweredBy.PERSON))
-    assert routing.accept(said(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY))
+    assert routing.accept(said(Outcome.ACCEPTED, AnsweredBy.UNKNOWN))
     assert routing.host_answer is None
+
+
+def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> None:
+    for outcome, by in (
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY),
+        (Outcome.UNSUPPORTED, AnsweredBy.UNKNOWN),
+    ):
+        routing = Routing(asked(), [FORM])
+        assert not routing.accept(said(outcome, by))
+        assert routing.host_answer == said(outcome, by)
 
 
 def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:

@@ -42,7 +42,7 @@ FORM: dict[QuestionShape, str] = {
     QuestionShape.RANGE: "native",
     QuestionShape.BOOLEAN: "native",
     QuestionShape.CONFIRM: "native",
-    QuestionShape.CONFIRM_DESTRUCTIVE: "native",
+    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
     QuestionShape.SELECT_FEW: "native",
     QuestionShape.SELECT_MANY: "native",
     QuestionShape.MULTI_SELECT: "native",
@@ -50,7 +50,7 @@ FORM: dict[QuestionShape, str] = {
     QuestionShape.NESTED: "as JSON text",
     QuestionShape.SECRET: OUT,
     QuestionShape.FILE: NO_FILES,
-    QuestionShape.FILE_CONSENT: "native",
+    QuestionShape.FILE_CONSENT: "as options, the safe one first",
     QuestionShape.SAMPLING: NO_MODEL,
 }
 
@@ -69,7 +69,7 @@ BUTTONS: dict[QuestionShape, str] = {
     QuestionShape.NESTED: "no: buttons carry no nested data",
     QuestionShape.SECRET: "no: a permission passes through the host: secrets never do",
     QuestionShape.FILE: "no: buttons carry no files",
-    QuestionShape.FILE_CONSENT: "as options",
+    QuestionShape.FILE_CONSENT: "as options, the safe one first",
     QuestionShape.SAMPLING: "no: buttons ask the person, not a model",
 }
 
@@ -100,7 +100,7 @@ API: dict[QuestionShape, str] = {
         "no: the questions API is another program's: secrets never pass through it"
     ),
     QuestionShape.FILE: "no: the questions API carries no files",
-    QuestionShape.FILE_CONSENT: "as options",
+    QuestionShape.FILE_CONSENT: "as options, the safe one first",
     QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
 }
 
@@ -328,7 +328,7 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     "leave to read a file, by buttons": (
         asked(YES, kind=Kind.RESOURCE),
         [PERMISSION],
-        ["acp-permission (as options)"],
+        ["acp-permission (as options, the safe one first)"],
     ),
     "no surfaces": (asked(TEXT), [], []),
 }

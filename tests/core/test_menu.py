@@ -509,5 +509,5 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     menu = Menu(question, k)
     assert menu.step.title == f"May it read {path}?"
     assert "The app says: nothing of note" in menu.step.text
-    assert labels(menu.step) == ["Allow", "Do not allow"]
-    assert menu.choose(menu.step.options[0].id) == MenuResult(Outcome.ACCEPTED, {"confirmed": True})
+    assert labels(menu.step) == ["Do not allow", "Allow"]
+    assert menu.choose(menu.step.options[1].id) == MenuResult(Outcome.ACCEPTED, {"confirmed": True})

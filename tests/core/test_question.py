@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.question import (
-    Answer,
-    AnsweredBy,
     Choice,
     Field,
     FieldType,
     Kind,
-    Outcome,
     Question,
-    classify_answerer,
     read,
     validate_answer,
 )
@@ -239,96 +235,6 @@ def test_fields_that_fit_one_by_one_must_fit_together() -> None:
 
 def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
     assert validate_answer(asked(PHONE, whole=EITHER), {"phone": ""}) == ({}, [])
-
-
-# --- who answered ---
-
-FLOOR = 0.02
-BY_ITSELF = "The host answered by itself in 5.0 ms; no person was asked."
-
-ATTRIBUTED: dict[
-    str, tuple[bool, Outcome, AnsweredBy, float, bool, tuple[Outcome, AnsweredBy, str]]
-] = {
-    # destructive, outcome, said to be by, the slowest step in seconds, confirmed
-    "a person's yes": (
-        True,
-        Outcome.ACCEPTED,
-        AnsweredBy.PERSON,
-        0.02,
-        True,
-        (Outcome.ACCEPTED, AnsweredBy.PERSON, ""),
-    ),
-    "a host's decline": (
-        False,
-        Outcome.DECLINED,
-        AnsweredBy.PERSON,
-        0.005,
-        False,
-        (Outcome.DECLINED, AnsweredBy.HOST_POLICY, BY_ITSELF),
-    ),
-    "a host's harmless yes": (
-        False,
-        Outcome.ACCEPTED,
-        AnsweredBy.PERSON,
-        0.005,
-        True,
-        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF),
-    ),
-    "a host's no to something final": (
-        True,
-        Outcome.ACCEPTED,
-        AnsweredBy.PERSON,
-        0.005,
-        False,
-        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, BY_ITSELF),
-    ),
-    "a host's yes to something final": (
-        *(True, Outcome.ACCEPTED, AnsweredBy.PERSON, 0.005, True),
-        (
-            Outcome.UNSUPPORTED,
-            AnsweredBy.HOST_POLICY,
-            (
-                "The host confirmed this by itself in 5.0 ms; no person was asked, so it is not"
-                " confirmed."
-            ),
-        ),
-    ),
-    "a model's answer": (
-        False,
-        Outcome.ACCEPTED,
-        AnsweredBy.MODEL,
-        0.005,
-        False,
-        (Outcome.ACCEPTED, AnsweredBy.MODEL, ""),
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("destructive", "outcome", "by", "took", "confirmed", "expected"),
-    ATTRIBUTED.values(),
-    ids=ATTRIBUTED,
-)
-def test_who_answered_is_told_by_how_long_it_took(
-    destructive: bool,
-    outcome: Outcome,
-    by: AnsweredBy,
-    took: float,
-    confirmed: bool,
-    expected: tuple[Outcome, AnsweredBy, str],
-) -> None:
-    question = Question(
-        "q1",
-        Kind.CONFIRM,
-        "Delete all?",
-        (BOOLEAN,),
-        "https://app.example",
-        destructive=destructive,
-    )
-    content = {"confirmed": confirmed} if outcome is Outcome.ACCEPTED else {}
-    answer = classify_answerer(question, Answer(outcome, by, content, latency=9.0), took, FLOOR)
-    assert (answer.outcome, answer.answered_by, answer.reason) == expected
-    assert answer.content == (content if answer.outcome is outcome else {})
 
 
 def test_a_question_with_one_secret_field_is_secret() -> None:

@@ -37,9 +37,8 @@ def form(question: Question, **more: Any) -> Json:
 
 
 def only_property(schema: Json) -> Json:
-    return form(asked("elicitation/input", prompt="?", schema=schema))["requestedSchema"][
-        "properties"
-    ]["value"]
+    made = form(asked("elicitation/input", prompt="?", schema=schema))["requestedSchema"]
+    return {word: value for word, value in made["properties"]["value"].items() if word != "title"}
 
 
 # --- what a client declares -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.question import MISSING, Field, Kind, Question, validate_answer
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.elicitation import (
@@ -51,7 +51,7 @@ def properties(schema: Mapping[str, Json], version: str, *, plain: bool = False)
 
 RED = {"const": "r", "title": "Red", "description": "Warm"}
 GREEN = {"const": "g", "title": "Green"}
-TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+TITLED = [{"const": "r", "title": "Red — Warm"}, {"const": "g", "title": "Green"}]
 
 
 def _each(
@@ -202,11 +202,11 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
             "it": {
                 "type": "string",
                 "enum": ["r", "g"],
-                "enumNames": ["Red", "Green"],
-                "description": "Red: Warm (default: Green)",
+                "enumNames": ["Red — Warm", "Green"],
+                "description": "(default: Green)",
             }
         },
-        {"it": {"type": "string", "oneOf": TITLED, "description": "Red: Warm", "default": "g"}},
+        {"it": {"type": "string", "oneOf": TITLED, "default": "g"}},
         None,
     ),
     "one of 1, true and the text": (
@@ -262,7 +262,7 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
                 "minItems": 1,
                 "maxItems": 2,
                 "default": ["g"],
-                "description": "Colours. Red: Warm",
+                "description": "Colours.",
             }
         },
         {
@@ -625,3 +625,55 @@ def test_a_model_that_said_nothing_is_no_answer(result: Json) -> None:
 
 def test_a_field_has_no_default_of_its_own() -> None:
     assert field({"type": "string"}).default is MISSING
+
+
+# --- what a careless Enter must not do, and what hosts do not show ---
+
+DELETE = Question(
+    "q",
+    Kind.CONFIRM,
+    "Delete all files?",
+    (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm"),),
+    "https://app.example",
+    destructive=True,
+)
+LEAVE = replace(DELETE, kind=Kind.RESOURCE, destructive=False)
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.parametrize(
+    ("question", "no", "yes"),
+    [(DELETE, "No, do not", "Delete"), (LEAVE, "Do not allow", "Allow")],
+    ids=["destructive", "leave to read a file"],
+)
+def test_a_yes_that_may_do_harm_is_the_second_of_two_answers(
+    question: Question, no: str, yes: str, version: str
+) -> None:
+    (made,) = requested_schema(question, version)["properties"].values()
+    assert made["enum"] == [no, yes]
+    assert made.get("default") == (None if version == OLD else no)
+    for answer, value in ((no, False), (yes, True), (True, True)):
+        reply: Json = {"action": "accept", "content": {"confirmed": answer}}
+        assert decode_reply(reply, question)[1] == {"confirmed": value}
+
+
+def test_a_host_that_shows_no_titles_has_them_in_the_descriptions() -> None:
+    question = asking(
+        field({"type": "array", "title": "Colours", "items": {"oneOf": [RED, GREEN]}})
+    )
+    form: Json = encode_form(question, NEW, plain=True, titles=False)
+    first, second = form["requestedSchema"]["properties"].values()
+    assert first["description"].startswith("Red. ")
+    assert second["description"].startswith("Green. ")
+
+
+def test_the_only_field_of_a_question_has_a_label() -> None:
+    made = requested_schema(asking(field({"type": "string"})), NEW)
+    assert made["properties"]["it"]["title"] == "Your answer"
+
+
+def test_an_option_has_its_description_beside_it_where_both_are_short() -> None:
+    long = {"const": "x", "title": "Long", "description": "word " * 20}
+    made = requested_schema(asking(field({"oneOf": [RED, long]})), NEW)
+    assert [each["title"] for each in made["properties"]["it"]["oneOf"]] == ["Red — Warm", "Long"]
+    assert made["properties"]["it"]["description"] == f"Long: {long['description'].strip()}"

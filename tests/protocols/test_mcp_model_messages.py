@@ -52,7 +52,8 @@ def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
     assert "Please answer again: it was not fit." in words
     assert '{"question": "question-7", "action": "decline"}' in words
     schema = words.split("fits this schema: ")[1].splitlines()[0]
-    assert json.loads(schema)["properties"]["confirmed"]["type"] == "boolean"
+    asked = json.loads(schema)["properties"]["confirmed"]
+    assert asked["enum"] == ["No, do not", "Delete"]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_leave_to_read_a_file_is_allowed_or_not() -> None:
         "q", Kind.RESOURCE, "May it read this file?\n/a", (field,), "app", note="It is large."
     )
     (info,) = infos(question)
-    assert labels(info) == ["Allow", "Do not allow"]
+    assert labels(info) == ["Do not allow", "Allow"]
     assert info["question"].endswith("abp-bridge: It is large.")
     assert decode_answers(question, {"answers": [["Do not allow"]]}) == {"confirmed": False}
 

@@ -65,14 +65,14 @@ class Person:
             files=FileAccess(self._granted),
         )
 
-    async def _send_link(self, question: Question, url: str) -> Outcome:
+    async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Tell the person where the page is; that has the answer, sooner or later."""
         self._has_link = True
         print_message(f"{question.origin} asks. Answer at {url}")
         with leading_to(url) as address:
             await open_browser(address)
             await anyio.sleep_forever()
-        return Outcome.CANCELLED
+        return SurfaceResponse(Outcome.CANCELLED)
 
     async def _granted(self, question: Question) -> Sequence[str]:
         return self._roots

@@ -6,6 +6,7 @@ The same for an agent's own session and for a proxied one.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import anyio
 
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.question import Outcome, Question
@@ -29,7 +30,7 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, decode_reply
-from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
+from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 # What a question's card says when it has ended.
@@ -37,6 +38,7 @@ _ENDINGS: dict[Outcome | None, str] = {
     Outcome.ACCEPTED: "Answered.",
     Outcome.DECLINED: "Skipped.",
 }
+_TAKEN_DOWN = SurfaceResponse(Outcome.CANCELLED, seconds=math.inf)  # by the client
 
 
 @dataclass(slots=True)
@@ -79,12 +81,13 @@ class ClientSurfaces:
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._connection = connection
         self._info = as_object(client.get("clientInfo"))
+        row = profile(str(self._info.get("name")))
         self._permission_variant = SurfaceVariant(
-            Surface.ACP_PERMISSION, buttons=profile(str(self._info.get("name"))).buttons
+            Surface.ACP_PERMISSION, buttons=row.buttons, interactive=row.interactive
         )
         known = {
-            SurfaceVariant(Surface.ACP_FORM): self.capabilities.form,
-            SurfaceVariant(Surface.ACP_URL): self.capabilities.url,
+            SurfaceVariant(Surface.ACP_FORM, interactive=row.interactive): self.capabilities.form,
+            SurfaceVariant(Surface.ACP_URL, interactive=row.interactive): self.capabilities.url,
             self._permission_variant: True,
         }
         self._variants = [variant for variant, has in known.items() if has]
@@ -153,9 +156,9 @@ class ClientSurfaces:
                 response = await self._ask_on(question, variant, card, problem, observe)
                 card.outcome = response.outcome
                 return response
-        return SurfaceResponse(Outcome.CANCELLED)
+        return _TAKEN_DOWN
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Ask the person to open `url` while a prompt runs, by a permission to say "Done" or "Skip"
         on a card of its own.
 
@@ -169,15 +172,17 @@ class ClientSurfaces:
         """
         return await self.turns.within(lambda: self._send_link(question, url))
 
-    async def _send_link(self, question: Question, url: str) -> Outcome:
+    async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
         with (
             self._errors_translated(self._permission_variant),
             self._tool_call_card(question) as card,
         ):
-            chosen = await self._request_permission(question, acp.link_step(question, url), card)
+            chosen, seconds = await self._request_permission(
+                question, acp.link_step(question, url), card
+            )
             card.outcome = acp.decode_link_outcome(chosen)
-            return card.outcome
-        return Outcome.CANCELLED
+            return SurfaceResponse(card.outcome, seconds=seconds)
+        return _TAKEN_DOWN
 
     @contextmanager
     def _errors_translated(self, variant: SurfaceVariant) -> Iterator[None]:
@@ -228,24 +233,22 @@ class ClientSurfaces:
         if variant.surface is Surface.ACP_URL:
             return await self._ask_on_the_page(question, card)
         form = acp.encode_form(question, self.session, card.id, problem, plain=variant.plain)
-        action, content = decode_reply(
-            await self._request("elicitation/create", form, card), question
-        )
-        return SurfaceResponse(OUTCOMES[action], content)
+        return await self._elicit(question, form, card)
+
+    async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
+        reply = await self._request("elicitation/create", params, card)
+        action, content = decode_reply(reply.result, question)
+        return SurfaceResponse(OUTCOMES[action], content, reply.seconds)
 
     async def _ask_on_the_page(self, question: Question, card: _Card) -> SurfaceResponse:
         elicitation = f"abp-{question.id}"
 
-        async def point(sheet: PageQuestion) -> Outcome:
-            answer = await self._request(
-                "elicitation/create",
-                acp.encode_url(question, self.session, card.id, sheet.url, elicitation),
-                card,
-            )
-            return OUTCOMES[decode_reply(answer, question)[0]]
+        async def send_link(page: PageQuestion) -> SurfaceResponse:
+            params = acp.encode_url(question, self.session, card.id, page.url, elicitation)
+            return await self._elicit(question, params, card)
 
         try:
-            return await self._page.ask(question, point)
+            return await self._page.ask(question, send_link)
         finally:
             self._connection.notify("elicitation/complete", {"elicitationId": elicitation})
 
@@ -253,42 +256,45 @@ class ClientSurfaces:
         self, question: Question, variant: SurfaceVariant, card: _Card, observe: Observer
     ) -> SurfaceResponse:
         """A menu, step by step."""
-        menu = Menu(question, variant.buttons)
+        menu, slowest = Menu(question, variant.buttons), 0.0
         for number in itertools.count(1):
-            step, started = menu.step, anyio.current_time()
+            step = menu.step
             observe(
                 StepEvent(
-                    started,
+                    anyio.current_time(),
                     question.id,
                     number,
                     step.title,
                     tuple(option.label for option in step.options),
                 )
             )
-            chosen = await self._request_permission(question, step, card)
-            now = anyio.current_time()
+            chosen, seconds = await self._request_permission(question, step, card)
+            slowest = max(slowest, seconds)
             pressed = next((option.label for option in step.options if option.id == chosen), None)
-            observe(ChoiceEvent(now, question.id, number, pressed, now - started))
+            observe(ChoiceEvent(anyio.current_time(), question.id, number, pressed, seconds))
             if chosen is None:
                 break
             after = menu.choose(chosen)
             if isinstance(after, MenuResult):
-                return SurfaceResponse(after.outcome, after.content)
-        return SurfaceResponse(Outcome.CANCELLED)
+                return SurfaceResponse(after.outcome, after.content, slowest)
+        return SurfaceResponse(Outcome.CANCELLED, seconds=slowest)
 
-    async def _request_permission(self, question: Question, step: Step, card: _Card) -> str | None:
+    async def _request_permission(
+        self, question: Question, step: Step, card: _Card
+    ) -> tuple[str | None, float]:
+        """The id of the option that was pressed, if one was, and the client's own seconds."""
         params = acp.encode_permission(question, step, self.session, card.id)
-        return acp.decode_outcome(await self._request("session/request_permission", params, card))
+        reply = await self._request("session/request_permission", params, card)
+        return acp.decode_outcome(reply.result), reply.seconds
 
-    async def _request(self, method: str, params: JsonObject, card: _Card) -> JsonValue:
+    async def _request(self, method: str, params: JsonObject, card: _Card) -> Reply:
         announcement, card.announcement = card.announcement, None
-        result: JsonValue = await self._connection.request(
+        return await self._connection.exchange(
             method,
             params,
             reason="the question is no longer open",
             after=None if announcement is None else self._encode_update(announcement),
         )
-        return result
 
     def update(self, update: JsonObject, key: Hashable = None) -> None:
         """Tell the client a `session/update`.

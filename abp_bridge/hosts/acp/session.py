@@ -15,7 +15,7 @@ from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
-from abp_bridge.core.question import Outcome, Question
+from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
     AppCapability,
@@ -99,7 +99,7 @@ class AcpSession:
         card = question.call and f"abp:{question.call}"
         return await self._surfaces.ask(question, variant, problem, observe, call=card)
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
         return await self._surfaces.send_link(question, url)
 

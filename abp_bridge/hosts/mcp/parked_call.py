@@ -21,6 +21,8 @@ from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import decode_capabilities
+from abp_bridge.rpc.arrival import earliest_arrival
+from abp_bridge.rpc.connection import Reply
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.tool_request import ToolRequest
@@ -36,6 +38,7 @@ class Pending:
         shown: When it first went out, by the loop's clock in seconds.
         done: Set when there is an answer or a problem.
         answer: The host's, as it came.
+        answered: When it came, by the same clock.
         problem: Why there will be none.
     """
 
@@ -44,6 +47,7 @@ class Pending:
     shown: float | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject | None = None
+    answered: float = 0.0
     problem: Exception | None = None
 
     def fail(self, problem: Exception) -> None:
@@ -132,7 +136,7 @@ class ParkedCall:
         for key, answer in answers.items():
             if (pending := self.pending.get(key)) is not None and pending.shown is not None:
                 del self.pending[key]
-                pending.answer = answer
+                pending.answer, pending.answered = answer, earliest_arrival()
                 pending.done.set()
 
     # --- the app ---
@@ -149,8 +153,9 @@ class ParkedCall:
             pending.fail(problem)
         self.change()
 
-    async def ask(self, method: str, params: JsonObject, need: str) -> tuple[JsonObject, float]:
-        """Put a question into the next round: (its answer, the seconds since it was first shown).
+    async def ask(self, method: str, params: JsonObject, need: str) -> Reply:
+        """Put a question into the next round: what came back, and in how many seconds since it was
+        first shown.
 
         Args:
             method: Of the request that asks.
@@ -174,7 +179,7 @@ class ParkedCall:
         if pending.answer is None or pending.shown is None:
             assert pending.problem is not None
             raise pending.problem
-        return pending.answer, anyio.current_time() - pending.shown
+        return Reply(pending.answer, max(0.0, pending.answered - pending.shown))
 
     @contextmanager
     def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from abp_bridge.core.event import ChoiceEvent, Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import Event, Notice, Progress
 from abp_bridge.core.question import Outcome, Question
@@ -48,7 +48,7 @@ from abp_bridge.protocols.mcp.elicitation import (
 from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress
 from abp_bridge.protocols.mcp.versions import V2025_11_25
-from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError, Reply
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
@@ -116,9 +116,13 @@ class McpSession:
                 Surface.MCP_FORM,
                 form_version(route.client.version),
                 route.profile.plain,
+                titles=route.profile.titles,
+                interactive=route.profile.interactive,
             ): route.capabilities.form,
             SurfaceVariant(
-                Surface.MCP_URL, loopback=route.profile.loopback
+                Surface.MCP_URL,
+                loopback=route.profile.loopback,
+                interactive=route.profile.interactive,
             ): route.capabilities.url,
             SurfaceVariant(Surface.MCP_SAMPLING): route.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
@@ -143,23 +147,22 @@ class McpSession:
         with route.asking():
             if variant.surface is Surface.MCP_URL:
                 return await self._ask_on_page(route, question)
-            answer, seconds = await self._request(
+            reply = await self._request(
                 route, _NEEDED[variant.surface], *_encode(question, variant, route, problem)
             )
-            if seconds is not None:  # since it was shown, which is what tells a person
-                observe(_choice(question, answer, seconds))
             if variant.surface is Surface.MCP_SAMPLING:
-                return SurfaceResponse(Outcome.ACCEPTED, elicitation.decode_sampled(answer))
-            return _decode_response(answer, question)
+                content = elicitation.decode_sampled(reply.result)
+                return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds)
+            return _decode_response(reply, question)
 
     async def _ask_on_page(self, route: _HostRoute, question: Question) -> SurfaceResponse:
         named = not route.client.modern or route.profile.url_ids
         elicitation_id = f"abp-{question.id}" if named else None
 
-        async def send_link(page: PageQuestion) -> Outcome:
+        async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(question, page.url, elicitation_id)
-            answer, _ = await self._request(route, URL, "elicitation/create", params)
-            return _decode_response(answer, question).outcome
+            reply = await self._request(route, URL, "elicitation/create", params)
+            return _decode_response(reply, question)
 
         try:
             return await self._page.ask(question, send_link)
@@ -169,7 +172,7 @@ class McpSession:
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Show the link by a form without fields, or with the result of the call, which the model
         then tells its user of (`Host.send_link`).
         """
@@ -178,8 +181,8 @@ class McpSession:
             return await _send_link_through_model(route.parked, question, url)
         params = model_messages.encode_link(question, url, modes=route.capabilities.modes)
         with route.asking():
-            answer, _ = await self._request(route, FORM, "elicitation/create", params)
-            return _decode_response(answer, question).outcome
+            reply = await self._request(route, FORM, "elicitation/create", params)
+            return _decode_response(reply, question)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
@@ -190,7 +193,7 @@ class McpSession:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return decode_roots((await self._request(route, ROOTS, "roots/list", {}))[0])
+                return decode_roots((await self._request(route, ROOTS, "roots/list", {})).result)
         except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
@@ -206,12 +209,10 @@ class McpSession:
 
     async def _request(
         self, route: _HostRoute, need: str, method: str, params: JsonObject
-    ) -> tuple[JsonValue, float | None]:
-        """What the host answers, and in how many seconds since it was shown, where that is
-        known.
-        """
+    ) -> Reply:
+        """What the host answers, and its own time for it."""
         if not route.client.modern:
-            return await self._request_legacy(need, method, params), None
+            return await self._request_legacy(need, method, params)
         if route.parked is None:
             raise SurfaceUnsupportedError(
                 "a host of this era is asked only inside of a call, and none is running",
@@ -219,9 +220,9 @@ class McpSession:
             )
         return await route.parked.ask(method, params, need)
 
-    async def _request_legacy(self, need: str, method: str, params: JsonObject) -> JsonValue:
+    async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
         try:
-            answer: JsonValue = await self._connection.rpc.request(
+            return await self._connection.rpc.exchange(
                 method, params, reason="the question is no longer open"
             )
         except ConnectionClosedError:
@@ -234,7 +235,6 @@ class McpSession:
             raise SurfaceUnsupportedError(
                 f"the host answered: {label(error, 300)}", lasting=lasting
             ) from None
-        return answer
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
         """Log a notice for the host, and tell those who subscribed to the state that it changes
@@ -367,7 +367,7 @@ async def _ask_through_model(
 
 async def _send_link_through_model(
     parked: ParkedCall | None, question: Question, url: str
-) -> Outcome:
+) -> SurfaceResponse:
     if parked is None:
         raise SurfaceUnsupportedError(
             "this host shows no forms, and no call is running whose result could point to the page",
@@ -395,16 +395,11 @@ def _encode(
         variant.version,
         modes=route.capabilities.modes,
         plain=variant.plain,
+        titles=variant.titles,
         problem=problem,
     )
 
 
-def _decode_response(answer: JsonValue, question: Question) -> SurfaceResponse:
-    action, content = elicitation.decode_reply(answer, question)
-    return SurfaceResponse(OUTCOMES[action], content)
-
-
-def _choice(question: Question, answer: JsonValue, seconds: float) -> ChoiceEvent:
-    action = answer.get("action") if isinstance(answer, Mapping) else None
-    chosen = action if isinstance(action, str) else None
-    return ChoiceEvent(anyio.current_time(), question.id, 1, chosen, seconds)
+def _decode_response(reply: Reply, question: Question) -> SurfaceResponse:
+    action, content = elicitation.decode_reply(reply.result, question)
+    return SurfaceResponse(OUTCOMES[action], content, reply.seconds)

@@ -84,6 +84,8 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
         "latencyMs": round(answer.latency * 1000, 1),
         "outcome": answer.outcome.value,
     }
+    if answer.evidence:
+        metadata["evidence"] = answer.evidence
     if answer.unchecked:
         metadata["unchecked"] = list(answer.unchecked)
     if answer.outcome is Outcome.ACCEPTED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from urllib.parse import unquote
 
@@ -25,11 +25,14 @@ from abp_bridge.core.json_value import (
     as_texts,
     to_text,
 )
+from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
     IRREVERSIBLE,
     MISSING,
+    Choice,
     Field,
     FieldType,
+    Kind,
     Missing,
     Outcome,
     Question,
@@ -40,6 +43,8 @@ from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
 
 MAX_ROOTS = 100
+ANSWER = "Your answer"
+MAX_OPTION = 60  # characters of an option with its description: one line of a terminal
 MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 
 _FORMATS = ("email", "uri", "date", "date-time")
@@ -98,28 +103,68 @@ def form_version(version: str) -> str:
 
 
 def encode_form(
-    question: Question, version: str, *, modes: bool = True, plain: bool = False, problem: str = ""
+    question: Question,
+    version: str,
+    *,
+    modes: bool = True,
+    plain: bool = False,
+    titles: bool = True,
+    problem: str = "",
 ) -> dict[str, JsonValue]:
     """The parameters of a form-mode `elicitation/create`.
 
-    `version` is one of `form_version`; `problem` says what was wrong with the answer before, when
-    this asks again.
+    Args:
+        question: What is asked.
+        version: One of `form_version`.
+        modes: Whether the host knows the word `mode`.
+        plain: Whether it shows no more than text, yes or no, and one of several.
+        titles: Whether it shows titles of properties; else each stands in its description too.
+        problem: What was wrong with the answer before, when this asks again.
     """
     table = _PLAIN if plain else _ENCODERS[version]
     names = _option_names(question)
-    properties: dict[str, JsonValue] = {}
+    properties: dict[str, _Property] = {}
     required: list[str] = []
-    for field in question.fields:
+    for field in _shown_fields(question, version):
         if (encode := table.get(field.type)) is not None:
             properties[field.name] = encode(field, version)
             required += [field.name] if field.required else []
         else:
             properties |= dict(zip(names[field.name], _choices_as_booleans(field), strict=True))
+    if not titles:
+        properties = {name: _say_title(each) for name, each in properties.items()}
     schema: dict[str, JsonValue] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     mode = {"mode": "form"} if modes else {}
     return {**mode, "message": message_of(question, problem), "requestedSchema": schema}
+
+
+def _shown_fields(question: Question, version: str) -> Sequence[Field]:
+    """The fields as a form has them. The only one of a question has a label, which hosts show.
+
+    Where a careless yes does harm, it is one of two answers in words, and the form stands on the
+    other: hosts stand on the yes of a bare boolean.
+    """
+    choices = _careful_choices(question)
+    if not choices:
+        unnamed = question.wrapped and not question.fields[0].title
+        return [replace(question.fields[0], title=ANSWER)] if unnamed else question.fields
+    [field] = question.fields
+    default = False if version >= V2025_11_25 else MISSING  # the first choice stands there anyway
+    return [replace(field, type=FieldType.CHOICE, choices=choices, default=default)]
+
+
+def _careful_choices(question: Question) -> tuple[Choice, ...]:
+    confirms = question.kind is Kind.CONFIRM and question.destructive
+    if not (confirms or question.consents):
+        return ()
+    return tuple(replace(choice, key=choice.label) for choice in yes_or_no(question))
+
+
+def _say_title(made: _Property) -> _Property:
+    title, words = (as_text(made.get(word)) for word in ("title", "description"))
+    return {**made, "description": ". ".join(filter(None, (title, words)))} if title else made
 
 
 def encode_url(question: Question, url: str, elicitation: str | None) -> dict[str, JsonValue]:
@@ -172,6 +217,9 @@ def decode_reply(result: JsonValue, question: Question) -> tuple[Action, dict[st
     for field in question.fields:
         if field.name in names and field.name not in sent:
             _gather(field, names[field.name], sent)
+        for choice in _careful_choices(question):
+            if sent.get(field.name) == choice.key:
+                sent[field.name] = choice.value
     return action, sent
 
 
@@ -237,7 +285,7 @@ def _choice(field: Field, version: str) -> _Property:
         made = (
             {"oneOf": _titled(field)}
             if version >= V2025_11_25
-            else made | {"enumNames": [choice.label for choice in field.choices]}
+            else made | {"enumNames": [_option_title(choice) for choice in field.choices]}
         )
     default = next(iter(_chosen(field, [field.default])), MISSING)
     return _property(field, version, {"type": "string", **made}, (), default)
@@ -336,17 +384,26 @@ def _limits_in_words(field: Field, words: Sequence[str]) -> str:
 
 
 def _described(field: Field) -> str:
-    return "\n".join(
-        f"{choice.label}: {choice.description}" for choice in field.choices if choice.description
+    return "; ".join(
+        f"{choice.label}: {choice.description}"
+        for choice in field.choices
+        if choice.description and _option_title(choice) == choice.label
     )
 
 
+def _option_title(choice: Choice) -> str:
+    """An option's label, with its description where both are short: hosts show no more."""
+    whole = f"{choice.label} — {choice.description}"
+    short = choice.description and len(whole) <= MAX_OPTION and "\n" not in whole
+    return whole if short else choice.label
+
+
 def _is_titled(field: Field) -> bool:
-    return any(choice.label != choice.key for choice in field.choices)
+    return any(_option_title(choice) != choice.key for choice in field.choices)
 
 
 def _titled(field: Field) -> JsonValue:
-    return [{"const": choice.key, "title": choice.label} for choice in field.choices]
+    return [{"const": choice.key, "title": _option_title(choice)} for choice in field.choices]
 
 
 def _default(field: Field, kind: type | tuple[type, ...]) -> JsonValue | Missing:

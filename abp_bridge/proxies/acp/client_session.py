@@ -10,7 +10,7 @@ from typing import Protocol
 
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import Answer, Outcome, Question
+from abp_bridge.core.question import Answer, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import SurfaceResponse
@@ -78,6 +78,6 @@ class ProxiedHost:
         asked = self._agent if variant.surface in _THE_AGENTS else self._client.surfaces
         return await asked.ask(question, variant, problem, observe)
 
-    async def send_link(self, question: Question, url: str) -> Outcome:
+    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Send the client's person to `url` (`Host.send_link`)."""
         return await self._client.surfaces.send_link(question, url)

@@ -28,6 +28,7 @@ from abp_bridge.core.question import Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
+from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.surfaces import http
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class QuestionsServer:
         """
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _OpenQuestion(
-            question, encode_request(question, id, session), page
+            question, encode_request(question, id, session), page, anyio.current_time()
         )
         self._publish("question.asked", asked.request)
         ended: dict[str, JsonValue] = {"sessionID": session, "requestID": id}
@@ -157,18 +158,20 @@ class QuestionsServer:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
         if wrong := validate_answer(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answer(request, SurfaceResponse(Outcome.ACCEPTED, content), ELSEWHERE)
+        return self._answer(request, Outcome.ACCEPTED, content, ELSEWHERE)
 
     async def _reject(self, request: Request) -> Response:
-        return self._answer(request, SurfaceResponse(Outcome.DECLINED), REJECTED)
+        return self._answer(request, Outcome.DECLINED, {}, REJECTED)
 
-    def _answer(self, request: Request, reply: SurfaceResponse, words: str) -> Response:
+    def _answer(
+        self, request: Request, outcome: Outcome, content: JsonObject, words: str
+    ) -> Response:
         asked = self._open.pop(request.path_params["id"], None)
-        return (
-            JSONResponse(True)
-            if asked is not None and asked.page.answer(reply, words)
-            else _not_open(request)
-        )
+        if asked is None:
+            return _not_open(request)
+        seconds = max(0.0, earliest_arrival() - asked.since)
+        taken = asked.page.answer(SurfaceResponse(outcome, content, seconds), words)
+        return JSONResponse(True) if taken else _not_open(request)
 
     async def _events(self, request: Request) -> Response:
         """What happens to questions from now on; those that are open are listed by another
@@ -202,6 +205,7 @@ class _OpenQuestion:
     question: Question
     request: JsonObject
     page: PageQuestion
+    since: float  # seconds of the loop's clock
 
 
 def _event(kind: str, properties: JsonObject) -> JsonObject:

@@ -67,7 +67,7 @@ class LazyPageServer:
         return self._questions
 
     async def ask(
-        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+        self, question: Question, send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]]
     ) -> SurfaceResponse:
         """Ask on the page, where `send_link` sends the person (`Page.ask`)."""
         return await ask_by_link(self, question, send_link)
@@ -85,7 +85,7 @@ class PageSurface:
     """
 
     def __init__(
-        self, page: Page, send_link: Callable[[Question, str], Awaitable[Outcome]]
+        self, page: Page, send_link: Callable[[Question, str], Awaitable[SurfaceResponse]]
     ) -> None:
         self._page = page
         self._send_link = send_link
@@ -108,11 +108,11 @@ class PageSurface:
             SurfaceUnsupportedError: There can be no page, or nobody opened it after `MAX_LINKS`.
         """
 
-        async def send_link(shown: PageQuestion) -> Outcome:
+        async def send_link(shown: PageQuestion) -> SurfaceResponse:
             for _ in range(MAX_LINKS):
-                outcome = await self._send_link(question, shown.url)
-                if outcome is not Outcome.ACCEPTED or shown.opened:
-                    return outcome
+                response = await self._send_link(question, shown.url)
+                if response.outcome is not Outcome.ACCEPTED or shown.opened:
+                    return response
             raise SurfaceUnsupportedError(
                 f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
                 lasting=False,
@@ -122,7 +122,9 @@ class PageSurface:
 
 
 async def ask_by_link(
-    page: QuestionPage, question: Question, send_link: Callable[[PageQuestion], Awaitable[Outcome]]
+    page: QuestionPage,
+    question: Question,
+    send_link: Callable[[PageQuestion], Awaitable[SurfaceResponse]],
 ) -> SurfaceResponse:
     """Put `question` on `page` and send the person there; what comes back first counts.
 
@@ -142,13 +144,13 @@ async def ask_by_link(
 
         async def send() -> None:
             try:
-                outcome = await send_link(shown)
+                response = await send_link(shown)
             except Exception as problem:
                 problems.append(problem)
                 tasks.cancel_scope.cancel()
             else:
-                if outcome is not Outcome.ACCEPTED:
-                    shown.answer(SurfaceResponse(outcome), _LEFT[outcome])
+                if response.outcome is not Outcome.ACCEPTED:
+                    shown.answer(response, _LEFT[response.outcome])
 
         tasks.start_soon(send)
         reply = await shown.wait_answer()

@@ -93,7 +93,8 @@ class Play:
     async def _ask(self, key: str) -> None:
         answer: Json
         try:
-            answer, _ = await self.parked.ask("elicitation/create", {"message": key}, "form")
+            reply = await self.parked.ask("elicitation/create", {"message": key}, "form")
+            answer = reply.result
         except (HostTimeoutError, RouteChangedError) as problem:
             answer = problem
         self.answers.setdefault(key, []).append(answer)

@@ -1,0 +1,191 @@
+"""Who gave an answer, by evidence: a table of rows, the first that fits decides.
+
+No single time tells a person from a policy: a host may wait, and a person may be quick. So each row
+says what speaks for whom, and its name goes with the answer (`metadata.evidence`). Nothing here
+waits or measures: times are the host's own, in seconds, and passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.question import (
+    MISSING,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
+from abp_bridge.core.schema import json_equal
+
+SIMILAR = 3  # answers of one host that are alike, before they are a policy's
+STEADY = 0.04  # of the longest: what the latencies of a timer differ by, and a person's do not
+READ_AT_ONCE = 150  # characters that are read in a reader's shortest time; each so many add one
+SLOWEST_READER = 5  # shortest times: nobody is asked to stare at a text
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What is seen of one answer.
+
+    Attributes:
+        seconds: The host's own time for the slowest step of it.
+        preset: It is what stood there already: the default, or the first choice.
+    """
+
+    seconds: float
+    preset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Under which an answer was given.
+
+    Attributes:
+        seen: The answer.
+        by_hand: It was given on a surface of the person's own.
+        machine: What answers on that surface, where no person can.
+        interactive: True for a host that is known to show its person what it is asked, False for
+            one that is known to answer by itself, None for any other.
+        reading: Seconds that a reader needs for the question; 0 where nobody measures.
+        before: What this host answered before, oldest first.
+    """
+
+    seen: Glimpse
+    by_hand: bool = False
+    machine: AnsweredBy | None = None
+    interactive: bool | None = None
+    reading: float = 0.0
+    before: Sequence[Glimpse] = ()
+
+
+class Verdict(NamedTuple):
+    """Who answered, by which row of the table, and why, in words."""
+
+    answered_by: AnsweredBy
+    evidence: str
+    reason: str = ""
+
+
+class _Row(NamedTuple):
+    evidence: str
+    answered_by: AnsweredBy | None  # None: the machine's own name
+    fits: Callable[[Circumstances], object]
+    reason: str = ""
+
+
+def _alike(at: Circumstances) -> Sequence[Glimpse]:
+    return [*at.before, at.seen][-SIMILAR:]
+
+
+def _is_steady(at: Circumstances) -> bool:
+    times = [each.seconds for each in _alike(at)]
+    return len(times) == SIMILAR and max(times) - min(times) <= STEADY * max(times)
+
+
+def _is_always_preset(at: Circumstances) -> bool:
+    last = _alike(at)
+    return len(last) == SIMILAR and all(each.preset for each in last)
+
+
+_BY_ITSELF = "The host answered by itself"
+_NOBODY = "no person was asked"
+
+_ROWS = (
+    _Row("machine-surface", None, lambda at: at.machine),
+    _Row("own-surface", AnsweredBy.PERSON, lambda at: at.by_hand),
+    _Row(
+        "headless-host",
+        AnsweredBy.HOST_POLICY,
+        lambda at: at.interactive is False,
+        f"{_BY_ITSELF}, as this one does; {_NOBODY}.",
+    ),
+    _Row(
+        "faster-than-reading",
+        AnsweredBy.HOST_POLICY,
+        lambda at: at.seen.seconds < at.reading,
+        f"{_BY_ITSELF} in {{took}}; {_NOBODY}.",
+    ),
+    _Row(
+        "steady-latency",
+        AnsweredBy.HOST_POLICY,
+        lambda at: at.reading and _is_steady(at),
+        f"{_BY_ITSELF}, after {{took}} each time; {_NOBODY}.",
+    ),
+    _Row("interactive-host", AnsweredBy.PERSON, lambda at: at.interactive),
+    _Row("not-measured", AnsweredBy.PERSON, lambda at: not at.reading),
+    _Row(
+        "always-preset",
+        AnsweredBy.HOST_POLICY,
+        _is_always_preset,
+        f"{_BY_ITSELF}, with what stood there already each time; {_NOBODY}.",
+    ),
+    _Row(
+        "preset",
+        AnsweredBy.UNKNOWN,
+        lambda at: at.seen.preset,
+        "The host sent back what stood there already; nobody knows whether a person saw it.",
+    ),
+    _Row("reading-time", AnsweredBy.PERSON, lambda at: True),
+)
+
+EVIDENCE = tuple(row.evidence for row in _ROWS)
+
+
+def judge(at: Circumstances) -> Verdict:
+    """Who answered under these circumstances, by the first row that fits."""
+    row = next(row for row in _ROWS if row.fits(at))
+    answered_by = row.answered_by or at.machine
+    assert answered_by is not None, "only the row of a machine has no name of its own"
+    seconds = at.seen.seconds
+    took = f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return Verdict(answered_by, row.evidence, row.reason.format(took=took))
+
+
+def reading_time(question: Question, shortest: float) -> float:
+    """Seconds that a reader needs for `question`, whose `shortest` time for anything is given; 0
+    when that is.
+    """
+    times = 1 + len(question.message) / READ_AT_ONCE
+    return shortest * min(times, SLOWEST_READER)
+
+
+def is_preset(question: Question, outcome: Outcome, content: JsonObject) -> bool:
+    """Whether an accepted `content` is what a host finds in the form: each field its default, or
+    the first of its choices, or left out.
+    """
+    return outcome is Outcome.ACCEPTED and all(
+        each.name not in content or _is_one_of(content[each.name], _presets(question, each))
+        for each in question.fields
+    )
+
+
+def _is_one_of(value: JsonValue, presets: Sequence[JsonValue]) -> bool:
+    return any(json_equal(value, each) for each in presets)
+
+
+def _presets(question: Question, asked: Field) -> list[JsonValue]:
+    if asked.default is not MISSING:
+        return [asked.default]
+    if asked.type is FieldType.BOOLEAN:
+        return [not (question.destructive or question.consents)]  # these stand on the no
+    first = [choice.value for choice in asked.choices[:1]]
+    return [*first, first, []]
+
+
+def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bool:
+    """Whether such an answer counts only on proof of a person: a yes to what cannot be undone, a
+    file or leave to read one, a secret.
+    """
+    if outcome is not Outcome.ACCEPTED:
+        return False
+    if question.destructive:
+        return content.get("confirmed") is not False
+    if question.consents:
+        return content.get("confirmed") is True
+    return question.secret or question.kind is Kind.RESOURCE

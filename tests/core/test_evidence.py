@@ -1,0 +1,172 @@
+"""Who gave an answer: each row of the evidence, and what needs proof of a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from abp_bridge.core.evidence import (
+    EVIDENCE,
+    Circumstances,
+    Glimpse,
+    is_preset,
+    judge,
+    needs_proof,
+    reading_time,
+)
+from abp_bridge.core.question import AnsweredBy, Choice, Field, FieldType, Kind, Outcome, Question
+
+Json = Any
+PERSON, POLICY, UNKNOWN = AnsweredBy.PERSON, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN
+SLOW, PRESET = Glimpse(3.0, preset=False), Glimpse(3.0, preset=True)
+READING = 0.5
+
+
+def glimpses(*seconds: float, preset: bool = False) -> list[Glimpse]:
+    return [Glimpse(each, preset) for each in seconds]
+
+
+HOST = {
+    # interactive, before, seen -> who, by which row
+    "headless, however slow": (False, [], SLOW, POLICY, "headless-host"),
+    "at once": (True, [], Glimpse(0.001, preset=False), POLICY, "faster-than-reading"),
+    "before it can be read": (None, [], Glimpse(0.49, preset=False), POLICY, "faster-than-reading"),
+    "a timer": (True, glimpses(0.72, 0.71), Glimpse(0.73, preset=False), POLICY, "steady-latency"),
+    "two alike": (True, glimpses(0.72), Glimpse(0.73, preset=False), PERSON, "interactive-host"),
+    "a person's times": (True, glimpses(0.9, 1.4), SLOW, PERSON, "interactive-host"),
+    "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),
+    "what stood there, by nobody knows whom": (None, [], PRESET, UNKNOWN, "preset"),
+    "what stood there, each time": (
+        None,
+        glimpses(0.9, 1.7, preset=True),
+        PRESET,
+        POLICY,
+        "always-preset",
+    ),
+    "what stood there, this time": (
+        None,
+        [*glimpses(0.9), *glimpses(1.7, preset=True)],
+        PRESET,
+        UNKNOWN,
+        "preset",
+    ),
+    "something chosen": (None, glimpses(0.9, 1.7, preset=True), SLOW, PERSON, "reading-time"),
+}
+
+
+@pytest.mark.parametrize("case", HOST)
+def test_a_hosts_answer(case: str) -> None:
+    interactive, before, seen, who, row = HOST[case]
+    verdict = judge(
+        Circumstances(seen, interactive=interactive, reading=READING, before=tuple(before))
+    )
+    assert (verdict.answered_by, verdict.evidence) == (who, row)
+    assert bool(verdict.reason) == (who is not PERSON)
+
+
+def test_a_policys_reason_says_how_long_it_took() -> None:
+    quick = judge(Circumstances(Glimpse(0.0012, preset=False), reading=READING))
+    assert quick.reason == "The host answered by itself in 1.2 ms; no person was asked."
+    steady = Circumstances(Glimpse(2.0, preset=False), reading=READING, before=glimpses(2.01, 1.98))
+    assert "after 2.0 s each time" in judge(steady).reason
+
+
+@pytest.mark.parametrize("machine", [AnsweredBy.MODEL, AnsweredBy.SCRIPT])
+def test_a_machines_surface_is_no_persons_however_it_looks(machine: AnsweredBy) -> None:
+    verdict = judge(Circumstances(SLOW, by_hand=True, machine=machine, interactive=True))
+    assert verdict == (machine, "machine-surface", "")
+
+
+def test_by_hand_is_a_persons_however_fast() -> None:
+    at_once = Glimpse(0.0, preset=True)
+    verdict = judge(Circumstances(at_once, by_hand=True, interactive=False, reading=READING))
+    assert verdict == (PERSON, "own-surface", "")
+
+
+def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
+    verdict = judge(Circumstances(Glimpse(0.0, preset=True), before=glimpses(0.0, 0.0)))
+    assert verdict == (PERSON, "not-measured", "")
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    assert len(set(EVIDENCE)) == len(EVIDENCE)
+
+
+# --- what is read, what stood there, what needs proof ---
+
+
+def asked(*fields: Field, message: str = "Which?", **more: Json) -> Question:
+    return Question("q1", more.pop("kind", Kind.INPUT), message, fields, "an app", **more)
+
+
+def test_a_longer_text_takes_longer_to_read_up_to_a_bound() -> None:
+    times = [reading_time(asked(message="x" * size), 0.4) for size in (0, 150, 450, 10_000)]
+    assert times == [0.4, 0.8, 1.6, 2.0]
+    assert reading_time(asked(message="x" * 600), 0) == 0
+
+
+CHOICES = (Choice("a", "a", "A"), Choice("b", "b", "B"))
+YES = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
+CHOICE = Field("it", FieldType.CHOICE, {"enum": ["a", "b"]}, choices=CHOICES)
+SEVERAL = Field("some", FieldType.CHOICES, {"type": "array"}, choices=CHOICES)
+TEXT = Field("text", FieldType.TEXT, {"type": "string"})
+NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "preset"),
+    [
+        ((CHOICE,), {"it": "a"}, True),
+        ((CHOICE,), {"it": "b"}, False),
+        ((SEVERAL,), {"some": ["a"]}, True),
+        ((SEVERAL,), {"some": []}, True),
+        ((SEVERAL,), {"some": ["a", "b"]}, False),
+        ((YES,), {"confirmed": True}, True),
+        ((YES,), {"confirmed": False}, False),
+        ((NAMED,), {"name": "Ann"}, True),
+        ((NAMED,), {"name": "Bob"}, False),
+        ((TEXT,), {}, True),
+        ((TEXT,), {"text": "Bob"}, False),
+        ((CHOICE, NAMED), {"it": "a", "name": "Bob"}, False),
+    ],
+)
+def test_what_stood_there_already(
+    fields: tuple[Field, ...], content: Mapping[str, Json], preset: bool
+) -> None:
+    assert is_preset(asked(*fields), Outcome.ACCEPTED, content) is preset
+
+
+def test_a_yes_to_what_cannot_be_undone_never_stood_there() -> None:
+    question = asked(YES, destructive=True)
+    assert not is_preset(question, Outcome.ACCEPTED, {"confirmed": True})
+    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
+
+
+def test_a_refusal_never_stood_there() -> None:
+    assert not is_preset(asked(TEXT), Outcome.DECLINED, {})
+
+
+SECRET = Field("key", FieldType.TEXT, {"type": "string"}, secret=True)
+FILE = Field("file", FieldType.FILE, {})
+
+
+@pytest.mark.parametrize(
+    ("question", "content", "needed"),
+    [
+        (asked(YES, destructive=True), {"confirmed": True}, True),
+        (asked(YES, destructive=True), {"confirmed": False}, False),
+        (asked(TEXT, destructive=True), {"text": "x"}, True),
+        (asked(YES, kind=Kind.RESOURCE), {"confirmed": True}, True),
+        (asked(YES, kind=Kind.RESOURCE), {"confirmed": False}, False),
+        (asked(FILE, kind=Kind.RESOURCE), {"file": {}}, True),
+        (asked(SECRET), {"key": "x"}, True),
+        (asked(YES), {"confirmed": True}, False),
+    ],
+)
+def test_what_needs_proof_of_a_person(
+    question: Question, content: Mapping[str, Json], needed: bool
+) -> None:
+    assert needs_proof(question, Outcome.ACCEPTED, content) is needed
+    assert not needs_proof(question, Outcome.DECLINED, {})
