@@ -66,7 +66,7 @@ async def test_a_named_file_is_read_when_the_person_allows_it(granted: Path, ver
         "mimeType": "text/plain",
         "filename": "notes.txt",
     }
-    assert response["metadata"]["route"] == "mcp-form"
+    assert response["metadata"]["route"] == "mcp-form (as options, the safe one first)"
     [params] = shown
     assert params.message.startswith(
         f"demo asks: May it read {file}? (4 bytes, text/plain)\n\nThe app says: "
@@ -294,7 +294,7 @@ async def test_on_two_buttons_the_path_comes_first_and_whole(granted: Path) -> N
         )
     [params] = shown
     assert params["toolCall"]["title"] == f'demo asks: May it read "{deep}"? (4 bytes, text/plain)'
-    assert labels(params) == ["Allow", "Do not allow"]
+    assert labels(params) == ["Do not allow", "Allow"]
 
 
 @pytest.mark.parametrize(

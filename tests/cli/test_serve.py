@@ -807,7 +807,7 @@ async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
             False,
             "host-policy",
         )
-        assert "so it is not confirmed" in destructive["error"]["message"]
+        assert "So it is not accepted" in destructive["error"]["message"]
 
 
 @pytest.mark.anyio

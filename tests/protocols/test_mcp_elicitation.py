@@ -30,8 +30,9 @@ Properties = Mapping[str, Json]
 OLD, NEW = "2025-06-18", "2025-11-25"
 
 
-def asking(*fields: Field, **more: Any) -> Question:
-    return Question("q1", Kind.INPUT, "Which?", fields, "https://app.example", **more)
+def asking(*fields: Field, wrapped: bool = False, **more: Any) -> Question:
+    origin = "https://app.example"
+    return Question("q1", Kind.INPUT, "Which?", fields, origin, wrapped=wrapped, **more)
 
 
 def field(schema: Mapping[str, Json], name: str = "it", *, required: bool = True) -> Field:
@@ -668,7 +669,7 @@ def test_a_host_that_shows_no_titles_has_them_in_the_descriptions() -> None:
 
 
 def test_the_only_field_of_a_question_has_a_label() -> None:
-    made = requested_schema(asking(field({"type": "string"})), NEW)
+    made = requested_schema(asking(field({"type": "string"}), wrapped=True), NEW)
     assert made["properties"]["it"]["title"] == "Your answer"
 
 

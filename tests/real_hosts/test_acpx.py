@@ -197,7 +197,7 @@ def test_what_a_policy_denies_is_not_chosen(stage: Stage) -> None:
 def test_a_policy_cannot_confirm_what_is_destructive(stage: Stage) -> None:
     (response,) = answered(stage, "--approve-all", confirm("Delete all files?", destructive=True))
     assert gist(response) == (False, None, "host-policy")
-    assert "no person was asked, so it is not confirmed" in response["error"]["message"]
+    assert "no person was asked. So it is not accepted" in response["error"]["message"]
 
 
 def test_forms_show_whatever_a_page_asks(stage: Stage) -> None:

@@ -70,5 +70,5 @@ BUILT_IN: tuple[Json, ...] = (
     {"match": "Who should be called", "content": {"name": "Grace Example"}},
     {"match": "Window or aisle", "action": "decline"},
     {"match": "Book it", "value": True},
-    {"match": "Delete the draft", "value": False},
+    {"match": "Delete the draft", "value": "No, do not"},
 )

@@ -706,7 +706,7 @@ async def test_a_client_that_approves_by_itself_does_not_confirm_what_is_destruc
         assert response["metadata"]["answeredBy"] == "host-policy"
         assert "data" not in response
         assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
-        assert "no person was asked, so it is not confirmed" in response["error"]["message"]
+        assert "no person was asked. So it is not accepted" in response["error"]["message"]
 
 
 async def test_an_approval_by_policy_of_what_is_harmless_says_so() -> None:
