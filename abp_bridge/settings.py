@@ -276,7 +276,10 @@ class Settings:
         help="when the host gives a tool up, where you changed that",
     )
     min_human_latency: float = _duration(
-        0.15, "ABP_PERSON_FLOOR", "an answer faster than this is not a person's"
+        0.4,
+        "ABP_PERSON_FLOOR",
+        "what a person needs to read anything at all: a host that answers faster, or faster than a"
+        " longer text can be read, answered by itself; 0 to believe every host",
     )
     page: str = _setting(
         "off",

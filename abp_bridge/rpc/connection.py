@@ -128,6 +128,8 @@ class JsonRpcConnection:
         on_protocol_error: Gets what was dropped, for the record.
         cancel_request: (id of a request of ours, reason) -> the (method, params) of the
             notification that cancels it when nobody waits for it any more.
+        shared: Whether others write to the same stream: then nothing is deferred, which they
+            could overtake.
 
     Attributes:
         coalesced: How many notifications gave way to a newer one about the same thing.
@@ -143,6 +145,7 @@ class JsonRpcConnection:
         on_message: Callable[[Request | Notification], None],
         on_protocol_error: Callable[[UnmatchedResponse | InvalidMessage], None] = lambda odd: None,
         cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
+        shared: bool = False,
     ) -> None:
         self._protocol = protocol
         self._reader = reader
@@ -150,6 +153,7 @@ class JsonRpcConnection:
         self._on_message = on_message
         self._on_protocol_error = on_protocol_error
         self._cancel_request = cancel_request
+        self._shared = shared
         self._waiting: dict[Id, _Waiter] = {}
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
         self._tail = memoryview(b"")
@@ -373,10 +377,12 @@ class JsonRpcConnection:
             self._outbox[key] = data
             self._queued += len(data)
             self._notifications[key[0]] += key[0] in _BOUNDED
-        if deferred and not self._tail:
+        if self._tail:
+            return
+        if deferred and not self._shared:
             self._wake_later()
-        elif not self._tail:
-            self.flush()
+        else:
+            self._flush_now()
 
     def _wake_later(self) -> None:
         def wake() -> None:
@@ -386,10 +392,7 @@ class JsonRpcConnection:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DEFERRAL, wake)
 
-    def flush(self) -> None:
-        """Write what can be written now, such as what is deferred, before what others write to
-        the same stream.
-        """
+    def _flush_now(self) -> None:
         # Nobody may read any more: the writing task will meet the same error, and end the
         # connection.
         with contextlib.suppress(OSError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.paths import ROOT
 
 from abp_bridge.core.evidence import (
     EVIDENCE,
@@ -90,8 +92,9 @@ def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
     assert verdict == (PERSON, "not-measured", "")
 
 
-def test_every_row_has_a_name_of_its_own() -> None:
-    assert len(set(EVIDENCE)) == len(EVIDENCE)
+def test_the_papers_have_every_row_in_its_order() -> None:
+    paper = (ROOT / "docs" / "abp.md").read_text().partition("### Who answered")[2]
+    assert tuple(re.findall(r"^\| `([a-z-]+)` \|", paper, re.MULTILINE)) == EVIDENCE
 
 
 # --- what is read, what stood there, what needs proof ---

@@ -320,6 +320,8 @@ EXEC, SERVER, TUI = ("codex {codex} " + mode for mode in ("exec", "app-server", 
 GOOSE, GOOSE_LEGACY, SESSION = (
     "goose {goose} " + mode for mode in ("acp", "acp, without the modern era", "session")
 )
+# A person of these tests does not read: by an editor without a profile, nobody could tell.
+UNMEASURED = {"ABP_PERSON_FLOOR": "0"}
 CLAUDE, CLAUDE_LEGACY = (
     "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
 )
@@ -394,7 +396,9 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         GOOSE,
         BOTH,
-        answering(hosts.goose, accept(selected="second"), accept(confirmed=True)),
+        answering(
+            _with(hosts.goose, **UNMEASURED), accept(selected="second"), accept(confirmed=True)
+        ),
     ),
     Recorded(
         "goose-acp-legacy/confirm",
@@ -402,7 +406,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose",
         GOOSE_LEGACY,
         BOOK,
-        answering(_with(hosts.goose, **LEGACY), accept(confirmed=True)),
+        answering(_with(hosts.goose, **LEGACY, **UNMEASURED), accept(confirmed=True)),
     ),
     Recorded(
         "goose-acp-legacy/call-cancelled",

@@ -119,7 +119,9 @@ def withdraw(id: Json, reason: str) -> tuple[str, Json]:
 class Ends:
     """A link and the other side of it."""
 
-    def __init__(self, *, room: int | None = None, takes_back: bool = True) -> None:
+    def __init__(
+        self, *, room: int | None = None, takes_back: bool = True, shared: bool = False
+    ) -> None:
         self.source, self.sink = Source(), Sink(room)
         self.messages: list[Request | Notification] = []
         self.odd: list[UnmatchedResponse | InvalidMessage] = []
@@ -132,6 +134,7 @@ class Ends:
             on_message=self.messages.append,
             on_protocol_error=self.odd.append,
             cancel_request=withdraw if takes_back else None,
+            shared=shared,
         )
 
     async def run(self) -> None:
@@ -140,9 +143,9 @@ class Ends:
 
 
 @asynccontextmanager
-async def running(*, room: int | None = None, takes_back: bool = True) -> AsyncIterator[Ends]:
+async def running(**more: Any) -> AsyncIterator[Ends]:
     """A running link. It must end by itself when the other side ends."""
-    ends = Ends(room=room, takes_back=takes_back)
+    ends = Ends(**more)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ends.run)
@@ -310,9 +313,8 @@ async def test_what_nobody_waits_for_leaves_in_one_write_with_what_comes_next() 
 
 
 async def test_what_nobody_waits_for_leaves_before_somebody_elses_words() -> None:
-    async with running() as ends:
+    async with running(shared=True) as ends:
         ends.link.notify("ended", deferred=True)
-        ends.link.flush()
         assert ends.sink.methods == ["ended"]
 
 

@@ -303,9 +303,5 @@ class ClientSurfaces:
         """
         self._connection.notify(*self._encode_update(update), key=key)
 
-    def flush(self) -> None:
-        """Let the ends of questions leave: the turn's own end, which passes by, comes next."""
-        self._connection.flush()
-
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
         return "session/update", {"sessionId": self.session, "update": update}

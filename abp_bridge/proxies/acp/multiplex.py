@@ -127,7 +127,12 @@ class InjectedConnection(ByteReader):
         self._read = anyio.Event()
         self._closed = False
         self.connection = JsonRpcConnection(
-            protocol, self, writer, on_message=on_message, cancel_request=cancel_request
+            protocol,
+            self,
+            writer,
+            on_message=on_message,
+            cancel_request=cancel_request,
+            shared=True,
         )
 
     async def feed(self, message: dict[str, JsonValue]) -> None:

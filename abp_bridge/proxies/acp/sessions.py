@@ -88,4 +88,3 @@ class SessionTable:
 
 async def _end(prompt: Id, session: ClientSession) -> None:
     await session.surfaces.turns.end(prompt, "the agent ended the turn")
-    session.surfaces.flush()
