@@ -295,6 +295,48 @@ class Settings:
             " show its address, 'open' opens your browser"
         ),
     )
+    page_port: int = _setting(
+        0,
+        variable="ABP_PAGE_PORT",
+        flag="--page-port",
+        commands=ASKING,
+        read=read_port,
+        metavar="PORT",
+        shown="any that is free",
+        group=_WHO,
+        private=True,
+        help="the port of that page, where it has to be forwarded: over SSH, from a container",
+    )
+    notify: bool = _switch(
+        False,
+        "ABP_NOTIFY",
+        "when you are asked, show a notification on the desktop, and ring the terminal's bell",
+        flag="--notify",
+        const=True,
+        group=_WHO,
+        private=True,
+    )
+    notify_urls: tuple[str, ...] = _setting(
+        (),
+        variable="ABP_NOTIFY_URL",
+        flag="--notify-url",
+        metavar="URL",
+        read=_read_list(" "),
+        separator=" ",
+        repeated=True,
+        group=_WHO,
+        private=True,
+        help="send a notification there too, as apprise has it: ntfy://TOPIC ... May be repeated",
+    )
+    notify_text: bool = _switch(
+        False,
+        "ABP_NOTIFY_TEXT",
+        "have notifications say what is asked, and not only who asks",
+        flag="--notify-text",
+        const=True,
+        group=_WHO,
+        private=True,
+    )
     tty: str | None = _setting(
         None,
         variable="ABP_TTY",

@@ -15,6 +15,7 @@ from abp_bridge.core.matrix import HOST, ORDER, Surface, SurfaceVariant
 from abp_bridge.core.question import Question
 from abp_bridge.interfaces.surface import (
     InputProvider,
+    Locatable,
     Startable,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -35,20 +36,27 @@ class Providers:
         self._host = host
         self._own = dict(own or {})
         self._order = order
-        self.places: dict[
-            str, str
-        ] = {}  # where others find a surface, or why they do not, by the name it was set up by
+        self._started: dict[str, str] = {}
 
     async def start(self) -> None:
         """An app is there that may ask: whoever has to be found by others before that, is."""
         for surface, provider in self._own.items():
             if surface.value in self._order and isinstance(provider, Startable):
                 try:
-                    self.places[surface.value] = await provider.start()
+                    self._started[surface.value] = await provider.start()
                 except (
                     SurfaceUnsupportedError
                 ) as problem:  # said again to the app whose question cannot be asked there
-                    self.places[surface.value] = f"not there: {problem}"
+                    self._started[surface.value] = f"not there: {problem}"
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where others find a surface, or why they do not, by the name it was set up by."""
+        return self._started | {
+            surface.value: provider.place
+            for surface, provider in self._own.items()
+            if isinstance(provider, Locatable) and provider.place
+        }
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The surfaces that a question of one of `calls` can be asked on, best first."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
-    from abp_bridge.core.event import Observer
+    from abp_bridge.core.event import Event, Observer
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
@@ -60,7 +60,7 @@ class Composition:
         """The bridge's own page."""
         from abp_bridge.surfaces.page.surface import LazyPageServer
 
-        page = LazyPageServer(self._tasks)
+        page = LazyPageServer(self._tasks, self.settings.page_port)
         if self._recorder is None:
             return page
         from abp_bridge.trace.recorded_apps import RecordedPage
@@ -112,13 +112,19 @@ class Composition:
             observe=self._observe,
         )
 
-    @property
+    @cached_property
     def _observe(self) -> Observer:
+        observers: list[Observer] = []
         if self._recorder is not None:
-            return self._recorder.observe
-        from abp_bridge.core.event import no_observer
+            observers.append(self._recorder.observe)
+        if self.settings.notify or self.settings.notify_urls:
+            observers.append(make_notifier(self.settings, self._tasks))
 
-        return no_observer
+        def observe(event: Event) -> None:
+            for each in observers:
+                each(event)
+
+        return observe
 
 
 def _make_recorder(settings: Settings, command: str) -> Recorder | None:
@@ -127,6 +133,15 @@ def _make_recorder(settings: Settings, command: str) -> Recorder | None:
     from abp_bridge.trace.recorder import Recorder
 
     return Recorder(settings.record, settings, command)
+
+
+def make_notifier(settings: Settings, tasks: TaskGroup) -> Observer:
+    """Who tells the person, by ways of their own, that they are asked."""
+    from abp_bridge.surfaces.notify import Channels, Notifier
+
+    text = settings.notify_text
+    channels = Channels(settings.notify, settings.tty, settings.notify_urls, with_text=text)
+    return Notifier(tasks, channels).observe
 
 
 def make_providers(
@@ -147,9 +162,7 @@ def make_providers(
     if settings.page != "off":
         from abp_bridge.surfaces.page.surface import PageSurface
 
-        own[Surface.PAGE] = PageSurface(
-            page, send_link if settings.page == "link" else _open_or(send_link)
-        )
+        own[Surface.PAGE] = PageSurface(page, send_link, opens=settings.page == "open")
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
 
@@ -178,19 +191,3 @@ def terminal(device: str) -> Terminal:
     from abp_bridge.surfaces.terminal.surface import Terminal
 
     return Terminal(device)
-
-
-def _open_or(send_link: SendLink) -> SendLink:
-    """Open the person's browser, here; where there is none, `send_link`."""
-
-    async def open_page(question: Question, url: str) -> SurfaceResponse:
-        import anyio
-
-        from abp_bridge.surfaces.page.browser import leading_to, open_browser
-
-        with leading_to(url) as address:
-            if await open_browser(address):
-                await anyio.sleep_forever()  # the page has the answer, sooner or later
-        return await send_link(question, url)
-
-    return open_page

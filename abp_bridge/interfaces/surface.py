@@ -69,7 +69,13 @@ class PageQuestion(Protocol):
 
     @property
     def opened(self) -> bool:
-        """Whether somebody followed the link."""
+        """Whether the person has seen it."""
+        ...
+
+    async def open(self) -> str:
+        """Have the person's own browser at the page, in one tab for all questions: why that failed,
+        or nothing.
+        """
         ...
 
     async def wait_answer(self) -> SurfaceResponse:
@@ -163,6 +169,16 @@ class Startable(Protocol):
 
     async def start(self) -> str:
         """Be there: the address. Idempotent. Raises SurfaceUnsupportedError."""
+        ...
+
+
+@runtime_checkable
+class Locatable(Protocol):
+    """What may have to say how a person gets there, or why they do not."""
+
+    @property
+    def place(self) -> str:
+        """Those words; empty where there is nothing to say."""
         ...
 
 

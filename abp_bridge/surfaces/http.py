@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import contextmanager
@@ -113,6 +114,18 @@ class Server:
                 raise
 
 
+def describe_failure(what: str, problem: OSError, port: int, option: str) -> str:
+    """Why `what` cannot be served at `port`, which `option` names; 0 is any that is free."""
+    if isinstance(problem, TimeoutError):
+        return f"{what} did not start in time"
+    if not port:
+        return f"{what} cannot be served: {problem}"
+    return (
+        f"{what} cannot be served: port {port} cannot be used ({os.strerror(problem.errno or 0)}):"
+        f" end what uses it, or give another port to {option} (0: any that is free)"
+    )
+
+
 class Site:
     """Routes, and what holds for every request before them, whatever its path and method.
 
@@ -183,24 +196,24 @@ def _cross_site(request: Request, here: str) -> bool:
 
 
 class Streams:
-    """The event streams of one server, bounded in number."""
+    """The event streams of one server, bounded in number; `open` is how many there are."""
 
     def __init__(self) -> None:
-        self._open = 0
+        self.open = 0
 
     def response(self, events: AsyncIterator[str]) -> Response:
         """`events` as they come, each as it stands on the wire."""
-        if self._open >= MAX_STREAMS:
+        if self.open >= MAX_STREAMS:
             return Response("Too many streams are open.", 503, media_type="text/plain")
         return StreamingResponse(self._count(events), media_type="text/event-stream")
 
     async def _count(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
-        self._open += 1
+        self.open += 1
         try:
             async for event in events:
                 yield event
         finally:
-            self._open -= 1
+            self.open -= 1
 
 
 class _Protocol(H11Protocol):

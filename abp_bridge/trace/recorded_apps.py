@@ -183,6 +183,7 @@ class RecordedPage:
 class _RecordedPageQuestion:
     def __init__(self, shown: PageQuestion, question: Question, recorder: Recorder) -> None:
         self.url = shown.url
+        self.open = shown.open
         self._question_page = shown
         self._question = question
         self._recorder = recorder

@@ -485,6 +485,10 @@ REFUSED_SETTINGS = {
     "chrome_sandbox",
     "log_level",
     "log_file",
+    "page_port",
+    "notify",
+    "notify_urls",
+    "notify_text",
 }
 
 

@@ -21,7 +21,6 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings
-from abp_bridge.surfaces.page.browser import leading_to, open_browser
 from abp_bridge.surfaces.page.surface import LazyPageServer
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 
@@ -38,7 +37,7 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
         settings,
         answers=settings.answers if on in (None, "mock") else None,
         tty=terminals if on in (None, "terminal") else None,
-        page="link" if on in (None, "page") else "off",
+        page="open" if on in (None, "page") else "off",
     )
 
 
@@ -55,11 +54,10 @@ class Person:
         self._origin = origin
         self._roots = settings.roots
         self._serial = 0
-        self._has_link = False
         self._terminal = None if settings.tty is None else terminal(settings.tty)
-        page = LazyPageServer(tasks)
+        self._page = LazyPageServer(tasks, settings.page_port)
         self._elicitor = Elicitor(
-            make_providers(settings, _NoHost(), self._send_link, page),
+            make_providers(settings, _NoHost(), self._send_link, self._page),
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),
@@ -67,11 +65,8 @@ class Person:
 
     async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Tell the person where the page is; that has the answer, sooner or later."""
-        self._has_link = True
         print_message(f"{question.origin} asks. Answer at {url}")
-        with leading_to(url) as address:
-            await open_browser(address)
-            await anyio.sleep_forever()
+        await anyio.sleep_forever()
         return SurfaceResponse(Outcome.CANCELLED)
 
     async def _granted(self, question: Question) -> Sequence[str]:
@@ -79,7 +74,7 @@ class Person:
 
     async def wait_for_page(self) -> None:
         """Everything is answered: let the page say so, if there was one."""
-        if self._has_link:
+        if self._page.is_used:
             await anyio.sleep(THANKS)
 
     def new_question_id(self) -> str:

@@ -101,9 +101,10 @@ def link_step(question: Question, url: str) -> Step:
     reads what was chosen.
     """
     title = f"{sanitize.label(question.message, 120)} Answer at {url}"
+    note = f"\n\n{question.note}" if question.note else ""
     about = (
-        f"{question.message}\n\nThis is answered on a page of abp-bridge's own. Open this link,"
-        f" answer there, then press Done:\n{url}"
+        f"{question.message}{note}\n\nThis is answered on a page of abp-bridge's own. Open this"
+        f" link, answer there, then press Done:\n{url}"
     )
     return Step(title, about, (_DONE, _SKIP))
 

@@ -22,9 +22,10 @@ ANSWER = "abp_answer"
 
 def pointer(question: Question, url: str) -> str:
     """The words that send a person to `url`, a page of the bridge's own."""
+    note = f"\n\n{question.note}" if question.note else ""
     return (
-        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this link,"
-        f" answer there, and then accept this: {url}"
+        f"{message_of(question)}{note}\n\nThis is answered on a page of abp-bridge's own. Open this"
+        f" link, answer there, and then accept this: {url}"
     )
 
 

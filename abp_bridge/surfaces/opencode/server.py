@@ -80,12 +80,9 @@ class QuestionsServer:
         try:
             await self._server.start(self._wanted)
         except OSError as problem:
-            why = "the questions API did not start in time"
-            if not isinstance(problem, TimeoutError):
-                why = (
-                    f"port {self._wanted} cannot be used ({problem.strerror}): end what uses it, or"
-                    " give another port to --questions-api (0: any that is free)"
-                )
+            why = http.describe_failure(
+                "the questions API", problem, self._wanted, "--questions-api"
+            )
             raise SurfaceUnsupportedError(why, lasting=False) from None
 
     async def ask(self, question: Question, session: str, page: PageQuestion) -> SurfaceResponse:

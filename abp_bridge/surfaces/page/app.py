@@ -2,8 +2,9 @@
 not been used before.
 
 It starts with the first question and ends with the session. A link works once: it makes the browser
-that opens it the person's, by a cookie, and is no use to anybody who reads it later. Every request
-must name this server as its host, and every answer come from a page of its own.
+that opens it the person's, by a cookie, and is no use to anybody who reads it later. What is given
+to commands, which others can read, leads this user's programs alone to all that is open, in one
+tab. Every request must name this server as its host, and every answer come from a page of its own.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
@@ -27,7 +30,7 @@ from starlette.routing import Route, Router, request_response
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import SurfaceResponse
 from abp_bridge.surfaces import http
-from abp_bridge.surfaces.page import controls, html
+from abp_bridge.surfaces.page import browser, controls, html, peer
 from abp_bridge.surfaces.page.controls import Filled
 from abp_bridge.surfaces.page.form import read as read_form
 from abp_bridge.surfaces.page.html import View
@@ -40,6 +43,8 @@ MAX_ENDED = 200  # questions that are over, of which the page can still say how
 MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
 LONGEST_TOKEN = 64  # characters; ours have 43
 BEAT = 15.0  # seconds between signs of life on a stream
+OPEN_LIMIT = 5.0  # seconds for a browser to come
+TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
 
 _CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
@@ -55,6 +60,7 @@ WITHDRAWN = "This question is no longer open: it was withdrawn, and no answer is
 TIMED_OUT = "This question is no longer open: nobody answered it in time. The app has been told."
 ELSEWHERE = "This question is no longer open: it was answered elsewhere."
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
+USED = "It works once. Ask the app again to get another."
 
 
 @dataclass(slots=True)
@@ -72,19 +78,36 @@ class _Link:
     words: str = ""
 
 
+@dataclass(slots=True)
+class _Opening:
+    """One try to get a browser to the page; every question that is asked meanwhile waits for it.
+
+    `address` leads there once; `problem` is why it failed, when it is `done`.
+    """
+
+    address: str
+    came: anyio.Event
+    done: anyio.Event
+    problem: str = ""
+
+
 class OpenForm:
     """One question on the page. Implements `PageQuestion`.
 
-    `url` is the link to it, good for one browser.
+    Attributes:
+        url: The link to it, good for one browser.
+        opened: Whether the person has seen it.
     """
 
-    def __init__(self, question: Question, url: str, link: _Link) -> None:
+    def __init__(self, question: Question, url: str, link: _Link, app: PageApp) -> None:
         now, deadline = anyio.current_time(), anyio.current_effective_deadline()
         if question.timeout is not None:
             deadline = min(deadline, now + question.timeout)
         left = timedelta(seconds=deadline - now) if isfinite(deadline) else None
         self.question = question
         self.url = url
+        self._app = app
+        self.opened = False
         self.link = link
         self.asked = datetime.now()
         self.deadline = deadline
@@ -93,10 +116,9 @@ class OpenForm:
         self.drafts: dict[str, Filled] = {}
         self._reply: SurfaceResponse | None = None
 
-    @property
-    def opened(self) -> bool:
-        """Whether somebody followed the link."""
-        return bool(self.link.mark)
+    async def open(self) -> str:
+        """Have the person's own browser at the page (`PageQuestion.open`)."""
+        return await self._app.open_browser()
 
     async def wait_answer(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none."""
@@ -120,6 +142,7 @@ class OpenForm:
         self.link.words = self.link.words or words
         self.drafts.clear()
         self.ending.set()
+        self._app.signal_change()
 
     def keep(self, filled: Filled) -> str:
         """Keep a form for later, with what no page shows again: the name to ask for it by."""
@@ -133,10 +156,10 @@ class OpenForm:
 class PageApp:
     """The page of one process (`QuestionPage`).
 
-    Its server begins with the first question, and lives in `tasks`.
+    Its server begins with the first question, and lives in `tasks`; at `port`, or any that is free.
     """
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         # Cookies are sent to every port of this machine, and to others' servers: below a path that
         # only its own pages know, they are not.
         self._home = f"/{secrets.token_urlsafe(16)}/"
@@ -145,6 +168,10 @@ class PageApp:
         self._links: dict[str, _Link] = {}  # by token
         self._asked: dict[str, _Link] = {}  # by id
         self._open: dict[str, OpenForm] = {}
+        self._opening: _Opening | None = None  # the last one
+        self._seen = -inf  # when the person's browser last asked for a page
+        self._tasks = tasks
+        self._port = port
         self._version = 0
         self._changed = anyio.Event()
         self._streams = http.Streams()
@@ -158,29 +185,61 @@ class PageApp:
             OSError: There is no port to be served at.
             TimeoutError: The server did not start in time.
         """
-        await self._server.start()
+        await self._server.start(self._port)
         id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
         link = self._links[token] = self._asked[id] = _Link(id, token, f"{self._home}q/{id}")
-        form = self._open[id] = OpenForm(question, f"{self._server.url}/open/{token}", link)
-        self._signal_change()
+        url = f"{self._server.url}/open/{token}"
+        form = self._open[id] = OpenForm(question, url, link, self)
+        self.signal_change()
         try:
             yield form
         finally:
             form.close(TIMED_OUT if anyio.current_time() >= form.deadline else WITHDRAWN)
             del self._open[id]
             self._forget_old()
-            self._signal_change()
+            self.signal_change()
 
     def _forget_old(self) -> None:
         over = [link for link in self._asked.values() if link.id not in self._open]
         for link in over[:-MAX_ENDED]:
             del self._asked[link.id], self._links[link.token]
 
-    def _signal_change(self) -> None:
+    def signal_change(self) -> None:
         """The inbox is another now."""
         self._version += 1
         self._changed.set()
         self._changed = anyio.Event()
+
+    # --- the person's browser ---
+
+    async def open_browser(self) -> str:
+        """Have it at the page, in one tab for all. Returns why that failed, or nothing."""
+        listens_until = self._seen + TAB_LIMIT
+        if not self._streams.open and (left := listens_until - anyio.current_time()) > 0:
+            await anyio.sleep(left)
+        if self._streams.open:  # a tab that shows what is asked next
+            return ""
+        if (opening := self._opening) is None or opening.done.is_set():
+            address = f"{self._server.url}/go/{secrets.token_urlsafe(8)}"
+            if opening is not None and not opening.came.is_set():
+                address = opening.address  # its browser may be slow
+            opening = self._opening = _Opening(address, anyio.Event(), anyio.Event())
+            self._tasks.start_soon(self._wait_browser, opening)
+        await opening.done.wait()
+        return opening.problem
+
+    async def _wait_browser(self, opening: _Opening) -> None:
+        command = "no command"
+        try:
+            with anyio.move_on_after(OPEN_LIMIT):
+                command = await browser.open_browser(opening.address)
+                await opening.came.wait()
+        except browser.BrowserError as problem:
+            opening.problem = f"No browser could be opened: {problem}"
+        else:
+            if not opening.came.is_set():
+                opening.problem = f"No browser could be opened: {command} ran, and none came"
+        opening.done.set()
 
     # --- the server ---
 
@@ -189,6 +248,7 @@ class PageApp:
         own, both = self._own, ["GET", "POST"]
         routes = [
             Route("/open/{token}", self._follow),
+            Route("/go/{token}", self._go),
             _static("form.css", "text/css"),
             _static("form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
@@ -206,6 +266,7 @@ class PageApp:
         async def respond(request: Request) -> Response:
             if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
                 return _notice("Who are you?", STRANGER, 403)
+            self._seen = anyio.current_time()
             return await handle(request)
 
         return respond
@@ -231,18 +292,39 @@ class PageApp:
         if link.mark:
             if _same(request.cookies.get(self._cookie_name, ""), link.mark):
                 return RedirectResponse(link.address, 303)
-            return _notice(
-                "This link was used", "It works once. Ask the app again to get another.", 403
-            )
+            return _notice("This link was used", USED, 403)
         if link.id not in self._open:
-            return HTMLResponse(html.closed_page(link.words, self._home, 0))
-        if request.method != "GET" or "prefetch" in request.headers.get(
-            "sec-purpose", request.headers.get("purpose", "")
-        ):
-            return Response(status_code=204)  # somebody looks ahead: that is no person
+            return HTMLResponse(html.closed_page(link.words))
+        if _looks_ahead(request):
+            return Response(status_code=204)
         link.mark = secrets.token_urlsafe(32)
-        response = RedirectResponse(link.address, 303)
-        for value, path in ((self._cookie, self._home), (link.mark, f"/open/{token}")):
+        return self._welcome(link.address, {f"/open/{token}": link.mark})
+
+    async def _go(self, request: Request) -> Response:
+        """The person's browser comes, led by a command that others may have read: to the question,
+        or to all where there are several.
+        """
+        opening = self._opening
+        if opening is None or not _same(request.url.path, urlsplit(opening.address).path):
+            return _notice("This link is not known", USED, 403)
+        client, server = request.scope["client"], request.scope["server"]
+        if not await anyio.to_thread.run_sync(peer.is_own_user, tuple(client), tuple(server)):
+            return _notice("Who are you?", STRANGER, 403)
+        if _looks_ahead(request):
+            return Response(status_code=204)
+        if opening.came.is_set():
+            return _notice("This link was used", USED, 403)
+        opening.came.set()
+        only = [each.link.address for each in self._unanswered().values()]
+        return self._welcome(only[0] if len(only) == 1 else self._home, {})
+
+    def _welcome(self, address: str, marks: Mapping[str, str]) -> Response:
+        """To `address`, in a browser that is the person's from now on, and has the `marks` below
+        their paths.
+        """
+        self._seen = anyio.current_time()
+        response = RedirectResponse(address, 303)
+        for path, value in {self._home: self._cookie, **marks}.items():
             response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path=path)
         return response
 
@@ -251,30 +333,31 @@ class PageApp:
     def _unanswered(self) -> dict[str, OpenForm]:
         return {id: each for id, each in self._open.items() if not each.link.words}
 
-    def _others(self, id: str) -> int:
-        return len(self._unanswered().keys() - {id})
-
     def _view(self, form: OpenForm) -> View:
-        others = self._others(form.link.id)
-        return View(self._home, form.link.address, self._guard, form.asked, form.until, others)
+        others = len(self._unanswered().keys() - {form.link.id})
+        place = (self._home, form.link.address, self._guard)
+        return View(*place, form.asked, form.until, others, self._version)
+
+    def _list(self) -> html.Inbox:
+        listed = [(each.question, self._view(each)) for each in self._unanswered().values()]
+        return html.Inbox(self._home, self._version, listed)
 
     async def _inbox(self, request: Request) -> Response:
-        listed = [(each.question, self._view(each)) for each in self._unanswered().values()]
-        return HTMLResponse(html.inbox_page(listed, self._home, self._version))
+        return HTMLResponse(html.inbox_page(self._list()))
 
     async def _changes(self, request: Request) -> Response:
         """An event whenever the inbox is another than the version the client has."""
 
-        async def stream() -> AsyncIterator[str]:
-            seen = -1
-            while True:
-                changed = self._changed
-                yield f"data: {self._version}\n\n" if seen != self._version else ": open\n\n"
-                seen = self._version
-                with anyio.move_on_after(BEAT):
-                    await changed.wait()
+        return self._streams.response(self._versions(lambda: True))
 
-        return self._streams.response(stream())
+    async def _versions(self, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
+        seen = -1
+        while goes_on():
+            changed = self._changed
+            yield f"data: {self._version}\n\n" if seen != self._version else ": open\n\n"
+            seen = self._version
+            with anyio.move_on_after(BEAT):
+                await changed.wait()
 
     # --- one question ---
 
@@ -296,14 +379,17 @@ class PageApp:
                     words = "Open the question again, and send it from there."
                     return _notice("Not from this page", words, 403)
             form = self._unanswered().get(id)
-            return self._show_closed(id) if form is None else handle(request, form, sent)
+            if form is None:
+                return self._show_closed(id)
+            form.opened = True
+            return handle(request, form, sent)
 
         return self._own(respond)
 
     def _show_closed(self, id: str) -> Response:
         if (link := self._asked.get(id)) is None:
             return _notice("Nothing here", "There is no such question, or it is long over.", 404)
-        return HTMLResponse(html.closed_page(link.words, self._home, self._others(id)))
+        return HTMLResponse(html.closed_page(link.words, self._list()))
 
     def _fill(self, request: Request, form: OpenForm, sent: Filled | None) -> Response:
         question = form.question
@@ -340,20 +426,17 @@ class PageApp:
         return self._answer(form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _answer(self, form: OpenForm, reply: SurfaceResponse) -> Response:
-        if form.answer(reply, _ENDED[reply.outcome]):
-            self._signal_change()
+        form.answer(reply, _ENDED[reply.outcome])
         return RedirectResponse(form.link.address, 303)
 
     async def _events(self, request: Request) -> Response:
-        """One event: the question has ended."""
+        """What is open changes, until the question has ended: then one event says so."""
         id = request.path_params["id"]
         form, link = self._open.get(id), self._asked.get(id)
 
         async def stream() -> AsyncIterator[str]:
-            while form is not None and not form.link.words:
-                yield ": open\n\n"
-                with anyio.move_on_after(BEAT):
-                    await form.ending.wait()
+            async for event in self._versions(lambda: form is not None and not form.link.words):
+                yield event
             words = WITHDRAWN if link is None else link.words
             yield f"event: ended\ndata: {json.dumps(words)}\n\n"
 
@@ -368,6 +451,12 @@ _FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
 async def _not_found(request: Request) -> Response:
     return _notice("Nothing here", "There is nothing at this address.", 404)
+
+
+def _looks_ahead(request: Request) -> bool:
+    """Whether no person asks for this yet."""
+    purpose = request.headers.get("sec-purpose", request.headers.get("purpose", ""))
+    return request.method != "GET" or "prefetch" in purpose
 
 
 def _static(name: str, media_type: str) -> Route:

@@ -1,69 +1,113 @@
-"""The person's own browser, opened at an address.
+"""The person's own browser, opened at an address: which commands can do that, and how somebody who
+works here over SSH gets to a page of this machine.
 
-Starts one short process, and waits for it with a bound; keeps a file as long as it is needed.
+Starts short processes, and waits for each with a bound. Whether a browser came is for whoever
+serves the address to see.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from html import escape
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import anyio
 import anyio.to_thread
 
-OPEN_LIMIT = 5.0  # seconds for the command that opens a browser
+from abp_bridge.errors import AbpBridgeError
+
+COMMAND_LIMIT = 5.0  # seconds for a command that opens a browser; what runs longer is one
+
+# In $BROWSER for a terminal: without one they read the page, and nobody sees it.
+_TEXT_BROWSERS = {"elinks", "links", "links2", "lynx", "w3m", "www-browser"}
+_WSL = (("wslview",),)
+_DESKTOP = (("xdg-open",), ("gio", "open"), (sys.executable, "-m", "webbrowser"))
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
-@contextmanager
-def leading_to(url: str) -> Iterator[str]:
-    """The address of a file that leads a browser to `url`, for as long as the block lasts.
+class BrowserError(AbpBridgeError):
+    """No command opens a browser here; the message says why."""
 
-    A command and its arguments can be read by everybody on this machine, and a link works for
-    whoever is first; the file is its owner's alone.
+
+async def open_browser(address: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Have the first command that can open `address`, which others can read in its arguments.
+
+    Args:
+        address: What is opened.
+        environ: Names the commands (`BROWSER`) and where they find a desktop.
+
+    Returns:
+        The command that says that it did, or still runs after `COMMAND_LIMIT`.
+
+    Raises:
+        BrowserError: None can.
     """
-    with tempfile.NamedTemporaryFile("w", prefix="abp-", suffix=".html") as file:
-        file.write(
-            '<!doctype html><meta charset="utf-8"><title>abp-bridge</title><meta'
-            f' http-equiv="refresh" content="0; url={escape(url)}">'
-        )
-        file.flush()
-        yield Path(file.name).as_uri()
+    # what is for a terminal gets none, and what asks $BROWSER again would ask in vain
+    env = {name: value for name, value in environ.items() if name not in ("BROWSER", "TERM")}
+    problems = []
+    for command in _commands(address, environ):
+        problem = await anyio.to_thread.run_sync(_run, command, env, abandon_on_cancel=True)
+        if not problem:
+            return command[0]
+        problems.append(f"{command[0]} {problem}")
+    if sys.platform != "darwin" and not _has_display(environ):
+        problems.append(f"this process was given neither {' nor '.join(_DISPLAYS)}")
+    raise BrowserError("; ".join(problems))
 
 
-async def open_browser(address: str) -> bool:
-    """Whether a browser was told to open `address`."""
-    command = _command()
-    return command is not None and await anyio.to_thread.run_sync(
-        _run, [*command, address], abandon_on_cancel=True
-    )
-
-
-def _run(command: list[str]) -> bool:
-    """The browser is the person's: it is not ended with us."""
+def _run(command: list[str], env: Mapping[str, str]) -> str:
+    """What went wrong. The browser is the person's: it is not ended with us."""
     null = subprocess.DEVNULL
     try:
         browser = subprocess.Popen(  # noqa: S603
-            command, start_new_session=True, stdin=null, stdout=null, stderr=null
+            command, env=env, start_new_session=True, stdin=null, stdout=null, stderr=null
         )
-        return browser.wait(OPEN_LIMIT) == 0
+        code = browser.wait(COMMAND_LIMIT)
     except subprocess.TimeoutExpired:
-        return True  # it stays in the foreground: some do
-    except OSError:
-        return False
+        return ""  # it stays in the foreground: some do
+    except OSError as problem:
+        return f"cannot be run ({problem.strerror})"
+    return f"failed (exit code {code})" if code else ""
 
 
-def _command() -> list[str] | None:
-    if sys.platform == "darwin":
-        return ["open"]
-    seen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    found = next(filter(None, map(shutil.which, ("xdg-open", "gio"))), None)
-    if not seen or found is None:
-        return None
-    return [found, *(["open"] if found.endswith("gio") else [])]
+def _commands(address: str, environ: Mapping[str, str]) -> Iterator[list[str]]:
+    for line in environ.get("BROWSER", "").split(os.pathsep):
+        words = _split(line)
+        if words and Path(words[0]).name not in _TEXT_BROWSERS:
+            filled = [word.replace("%s", address) for word in words]
+            yield filled if filled != words else [*words, address]
+    known = (("open",),) if sys.platform == "darwin" else _WSL
+    for command in (*known, *(_DESKTOP if _has_display(environ) else ())):
+        if shutil.which(command[0], path=environ.get("PATH")):
+            yield [*command, address]
+
+
+def _split(line: str) -> list[str]:
+    """The words of one command of `$BROWSER`; an `&` at its end says what is done anyhow."""
+    try:
+        words = shlex.split(line)
+    except ValueError:  # a quote without another
+        words = line.split()
+    return words[:-1] if words[-1:] == ["&"] else words
+
+
+def _has_display(environ: Mapping[str, str]) -> bool:
+    return any(environ.get(name) for name in _DISPLAYS)
+
+
+def forwarding(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The command by which a person who came over SSH gets to `url`, typed on their own machine;
+    empty where nobody came that way.
+    """
+    match environ.get("SSH_CONNECTION", "").split():
+        case [_, _, server, port]:
+            user = environ.get("USER") or environ.get("LOGNAME")
+            address = f"{user}@{server}" if user else server
+            page = urlsplit(url).port
+            other = [] if port == "22" else ["-p", port]
+            return shlex.join(["ssh", "-L", f"{page}:127.0.0.1:{page}", *other, address])
+    return ""

@@ -39,7 +39,7 @@ class View:
 
     `home` is the address of the inbox, `address` that of the question; `guard` comes back with each
     form. `asked` is when it was asked, `until` when it closes, if it does; `others` is how many
-    other questions are open.
+    other questions are open, in which `version` of the inbox.
     """
 
     home: str
@@ -48,6 +48,18 @@ class View:
     asked: datetime
     until: datetime | None = None
     others: int = 0
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """What is open now: each question with where it is shown, and the address of the list, in one
+    of its versions.
+    """
+
+    home: str
+    version: int
+    questions: Sequence[tuple[Question, View]]
 
 
 def notice_page(heading: str, words: str) -> str:
@@ -55,11 +67,9 @@ def notice_page(heading: str, words: str) -> str:
     return _render("notice", heading=heading, words=words)
 
 
-def closed_page(words: str, home: str, others: int) -> str:
-    """What is said of a question that has ended, with the way to the `others` that are open."""
-    return _render(
-        "notice", heading="This question is closed", words=words, home=home, count=others
-    )
+def closed_page(words: str, inbox: Inbox | None = None) -> str:
+    """What is said of a question that has ended, and, to its person, of what is asked next."""
+    return _render("notice", heading="This question is closed", words=words, inbox=inbox)
 
 
 def question_page(
@@ -108,11 +118,10 @@ def summary_page(question: Question, view: View, filled: Filled, draft: str) -> 
     return _render("summary", heading=heading, question=question, view=view, rows=rows, draft=draft)
 
 
-def inbox_page(questions: Sequence[tuple[Question, View]], home: str, version: int) -> str:
-    """What is open now; `version` tells one state of it from the next."""
-    count = f"({len(questions)}) " if questions else ""
-    heading = f"{count}Open questions"
-    return _render("inbox", heading=heading, questions=questions, home=home, version=version)
+def inbox_page(inbox: Inbox) -> str:
+    """What is open now."""
+    count = f"({len(inbox.questions)}) " if inbox.questions else ""
+    return _render("inbox", heading=f"{count}Open questions", inbox=inbox)
 
 
 def _render(template: str, **context: object) -> str:

@@ -7,8 +7,10 @@ started with the first question that needs it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,13 +33,22 @@ if TYPE_CHECKING:
     from abp_bridge.surfaces.page.app import PageApp
 
 
-class LazyPageServer:
-    """Implements `Page`. The server lives in `tasks`."""
+logger = logging.getLogger(__name__)
 
-    def __init__(self, tasks: TaskGroup) -> None:
+
+class LazyPageServer:
+    """Implements `Page`. The server lives in `tasks`, at `port`, or at any that is free."""
+
+    def __init__(self, tasks: TaskGroup, port: int = 0) -> None:
         self._tasks = tasks
+        self._port = port
         self._page: PageApp | None = None
         self._questions: QuestionsServer | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a question was on it."""
+        return self._page is not None
 
     @asynccontextmanager
     async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
@@ -49,14 +60,15 @@ class LazyPageServer:
         if self._page is None:
             from abp_bridge.surfaces.page.app import PageApp
 
-            self._page = PageApp(self._tasks)
+            self._page = PageApp(self._tasks, self._port)
         try:
             async with self._page.show(question) as shown:
                 yield shown
-        except (OSError, TimeoutError) as problem:
-            raise SurfaceUnsupportedError(
-                f"the bridge's own page cannot be served: {problem}", lasting=True
-            ) from None
+        except OSError as problem:
+            from abp_bridge.surfaces.http import describe_failure
+
+            why = describe_failure("the bridge's own page", problem, self._port, "--page-port")
+            raise SurfaceUnsupportedError(why, lasting=not self._port) from None
 
     def questions(self, port: int, password: str) -> QuestionsServer:
         """The questions API of this process, which nothing listens for yet."""
@@ -81,14 +93,27 @@ MAX_LINKS = 3
 class PageSurface:
     """The page as a surface of its own: an `InputProvider`.
 
-    `send_link` shows the person a question's link, and says whether they go there.
+    Args:
+        page: Where a question is shown.
+        send_link: Shows the person a question's link, and says whether they go there.
+        opens: Whether their browser is opened first; the link is sent when that fails.
+
+    Attributes:
+        place: Why the last question came to no browser, and how to get to the page over SSH
+            (`Locatable`).
     """
 
     def __init__(
-        self, page: Page, send_link: Callable[[Question, str], Awaitable[SurfaceResponse]]
+        self,
+        page: Page,
+        send_link: Callable[[Question, str], Awaitable[SurfaceResponse]],
+        *,
+        opens: bool = False,
     ) -> None:
         self._page = page
         self._send_link = send_link
+        self._opens = opens
+        self.place = ""
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The page, whatever is open (`InputProvider.variants`)."""
@@ -109,8 +134,15 @@ class PageSurface:
         """
 
         async def send_link(shown: PageQuestion) -> SurfaceResponse:
+            problem = await shown.open() if self._opens else ""
+            place, self.place = self.place, _describe_place(problem, shown.url)
+            if self._opens and not problem:
+                await anyio.sleep_forever()  # the page has the answer, sooner or later
+            if self.place not in (place, ""):
+                logger.warning("%s", self.place)
+            noted = replace(question, note=" ".join(filter(None, (question.note, self.place))))
             for _ in range(MAX_LINKS):
-                response = await self._send_link(question, shown.url)
+                response = await self._send_link(noted, shown.url)
                 if response.outcome is not Outcome.ACCEPTED or shown.opened:
                     return response
             raise SurfaceUnsupportedError(
@@ -118,7 +150,21 @@ class PageSurface:
                 lasting=False,
             )
 
-        return await self._page.ask(question, send_link)
+        try:
+            return await self._page.ask(question, send_link)
+        except SurfaceUnsupportedError as refusal:
+            if not self.place:
+                raise
+            reason = f"{refusal}. {self.place}"
+            raise SurfaceUnsupportedError(reason, lasting=refusal.lasting) from None
+
+
+def _describe_place(problem: str, url: str) -> str:
+    from abp_bridge.surfaces.page.browser import forwarding
+
+    command = forwarding(url)
+    words = f"Over SSH, its link works after this on your own machine: {command}"
+    return " ".join(filter(None, (problem and f"{problem}.", command and words)))
 
 
 async def ask_by_link(

@@ -21,11 +21,15 @@ function listen(address, listeners) {
 }
 
 const open = document.querySelector('[data-open]');
+const inbox = document.querySelector('[data-inbox]');
 if (open) {
   const stop = listen(open.dataset.open, {
+    message: refresh,
     ended: (event) => {
       stop();
-      if (!open.dataset.sent) say(JSON.parse(event.data));
+      if (open.dataset.sent) return;
+      say(JSON.parse(event.data));
+      listen(inbox.dataset.inbox, { message: refresh });
     },
   });
   open.addEventListener('submit', () => { open.dataset.sent = 'yes'; });
@@ -42,23 +46,23 @@ function say(words) {
   document.title = `Closed: ${document.title}`;
 }
 
-const inbox = document.querySelector('[data-inbox]');
-if (inbox) {
-  listen(inbox.dataset.inbox, {
-    message: async (event) => {
-      if (event.data === inbox.dataset.version) return;
-      const response = await fetch(location.href);
-      if (!response.ok) return;
-      const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-      const focused = document.activeElement?.getAttribute('href');
-      const now = fresh.querySelector('[data-inbox]');
-      inbox.dataset.version = now.dataset.version;
-      inbox.replaceChildren(...now.childNodes);
-      document.title = fresh.title;
-      if (focused) inbox.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
-      count();
-    },
-  });
+if (inbox && !open) listen(inbox.dataset.inbox, { message: refresh });
+
+// What is open is another now. Who has nothing else in hand gets to the next question with Enter.
+async function refresh(event) {
+  if (event.data === inbox.dataset.version) return;
+  const response = await fetch(location.href);
+  if (!response.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const focused = document.activeElement?.getAttribute('href');
+  const now = fresh.querySelector('[data-inbox]');
+  inbox.dataset.version = now.dataset.version;
+  inbox.replaceChildren(...now.childNodes);
+  if (!open?.isConnected) document.title = fresh.title;
+  const next = focused ? inbox.querySelector(`[href="${CSS.escape(focused)}"]`) : null;
+  if (next) next.focus();
+  else if (!open?.isConnected && document.activeElement === document.body) inbox.querySelector('a')?.focus();
+  count();
 }
 
 function count() {

@@ -1,0 +1,159 @@
+"""Tells the person, wherever they look, that a question waits: by the desktop, a bell, and services
+of their own. Asks nothing, and knows no answer.
+
+What is sent names who asks; the question's own words only where that was set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from abp_bridge.core.event import Event, InputRequestEvent, InputResolvedEvent, RungEvent
+from abp_bridge.core.question import Question
+from abp_bridge.errors import AbpBridgeError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+SEND_LIMIT = 10.0  # seconds for one place to take a notification
+MAX_TEXT = 500  # characters of a question's words
+CONTROLLING = "/dev/tty"
+_NOBODY = ("mock", "mcp-sampling")  # the surfaces where no person is asked
+_PLACES = {"page": "on a page in your browser", "terminal": "at your terminal"}
+_AT_HOST = "where your agent runs"
+
+_MAC = (
+    "on run argv",
+    "display notification (item 2 of argv) with title (item 1 of argv)",
+    "end run",
+)
+
+
+_Send = Callable[[str, str], Awaitable[None]]
+
+
+class NotificationError(AbpBridgeError):
+    """A notification reached nobody; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Where notifications go.
+
+    `desktop` stands for the desktop's own and a bell at the terminal `tty`; `urls` are apprise's;
+    `with_text` has them say what is asked.
+    """
+
+    desktop: bool = False
+    tty: str | None = None
+    urls: Sequence[str] = ()
+    with_text: bool = False
+
+
+class Notifier:
+    """An `Observer`: each question that a person is asked is told once, those that come together in
+    one notification. It never holds a question up.
+    """
+
+    def __init__(self, tasks: TaskGroup, channels: Channels) -> None:
+        self._tasks = tasks
+        self._channels = channels
+        self._asked: dict[str, Question] = {}  # not told yet
+        self._waiting: list[tuple[Question, str]] = []
+        self._sending = False
+
+    def observe(self, event: Event) -> None:
+        """Note what is asked; tell it when a person is asked."""
+        match event:
+            case InputRequestEvent(question=question):
+                self._asked[question.id] = question
+            case InputResolvedEvent(question=question):
+                self._asked.pop(question.id, None)
+            case RungEvent(question=id, route=route) if route.split()[0] not in _NOBODY:
+                if (asked := self._asked.pop(id, None)) is not None:
+                    self._add(asked, _PLACES.get(route.split()[0], _AT_HOST))
+            case _:
+                pass
+
+    def _add(self, question: Question, place: str) -> None:
+        self._waiting.append((question, place))
+        if not self._sending:
+            self._sending = True
+            self._tasks.start_soon(self._send_all)
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            title, body = _describe(waiting, with_text=self._channels.with_text)
+            if self._channels.desktop:
+                _ring(self._channels.tty or CONTROLLING)
+                await self._send(_show_on_desktop, title, body)
+            if self._channels.urls:
+                await self._send(self._push, title, body)
+        self._sending = False
+
+    async def _send(self, send: _Send, title: str, body: str) -> None:
+        try:
+            with anyio.fail_after(SEND_LIMIT):
+                await send(title, body)
+        except (NotificationError, OSError) as problem:
+            why = str(problem) or "it took too long"
+            logger.warning("a notification of a question was not sent: %s", why)
+
+    async def _push(self, title: str, body: str) -> None:
+        try:
+            services = import_module("apprise").Apprise()
+        except ImportError:
+            raise NotificationError("--notify-url needs apprise: pip install apprise") from None
+        unread = [url for url in self._channels.urls if not services.add(url)]
+        sent = await anyio.to_thread.run_sync(
+            lambda: services.notify(body, title), abandon_on_cancel=True
+        )
+        if unread or not sent:  # which address, is not said: it may hold a password
+            why = "cannot read an address" if unread else "did not get it through"
+            raise NotificationError(f"apprise {why}")
+
+
+async def _show_on_desktop(title: str, body: str) -> None:
+    if sys.platform == "darwin":
+        command = ["osascript", *(word for line in _MAC for word in ("-e", line)), title, body]
+    else:  # its body has markup
+        command = ["notify-send", "--app-name=abp-bridge", "--", title, html.escape(body)]
+    ended = await anyio.run_process(
+        command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, check=False
+    )
+    if ended.returncode:
+        raise NotificationError(f"{command[0]} failed (exit code {ended.returncode})")
+
+
+def _describe(waiting: Sequence[tuple[Question, str]], *, with_text: bool) -> tuple[str, str]:
+    """The title and the body."""
+    (question, place), count = waiting[0], len(waiting)
+    if count > 1:
+        return f"abp-bridge: {count} questions wait", f"Answer {place}."
+    words = f"{question.message[:MAX_TEXT]}\n" if with_text else ""
+    return f"abp-bridge: {question.origin} asks", f"{words}Answer {place}."
+
+
+def _ring(terminal: str) -> None:
+    """Ring the bell there, if there is such a terminal and it takes it at once."""
+    with contextlib.suppress(OSError):
+        bell = os.open(terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            os.write(bell, b"\a")
+        finally:
+            os.close(bell)

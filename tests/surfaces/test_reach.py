@@ -1,0 +1,636 @@
+"""How a person gets to the bridge's own page, and hears that they are asked: by their browser, by
+the host where there is none, over SSH, by a notification. The browsers and desktops are programs of
+the tests' own on `PATH`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
+import pytest
+from playwright.async_api import Browser, BrowserContext, expect
+from support.acp_harness import client
+from support.harness import PATIENCE, Hosted, hosted, leave
+from support.paths import ROOT
+from support.visitor import Browser as Visitor
+
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.settings import Settings
+from abp_bridge.surfaces.page import browser as commands
+from abp_bridge.surfaces.page import peer
+from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+NAME: dict[str, Json] = {"prompt": "Name?", "schema": {"type": "string", "title": "Name"}}
+CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")
+OPEN = ("--app", "demo", "--page", "open", "--ask-on", "page")
+LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/open/[\w-]+")
+GO = re.compile(r"http://127\.0\.0\.1:\d+/go/[\w-]+")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Programs:
+    """Programs in a folder of their own, each of which writes down how it was run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = folder / "log"
+        self._log.touch()
+
+    def add(self, name: str, code: int = 0) -> str:
+        """A program that notes its arguments and does no more. Returns its path."""
+        file = self.folder / name
+        noted = f'printf "%s\\n" "{name} $DISPLAY $TERM" "$@" "" >> {self._log}'
+        file.write_text(f"#!/bin/sh\n{noted}\nexit {code}\n")
+        file.chmod(0o755)
+        return str(file)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"PATH": f"{self.folder}:/usr/bin:/bin", **more}
+
+    def runs(self) -> list[list[str]]:
+        """What was run: name, display and terminal, then the arguments."""
+        return [run.split("\n") for run in self._log.read_text().split("\n\n") if run]
+
+    async def wait(self, count: int = 1) -> list[list[str]]:
+        with anyio.fail_after(PATIENCE):
+            while len(self.runs()) < count:
+                await anyio.lowlevel.checkpoint()
+        return self.runs()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return Programs(folder)
+
+
+async def visit(address: str, name: str = "Ada") -> str:
+    """A browser that goes there and answers with `name`. Returns the page it came to."""
+    visitor = Visitor()
+    page = await anyio.to_thread.run_sync(visitor.open, address)
+    await anyio.to_thread.run_sync(lambda: visitor.send(**{"field-0": name}))
+    return page
+
+
+class Card:
+    """The form that the host shows instead of a browser; its person follows the link."""
+
+    def __init__(self) -> None:
+        self.words = ""
+
+    async def answer(self, params: Any) -> types.ElicitResult:
+        self.words = params.message
+        link = LINK.search(self.words)
+        assert link is not None, self.words
+        await visit(link[0])
+        return types.ElicitResult(action="accept", content={})
+
+
+async def page_of(host: Hosted) -> Json:
+    """What `abp_status` says of the page."""
+    surfaces = (await host.status())["surfaces"]
+    return next(each for each in surfaces if each["surface"] == "page")
+
+
+# --- which browser --------------------------------------------------------------------------------
+
+
+async def test_a_host_that_strips_the_environment_shows_why_no_browser_came(tmp_path: Path) -> None:
+    card, log = Card(), tmp_path / "log"
+    env = {"ABP_LOG_FILE": str(log)}
+    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=env) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        assert (await page_of(host))["at"] == (
+            "No browser could be opened: this process was given neither DISPLAY nor"
+            " WAYLAND_DISPLAY."
+        )
+    assert (said := "No browser could be opened: this process was given") in card.words
+    assert log.read_text().count(said) == 1
+
+
+def codex_names() -> list[str]:
+    """The variables that the README has Codex pass on."""
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: list[str] = tomllib.loads(blocks[0])["mcp_servers"]["abp"]["env_vars"]
+    return names
+
+
+async def test_what_the_readme_has_codex_pass_on_is_enough_for_a_browser(
+    programs: Programs,
+) -> None:
+    programs.add("xdg-open")
+    desktop = {"DISPLAY": ":7", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x", "SECRET": "x"}
+    passed = {name: value for name, value in desktop.items() if name in codex_names()}
+    assert "SECRET" not in passed
+    async with (
+        hosted(*OPEN, env=programs.environment(**passed)) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def act() -> None:
+            (run,) = await programs.wait()
+            assert run[0] == "xdg-open :7 "
+            await visit(run[1])
+
+        tasks.start_soon(act)
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+
+
+async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anywhere(
+    programs: Programs,
+) -> None:
+    """It is no file either: browsers in a box of their own cannot read those."""
+    programs.add("xdg-open")
+    async with (
+        hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def act() -> None:
+            ((_, address),) = await programs.wait()
+            assert GO.fullmatch(address)
+            await visit(address)
+            with pytest.raises(HTTPError, match="403") as caught:
+                await anyio.to_thread.run_sync(Visitor().open, address)
+            caught.value.close()
+
+        tasks.start_soon(act)
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+
+
+async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> None:
+    programs.add("xdg-open")
+    card = Card()
+    desktop = programs.environment(DISPLAY=":7")
+    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=desktop) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        said = "No browser could be opened: xdg-open ran, and none came."
+        assert (await page_of(host))["at"] == said
+    assert said in card.words
+
+
+async def test_an_acp_client_shows_why_no_browser_came() -> None:
+    shown = anyio.Event()
+
+    async def press(method: str, params: Json) -> None:
+        words = json.dumps(params)
+        assert "No browser could be opened: this process was given neither" in words
+        link = LINK.search(words)
+        assert link is not None
+        await visit(link[0])
+        shown.set()
+
+    async with client("--app", "demo", "--page", "open", handler=press) as editor:
+        await editor.initialize({})
+        request = {"request": {"method": "elicitation/input", "params": NAME}}
+        await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
+        await shown.wait()
+
+
+async def test_a_refusal_says_why_no_browser_came() -> None:
+    async with hosted(*OPEN) as host:
+        response = await host.ask("elicitation/confirm", message="Delete it?", destructive=True)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    assert "No browser could be opened" in response["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "runs"),
+    [
+        ({"BROWSER": "firefox", "DISPLAY": ":7"}, ["firefox"]),
+        ({"BROWSER": "firefox"}, ["firefox"]),  # it may need no desktop, as in remote editors
+        ({"BROWSER": "broken:firefox"}, ["broken", "firefox"]),
+        ({"BROWSER": "w3m:firefox"}, ["firefox"]),  # nobody would see that one
+        ({"BROWSER": "/no/such/thing", "DISPLAY": ":7"}, ["xdg-open"]),
+        ({"BROWSER": "", "DISPLAY": ":7"}, ["xdg-open"]),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, ["xdg-open"]),
+    ],
+)
+async def test_browsers_are_tried_in_the_persons_order(
+    programs: Programs, environ: dict[str, str], runs: list[str]
+) -> None:
+    for name in ("firefox", "w3m", "xdg-open"):
+        programs.add(name)
+    programs.add("broken", 3)
+    opened = await open_browser("http://x/", programs.environment(TERM="xterm", **environ))
+    assert [run[0].split()[0] for run in programs.runs()] == runs
+    assert opened == runs[-1]
+    display = environ.get("DISPLAY", "")
+    assert programs.runs()[-1] == [f"{runs[-1]} {display} ", "http://x/"], "and no terminal"
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("firefox --new-tab %s", ["--new-tab", "http://x/"]),
+        ("firefox -P 'my own'", ["-P", "my own", "http://x/"]),
+        ("firefox &", ["http://x/"]),
+        ("firefox it's", ["it's", "http://x/"]),
+    ],
+)
+async def test_a_browsers_command_is_read_as_others_read_it(
+    programs: Programs, line: str, arguments: list[str]
+) -> None:
+    programs.add("firefox")
+    await open_browser("http://x/", programs.environment(BROWSER=line))
+    assert programs.runs()[0][1:] == arguments
+
+
+async def test_the_next_command_is_tried_where_one_fails(programs: Programs) -> None:
+    programs.add("xdg-open", 3)
+    programs.add("gio")
+    assert await open_browser("http://x/", programs.environment(DISPLAY=":7")) == "gio"
+    assert [run[1:] for run in programs.runs()] == [["http://x/"], ["open", "http://x/"]]
+
+
+async def test_a_desktop_without_xdg_open_is_left_to_python(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", programs.add("python"))
+    known = (("xdg-open",), (sys.executable, "-m", "webbrowser"))
+    monkeypatch.setattr(commands, "_DESKTOP", known)
+    await open_browser("http://x/", {"PATH": str(programs.folder), "DISPLAY": ":7"})
+    assert programs.runs()[0][1:] == ["-m", "webbrowser", "http://x/"]
+
+
+async def test_in_wsl_the_browser_of_windows_is_opened(programs: Programs) -> None:
+    programs.add("wslview")
+    assert await open_browser("http://x/", programs.environment()) == "wslview"
+
+
+async def test_on_a_mac_open_opens_it(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs.add("open")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert await open_browser("http://x/", programs.environment()) == "open"
+
+
+async def test_each_command_that_fails_is_named(programs: Programs) -> None:
+    programs.add("firefox", 3)
+    environ = programs.environment(BROWSER="firefox:/no/such/thing")
+    with pytest.raises(BrowserError) as caught:
+        await open_browser("http://x/", environ)
+    assert str(caught.value) == (
+        "firefox failed (exit code 3); /no/such/thing cannot be run (No such file or directory);"
+        " this process was given neither DISPLAY nor WAYLAND_DISPLAY"
+    )
+
+
+# --- whose browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connection() -> Any:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as ours,
+        server.accept()[0] as accepted,
+    ):
+        yield ours, accepted
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_connection_of_ones_own_is_known(
+    connection: tuple[socket.socket, socket.socket], platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, accepted = connection
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(peer, "_lsof_finds", lambda client: client == ours.getsockname())
+    assert peer.is_own_user(accepted.getpeername(), accepted.getsockname())
+
+
+def test_a_connection_of_another_user_is_not_ones_own(
+    connection: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, accepted = connection
+    if os.getuid() == 0:  # who may give things away
+        os.fchown(ours.fileno(), 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 65534)
+    assert not peer.is_own_user(accepted.getpeername(), accepted.getsockname())
+
+
+def test_who_has_left_already_is_nobody(
+    connection: tuple[socket.socket, socket.socket],
+) -> None:
+    """The kernel says user 0 of such a connection, as of root's."""
+    ours, accepted = connection
+    gone = ours.getsockname()
+    ours.close()
+    assert not peer.is_own_user(gone, accepted.getsockname())
+    assert not peer.is_own_user(("127.0.0.1", 1), accepted.getsockname())
+
+
+def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
+    connection: tuple[socket.socket, socket.socket],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_INET6) as ours:
+        ours.connect(("::ffff:127.0.0.1", server.getsockname()[1]))
+        accepted, client = server.accept()
+        with accepted:
+            assert peer.is_own_user(client, server.getsockname())
+
+
+# --- one tab --------------------------------------------------------------------------------------
+
+
+async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
+    programs.add("xdg-open")
+    answers: list[Json] = []
+    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+        await host.client.call_tool("abp_connect", {})
+
+        async def ask() -> None:
+            answers.append((await host.ask("elicitation/input", **NAME))["data"])
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(ask)
+            while len((await host.status())["questions"]["open"]) < 5:
+                await anyio.lowlevel.checkpoint()
+            ((_, address),) = await programs.wait()
+            visitor = Visitor()
+            inbox = await anyio.to_thread.run_sync(visitor.open, address)
+            assert "(5) Open questions" in inbox
+            for path in re.findall(r'href="(/[\w-]+/q/[\w-]+)"', inbox):
+                base = f"http://{urlsplit(address).netloc}"
+                await anyio.to_thread.run_sync(visitor.open, f"{base}{path}")
+                await anyio.to_thread.run_sync(lambda: visitor.send(**{"field-0": "Ada"}))
+    assert answers == [{"value": "Ada"}] * 5
+    assert len(programs.runs()) == 1
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
+        yield running
+
+
+@pytest.fixture
+async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
+    context = await browser.new_context()
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context
+    await leave(context)
+
+
+async def test_a_later_question_appears_in_the_tab_that_is_there(
+    programs: Programs, person: BrowserContext
+) -> None:
+    programs.add("xdg-open")
+    tab = await person.new_page()
+    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+        asked = ["Name?", "Rank?", "Number?"]
+        given: list[Json] = []
+
+        async def ask(prompt: str) -> None:
+            given.append((await host.ask("elicitation/input", prompt=prompt))["data"]["value"])
+
+        async def type_and_send(words: str) -> None:
+            await tab.get_by_label("Your answer").fill(words)
+            await tab.keyboard.press("Enter")
+            await expect(tab.get_by_text("Thank you")).to_be_visible()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, asked[0])
+            ((_, address),) = await programs.wait()
+            await tab.goto(address)
+            await expect(tab.get_by_role("heading", name="Name?")).to_be_visible()
+            tasks.start_soon(ask, asked[1])
+            await expect(tab.get_by_role("link", name="1 other question is open")).to_be_visible()
+            await type_and_send("Ada")
+            await expect(tab.get_by_role("link", name="asks: Rank?")).to_be_focused()
+            await tab.keyboard.press("Enter")
+            await type_and_send("Countess")
+            await expect(tab.get_by_text("You can close this page.")).to_be_visible()
+            tasks.start_soon(ask, asked[2])
+            await expect(tab.get_by_role("link", name="asks: Number?")).to_be_focused()
+            await tab.keyboard.press("Enter")
+            await type_and_send("1")
+    assert given == ["Ada", "Countess", "1"]
+    assert len(programs.runs()) == 1
+
+
+async def test_who_closed_the_tab_gets_another(programs: Programs, person: BrowserContext) -> None:
+    programs.add("xdg-open")
+    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+        for count, name in enumerate(("Ada", "Grace"), 1):
+            async with anyio.create_task_group() as tasks:
+
+                async def act(count: int = count, name: str = name) -> None:
+                    address = (await programs.wait(count))[-1][1]
+                    tab = await person.new_page()
+                    await tab.goto(address)
+                    await tab.get_by_label("Name").fill(name)
+                    await tab.keyboard.press("Enter")
+                    await expect(tab.get_by_text("Thank you")).to_be_visible()
+                    await tab.close()
+
+                tasks.start_soon(act)
+                assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": name}
+
+
+# --- SSH, and a port of one's own -----------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def test_over_ssh_the_command_that_forwards_the_page_is_there_to_copy() -> None:
+    card, port = Card(), free_port()
+    env = {"SSH_CONNECTION": "192.0.2.7 50022 192.0.2.9 2222", "USER": "ada"}
+    fixed = ("--page-port", str(port))
+    async with hosted(*OPEN, *fixed, answer=card.answer, client_info=CODEX, env=env) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        line = f"ssh -L {port}:127.0.0.1:{port} -p 2222 ada@192.0.2.9"
+        assert line in (await page_of(host))["at"]
+    assert line in card.words
+    link = LINK.search(card.words)
+    assert link is not None
+    assert link[1] == str(port)
+
+
+@pytest.mark.parametrize(
+    ("environ", "line"),
+    [
+        ({"SSH_CONNECTION": "a 1 h 22", "USER": "ada"}, "ssh -L 8:127.0.0.1:8 ada@h"),
+        ({"SSH_CONNECTION": "a 1 h 22", "LOGNAME": "bob"}, "ssh -L 8:127.0.0.1:8 bob@h"),
+        ({"SSH_CONNECTION": "a 1 ::9 22"}, "ssh -L 8:127.0.0.1:8 ::9"),
+        ({"SSH_CONNECTION": "what?", "USER": "ada"}, ""),
+        ({"USER": "ada"}, ""),
+    ],
+)
+def test_where_the_person_came_from_is_read(environ: dict[str, str], line: str) -> None:
+    assert forwarding("http://127.0.0.1:8/open/x", environ) == line
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with hosted(*OPEN, "--page-port", str(port)) as host:
+            response = await host.ask("elicitation/input", **NAME)
+    assert response["error"]["code"] == "NOT_SUPPORTED"
+    words = response["error"]["message"]
+    assert f"port {port} cannot be used (Address already in use)" in words
+    assert "--page-port" in words
+
+
+# --- notifications --------------------------------------------------------------------------------
+
+HOST = ("--app", "demo", "--ask-on", "host", "--notify")
+
+
+async def greet(params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"value": "Ada"})
+
+
+async def test_a_question_is_shown_on_the_desktop_without_its_words(programs: Programs) -> None:
+    programs.add("notify-send")
+    async with hosted(*HOST, answer=greet, env=programs.environment()) as host:
+        await host.ask("elicitation/input", **NAME)
+        (run,) = await programs.wait()
+    assert run[1:] == [
+        "--app-name=abp-bridge",
+        "--",
+        "abp-bridge: demo asks",
+        "Answer where your agent runs.",
+    ]
+
+
+async def test_a_notification_has_the_words_of_the_question_only_when_that_was_set(
+    programs: Programs,
+) -> None:
+    programs.add("notify-send")
+    asked: dict[str, Json] = {"prompt": "<b>Name & rank?</b>", "schema": {"type": "string"}}
+    options = (*HOST, "--notify-text")
+    async with hosted(*options, answer=greet, env=programs.environment()) as host:
+        await host.ask("elicitation/input", **asked)
+        (run,) = await programs.wait()
+    assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
+
+
+async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> None:
+    programs.add("notify-send")
+    ours, theirs = os.openpty()
+    options = (*HOST, "--tty", os.ttyname(theirs))
+    try:
+        async with hosted(*options, answer=greet, env=programs.environment()) as host:
+            await host.ask("elicitation/input", **NAME)
+            assert await anyio.to_thread.run_sync(os.read, ours, 1) == b"\a"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_no_desktop_is_said_and_the_question_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    env = {"PATH": str(tmp_path), "ABP_LOG_FILE": str(log)}
+    async with hosted(*HOST, answer=greet, env=env) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        with anyio.fail_after(PATIENCE):
+            while not log.exists() or "a notification of a question was not" not in log.read_text():
+                await anyio.lowlevel.checkpoint()
+    assert "notify-send" in log.read_text()
+
+
+APPRISE = """
+import os
+class Apprise:
+    def add(self, url):
+        self.url = url
+        return url != "no:address"
+    def notify(self, body, title):
+        with open(os.environ["SENT"], "a") as file:
+            file.write(f"{self.url}|{title}|{body}\\n")
+        return True
+"""
+
+
+@asynccontextmanager
+async def with_apprise(folder: Path, urls: str) -> AsyncIterator[Hosted]:
+    """A bridge that finds an apprise of the test's own, which writes down what it sends."""
+    (folder / "apprise.py").write_text(APPRISE)
+    python = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    env = {
+        "PYTHONPATH": python,
+        "SENT": str(folder / "sent"),
+        "ABP_NOTIFY_URL": urls,
+        "ABP_LOG_FILE": str(folder / "log"),
+    }
+    options = ("--app", "demo", "--ask-on", "host")
+    async with hosted(*options, answer=greet, env=env) as host:
+        yield host
+
+
+async def read_when_there(file: Path) -> str:
+    with anyio.fail_after(PATIENCE):
+        while not file.exists() or not file.read_text():
+            await anyio.lowlevel.checkpoint()
+    return file.read_text()
+
+
+async def test_other_services_are_apprises(tmp_path: Path) -> None:
+    async with with_apprise(tmp_path, "ntfy://topic") as host:
+        await host.ask("elicitation/input", **NAME)
+        sent = await read_when_there(tmp_path / "sent")
+    assert sent == "ntfy://topic|abp-bridge: demo asks|Answer where your agent runs.\n"
+
+
+async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -> None:
+    async with with_apprise(tmp_path, "no:address") as host:
+        await host.ask("elicitation/input", **NAME)
+        log = await read_when_there(tmp_path / "log")
+    assert "a notification of a question was not sent: apprise cannot read an address" in log
+    assert "no:address" not in log
+
+
+async def test_without_apprise_the_log_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "apprise").mkdir()
+    (tmp_path / "apprise" / "__init__.py").write_text("raise ImportError\n")
+    env = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))),
+        "ABP_LOG_FILE": str(tmp_path / "log"),
+    }
+    options = ("--app", "demo", "--ask-on", "host", "--notify-url", "ntfy://topic")
+    async with hosted(*options, answer=greet, env=env) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        assert "pip install apprise" in await read_when_there(tmp_path / "log")
+
+
+async def test_what_nobody_is_asked_is_not_notified(programs: Programs, tmp_path: Path) -> None:
+    programs.add("notify-send")
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps([{"value": "Ada"}, {"value": "Grace"}]))
+    options = ("--app", "demo", "--answers", str(answers), "--ask-on", "mock,host", "--notify")
+    async with hosted(*options, answer=greet, env=programs.environment()) as host:
+        await host.ask("elicitation/input", **NAME)
+        await host.ask("elicitation/input", **NAME)
+        await host.ask("elicitation/input", **NAME)
+        runs = await programs.wait()
+    assert len(runs) == 1
