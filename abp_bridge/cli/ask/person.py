@@ -37,7 +37,7 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
         settings,
         answers=settings.answers if on in (None, "mock") else None,
         tty=terminals if on in (None, "terminal") else None,
-        page="open" if on in (None, "page") else "off",
+        page="link" if on in (None, "page") else "off",
     )
 
 
@@ -66,6 +66,7 @@ class Person:
     async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
         """Tell the person where the page is; that has the answer, sooner or later."""
         print_message(f"{question.origin} asks. Answer at {url}")
+        await self._page.open_browser()
         await anyio.sleep_forever()
         return SurfaceResponse(Outcome.CANCELLED)
 

@@ -45,6 +45,10 @@ class LazyPageServer:
         self._page: PageApp | None = None
         self._questions: QuestionsServer | None = None
 
+    async def open_browser(self) -> str:
+        """Have the person's browser at the page: why that failed, or nothing."""
+        return "" if self._page is None else await self._page.open_browser()
+
     @property
     def is_used(self) -> bool:
         """Whether a question was on it."""
