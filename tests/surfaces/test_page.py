@@ -1133,16 +1133,18 @@ async def test_a_question_on_the_questions_api_stands_on_the_page_too(
                 await expect(inbox.get_by_role("alert")).to_contain_text(
                     "answered by another program"
                 )
-            assert replies == [SurfaceResponse(Outcome.ACCEPTED, {"value": "4"})], (
-                "as it was typed: it is reviewed once, for the app"
+            (reply,) = replies
+            assert (reply.outcome, reply.content) == (Outcome.ACCEPTED, {"value": "4"}), (
+                "as it was typed: it is validated once, for the app"
             )
+            assert reply.seconds is not None, "a program's own time, not a hand's"
             async with anyio.create_task_group() as asking:
                 asking.start_soon(ask)
                 await inbox.goto(page.tab.url.partition("q/")[0])
                 await inbox.get_by_role("link", name="Seats?").click()
                 await inbox.get_by_role("spinbutton").fill("5")
                 await inbox.get_by_role("button", name="Send").click()
-            assert replies[1].content == {"value": "5"}
+            assert (replies[1].content, replies[1].seconds) == ({"value": "5"}, None)
             assert (await knock(url.port or 0, "GET", "/question", bearer))[1] == "[]"
         tasks.cancel_scope.cancel()
 
