@@ -30,10 +30,12 @@ from support.paths import ROOT
 from support.visitor import Browser as Visitor
 
 from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.protocols.abp import decode_question
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page import browser as commands
 from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -139,13 +141,21 @@ def codex_names() -> list[str]:
     return names
 
 
+@pytest.mark.parametrize(
+    ("own", "opener"),
+    [
+        ({"DISPLAY": ":7", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x", "KEY": "x"}, "xdg-open :7 "),
+        ({"WAYLAND_DISPLAY": "wayland-0", "KEY": "x"}, "xdg-open  "),
+        ({"BROWSER": "editors-own %s", "KEY": "x"}, "editors-own  "),
+    ],
+)
 async def test_what_the_readme_has_codex_pass_on_is_enough_for_a_browser(
-    programs: Programs,
+    programs: Programs, own: dict[str, str], opener: str
 ) -> None:
-    programs.add("xdg-open")
-    desktop = {"DISPLAY": ":7", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x", "SECRET": "x"}
-    passed = {name: value for name, value in desktop.items() if name in codex_names()}
-    assert "SECRET" not in passed
+    for name in ("xdg-open", "editors-own"):
+        programs.add(name)
+    passed = {name: value for name, value in own.items() if name in codex_names()}
+    assert passed.keys() == own.keys() - {"KEY"}
     async with (
         hosted(*OPEN, env=programs.environment(**passed)) as host,
         anyio.create_task_group() as tasks,
@@ -153,7 +163,7 @@ async def test_what_the_readme_has_codex_pass_on_is_enough_for_a_browser(
 
         async def act() -> None:
             (run,) = await programs.wait()
-            assert run[0] == "xdg-open :7 "
+            assert run[0] == opener
             await visit(run[1])
 
         tasks.start_soon(act)
@@ -191,6 +201,22 @@ async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> 
         said = "No browser could be opened: xdg-open ran, and none came."
         assert (await page_of(host))["at"] == said
     assert said in card.words
+
+
+async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_noticed(
+    programs: Programs,
+) -> None:
+    gate = programs.folder / "gate"
+    os.mkfifo(gate)
+    opener = programs.folder / "xdg-open"
+    opener.write_text(f"#!/bin/sh\nread -r end < {gate}\n")
+    opener.chmod(0o755)
+    card = Card()
+    desktop = programs.environment(DISPLAY=":7")
+    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=desktop) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+    assert "No browser could be opened: xdg-open ran, and none came." in card.words
+    gate.write_text("\n")
 
 
 async def test_an_acp_client_shows_why_no_browser_came() -> None:
@@ -300,6 +326,34 @@ async def test_each_command_that_fails_is_named(programs: Programs) -> None:
 
 
 # --- whose browser --------------------------------------------------------------------------------
+
+
+async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, own = "", False
+
+    async def note(given: str) -> str:
+        nonlocal address
+        address = given
+        return "xdg-open"
+
+    monkeypatch.setattr(commands, "open_browser", note)
+    monkeypatch.setattr(peer, "is_own_user", lambda client, server: own)
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    question = decode_question(raw, id="q1", origin="app")
+    async with anyio.create_task_group() as tasks:
+        async with LazyPageServer(tasks).show(question) as shown:
+            tasks.start_soon(shown.open)
+            while not address:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(HTTPError, match="403") as caught:
+                await anyio.to_thread.run_sync(Visitor().open, address)
+            caught.value.close()
+            own = True
+            await visit(address)
+            assert (await shown.wait_answer()).content == {"value": "Ada"}
+        tasks.cancel_scope.cancel()
 
 
 @pytest.fixture

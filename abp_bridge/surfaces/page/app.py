@@ -229,7 +229,7 @@ class PageApp:
         return opening.problem
 
     async def _wait_browser(self, opening: _Opening) -> None:
-        command = "no command"
+        command = "its command"
         try:
             with anyio.move_on_after(OPEN_LIMIT):
                 command = await browser.open_browser(opening.address)

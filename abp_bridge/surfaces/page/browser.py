@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from abp_bridge.errors import AbpBridgeError
 
-COMMAND_LIMIT = 5.0  # seconds for a command that opens a browser; what runs longer is one
+COMMAND_LIMIT = 3.0  # seconds for a command that opens a browser; what runs longer is one
 
 # In $BROWSER for a terminal: without one they read the page, and nobody sees it.
 _TEXT_BROWSERS = {"elinks", "links", "links2", "lynx", "w3m", "www-browser"}
