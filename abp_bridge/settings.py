@@ -374,6 +374,21 @@ class Settings:
         replayable="text",
         help="whoever has it can list and answer questions there",
     )
+    confirm: tuple[str, ...] = _setting(
+        (),
+        variable="ABP_CONFIRM",
+        flag="--confirm",
+        metavar="destructive|all|NAME",
+        read=_read_list(", "),
+        separator=",",
+        repeated=True,
+        group=_WHO,
+        replayable="plain",
+        help=(
+            "ask a person before a capability is called: before those that their app calls"
+            " destructive, all, or one by its name. May be repeated"
+        ),
+    )
     ask_model: bool = _switch(
         False,
         "ABP_ASK_MODEL",
@@ -571,6 +586,15 @@ def _check_hosts(settings: Settings) -> Iterator[str]:
             )
 
 
+def _check_confirm(settings: Settings) -> Iterator[str]:
+    for name in settings.confirm:
+        if "," in name or not name.strip():
+            yield (
+                f"--confirm {name!r} is no name: it must be destructive, all or one capability's;"
+                " give it again for another"
+            )
+
+
 def _check_roots(settings: Settings) -> Iterator[str]:
     for root in settings.roots:
         if not os.path.isdir(root):
@@ -597,7 +621,7 @@ def _check_order(settings: Settings) -> Iterator[str]:
         yield f"--ask-on: {missing} is not set up: give {SET_UP_BY[missing]} too"
 
 
-_CHECKS = (_check_apps, _check_hosts, _check_roots, _check_password, _check_order)
+_CHECKS = (_check_apps, _check_hosts, _check_confirm, _check_roots, _check_password, _check_order)
 
 
 # --- for the README -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 
@@ -38,6 +38,8 @@ class Call:
         on_end: Gets the outcome, as soon as there is one.
         withdraw: Takes questions down, for a reason.
         keep: Puts what is too large for a host into files.
+        ask_leave: Asks a person whether the call may be made, by its id: None if so, else how it
+            ends. Without it nobody is asked.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Call:
         on_end: Callable[[CallOutcome], None] | None = None,
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
+        ask_leave: Callable[[str], Awaitable[CallResult | None]] | None = None,
     ) -> None:
         self.id = id
         self.capability = capability
@@ -62,6 +65,8 @@ class Call:
         self._on_end = on_end
         self._withdraw = withdraw
         self._keep = keep
+        self._ask_leave = ask_leave
+        self._made = False  # the app has heard of it
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
         self._left = timeout
         self._asked: set[str] = set()
@@ -102,7 +107,7 @@ class Call:
         result: CallResult | None = None
         try:
             with self._scope:
-                result = await self._app.call(self.capability, self._params, self.id)
+                result = await self._refuse() or await self._make()
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
@@ -118,6 +123,13 @@ class Call:
             if self._on_end is not None:
                 self._on_end(self._ended)
 
+    async def _refuse(self) -> CallResult | None:
+        return None if self._ask_leave is None else await self._ask_leave(self.id)
+
+    async def _make(self) -> CallResult:
+        self._made = True
+        return await self._app.call(self.capability, self._params, self.id)
+
     async def _give_up(self) -> CallResult:
         if self._lost:
             return failed(
@@ -128,7 +140,8 @@ class Call:
         late = f"{self.capability} took longer than {self._timeout:g} s"
         reason = self._cancelled or late
         self._withdraw(list(self._questions.values()), f"its call ended: {reason}")
-        await self._app.cancel(self.id, reason)
+        if self._made:
+            await self._app.cancel(self.id, reason)
         if self._cancelled:
             return failed("CANCELLED", f"The call was cancelled: {reason}.", cancelled=True)
         return failed("TIMEOUT", f"Operation timed out: {late}", retryable=True)

@@ -19,7 +19,7 @@ import anyio
 
 from abp_bridge.core import file
 from abp_bridge.core.question import Answer, AnsweredBy, Field, FieldType, Outcome, Question
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import escape, label
 from abp_bridge.errors import AbpBridgeError
 
 READ_LIMIT = 10.0  # seconds for one file
@@ -146,14 +146,7 @@ def _leave(question: Question, named: _Named) -> Question:
 
 def safe_path(path: Path) -> str:
     """A path so that no two look alike: what cannot be seen is written as its code."""
-    shown = "".join(
-        (
-            letter
-            if letter.isprintable() and letter != "\\"
-            else letter.encode("unicode_escape").decode()
-        )
-        for letter in str(path)
-    )
+    shown = escape(str(path).replace("\\", "\\\\"))
     return f'"{shown}"' if "  " in shown or shown != shown.strip() else shown
 
 

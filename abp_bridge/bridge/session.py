@@ -13,6 +13,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from abp_bridge.bridge import confirmation
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import AppConnection
 from abp_bridge.bridge.elicitor import Elicitor
@@ -21,7 +22,7 @@ from abp_bridge.bridge.providers import Providers
 from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.bridge.status import describe_questions, describe_surfaces
 from abp_bridge.core import schema
-from abp_bridge.core.capability import Capability, SavedFile
+from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
@@ -144,6 +145,7 @@ class Bridge:
                 "INVALID_PARAMS",
                 f"The parameters of {capability} do not fit: {'; '.join(problems)}.",
             )
+        needs_leave = confirmation.needs_leave(known, self._settings.confirm)
         call = Call(
             self.new_id("call"),
             connection.app,
@@ -154,6 +156,7 @@ class Bridge:
             on_end=on_end,
             withdraw=self.withdraw,
             keep=partial(self._results.keep, connection.id),
+            ask_leave=partial(self._ask_leave, connection, known, params) if needs_leave else None,
         )
         connection.add_call(call)
         self._tasks.start_soon(self._run, connection, call)
@@ -237,7 +240,19 @@ class Bridge:
                 for target in self._not_connected()
             ],
             "questions": describe_questions(self._elicitor.ledger),
+            **self._confirmed(),
         }
+
+    def _confirmed(self) -> dict[str, JsonValue]:
+        """For each that the person chose to confirm, what it stands for: a misspelt name, for
+        nothing.
+        """
+        offered = [each.capability for each in self.capabilities()]
+        chosen: dict[str, JsonValue] = {
+            word: [each.name for each in offered if confirmation.needs_leave(each, [word])]
+            for word in self._settings.confirm
+        }
+        return {"confirm": chosen} if chosen else {}
 
     async def close(self, reason: str) -> None:
         """The session is over: what is open ends, the apps are told, temporary files go.
@@ -349,6 +364,15 @@ class Bridge:
         raise SessionError(
             "UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}"
         )
+
+    async def _ask_leave(
+        self, connection: AppConnection, capability: Capability, params: JsonObject, call: str
+    ) -> CallResult | None:
+        """Ask a person whether `call` may be made: None if so, else how it ends."""
+        question = confirmation.make_question(
+            self.new_id("question"), call, connection.app.origin, capability, params
+        )
+        return confirmation.refusal(capability.name, await connection.ask(question))
 
     async def _run(self, connection: AppConnection, call: Call) -> None:
         try:

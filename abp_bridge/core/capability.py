@@ -11,7 +11,11 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something an app can do. `description` is safe to show; `input_schema` is the app's own."""
+    """Something an app can do.
+
+    `description` is safe to show; `input_schema` is the app's own; `destructive` is that the app
+    says it can destroy something.
+    """
 
     name: str
     description: str = ""
@@ -19,6 +23,7 @@ class Capability:
     available: bool = True
     experimental: bool = False
     deprecated: str = ""  # what to use instead, or just that it is
+    destructive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,7 @@ _MODEL: dict[QuestionShape, Route] = dict.fromkeys(
     QuestionShape.CONFIRM_DESTRUCTIVE: refusal("a model cannot confirm what cannot be undone"),
     QuestionShape.SECRET: refusal("secrets never pass through the model"),
     QuestionShape.FILE: refusal("a model gives no files of the person's"),
-    QuestionShape.FILE_CONSENT: refusal("a model cannot give leave to read the person's files"),
+    QuestionShape.FILE_CONSENT: refusal("a model cannot give the person's leave"),
     QuestionShape.SAMPLING: refusal("this asks the person through the model"),
 }
 
@@ -281,8 +281,10 @@ def shape(question: Question) -> QuestionShape:
     """The row a question stands in. A secret is a secret whatever else it is."""
     if question.secret:
         return QuestionShape.SECRET
+    if question.consents:  # leave for a call is asked as leave for a file is
+        return QuestionShape.FILE_CONSENT
     if question.kind in _BY_KIND:
-        return QuestionShape.FILE_CONSENT if question.consents else _BY_KIND[question.kind]
+        return _BY_KIND[question.kind]
     if question.kind is Kind.CONFIRM:
         return QuestionShape.CONFIRM_DESTRUCTIVE if question.destructive else QuestionShape.CONFIRM
     return _field_shape(question.fields[0]) if len(question.fields) == 1 else QuestionShape.FIELDS

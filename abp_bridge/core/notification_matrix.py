@@ -35,6 +35,7 @@ class Event(enum.Enum):
     HOST_CANCELS = "the host gives a call up"
     APP_ENDS = "the app ends while it asks"
     TOGETHER = "two questions at once"
+    CONFIRMED = "a call that a person must allow (--confirm)"
 
 
 def _native(how: str) -> Route:
@@ -84,6 +85,7 @@ _TAKEN_BACK = _native("the question is taken down by notifications/cancelled")
 _USER_CANCELLED = _native("USER_CANCELLED")
 _DEFAULT = Route(Support.DEFAULT, "the app's own")
 _BOTH = _native("both are asked, each has its own answer")
+_ALLOWED = _native("asked before the app hears of it; without a yes the result says so")
 
 _LEGACY: dict[Event, Route] = {
     Event.PROGRESS: _native("notifications/progress on the call's token"),
@@ -98,6 +100,7 @@ _LEGACY: dict[Event, Route] = {
     Event.HOST_CANCELS: _native("the question is taken down, the app hears capabilities/cancel"),
     Event.APP_ENDS: _native("the question is taken down, the call fails"),
     Event.TOGETHER: _BOTH,
+    Event.CONFIRMED: _ALLOWED,
 }
 
 NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
@@ -131,5 +134,6 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
         ),
         Event.APP_ENDS: _native("the card is taken down, the call fails"),
         Event.TOGETHER: _BOTH,
+        Event.CONFIRMED: _ALLOWED,
     },
 }

@@ -113,6 +113,7 @@ class Question:
         wrapped: Whether the app wants the value of the only field, not an object of fields.
         default: The app's own answer, for a preference that nobody gives.
         destructive: Whether the app says that a yes cannot be undone.
+        permits_call: Whether it is the bridge's own, for leave to make the call that it belongs to.
         timeout: The person's time in seconds; None for the session's usual one.
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
@@ -128,6 +129,7 @@ class Question:
     wrapped: bool = True
     default: JsonValue | Missing = MISSING
     destructive: bool = False
+    permits_call: bool = False
     timeout: float | None = None
     whole: Schema = field(default_factory=dict)
     note: str = ""
@@ -145,12 +147,13 @@ class Question:
 
     @property
     def consents(self) -> bool:
-        """Whether it asks for leave to read a file that the app named, and not for the file
-        itself.
+        """Whether it asks for leave: to make a call, or to read a file that the app named and not
+        for the file itself.
         """
-        return self.kind is Kind.RESOURCE and [each.type for each in self.fields] == [
-            FieldType.BOOLEAN
-        ]
+        return self.permits_call or (
+            self.kind is Kind.RESOURCE
+            and [each.type for each in self.fields] == [FieldType.BOOLEAN]
+        )
 
 
 class Outcome(enum.Enum):

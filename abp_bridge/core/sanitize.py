@@ -34,6 +34,14 @@ def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
     return _bounded(_visible(str(value).replace("\r\n", "\n"), keep="\n\t").strip(), limit)
 
 
+def escape(value: str) -> str:
+    """`value` so that no two look alike: what cannot be seen is written as its code."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in value
+    )
+
+
 def _visible(value: str, keep: str) -> str:
     if value.isprintable():
         return value

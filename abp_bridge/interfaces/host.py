@@ -176,6 +176,8 @@ class SessionApi(Protocol):
             `notConnected`: `[{app, problem}]` of the apps named at the start.
             `questions`: `{open, ended, endedCount, lateCount}`; `seconds` in `ended` is from asking
             to the answer.
+            `confirm`: by what the person chose to confirm, the names of those capabilities; only
+            where they chose.
         """
         ...
 

@@ -108,7 +108,7 @@ MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the mode
     QuestionShape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
     QuestionShape.SECRET: "no: secrets never pass through the model",
     QuestionShape.FILE: "no: a model gives no files of the person's",
-    QuestionShape.FILE_CONSENT: "no: a model cannot give leave to read the person's files",
+    QuestionShape.FILE_CONSENT: "no: a model cannot give the person's leave",
     QuestionShape.SAMPLING: "no: this asks the person through the model",
 }
 
@@ -278,6 +278,10 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), QuestionShape.SECRET),
     "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), QuestionShape.FILE),
     "leave to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
+    "leave for a call": (
+        replace(asked(YES, kind=Kind.CONFIRM), permits_call=True, destructive=True),
+        QuestionShape.FILE_CONSENT,
+    ),
     "a task for a model": (asked(kind=Kind.SAMPLING), QuestionShape.SAMPLING),
 }
 

@@ -98,3 +98,7 @@ TARGETS = {
 @pytest.mark.parametrize(("target", "shown"), TARGETS.items())
 def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -> None:
     assert sanitize.redact_target(target) == shown
+
+
+def test_what_cannot_be_seen_is_written_as_its_code() -> None:
+    assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"

@@ -16,7 +16,7 @@ from typing import Any
 from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
 from abp_bridge.core.notification_matrix import Event
 
-from .person import Asked, Person, always, declines, never, person
+from .person import Asked, Person, always, declines, forbids, never, person
 
 Json = Any
 
@@ -270,6 +270,7 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
         "declines": declines,
         "cancels": always({"outcome": {"outcome": "cancelled"}} if acp else {"action": "cancel"}),
         "never": never,
+        "forbids": forbids,
     }
     for name, row in CONVERSATIONS["outcomes"].items():
         both = person(ASKED[QuestionShape.SELECT_FEW], ASKED[QuestionShape.CONFIRM])
@@ -283,6 +284,7 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
             steps=_steps(row["steps"]),
             person=people[row["person"]] if "person" in row else both,
             cancels=row.get("cancels", False),
+            arguments=tuple(row.get("arguments", ())),
             listens=protocol == "modern" and row.get("listens", False),
         )
 

@@ -81,6 +81,13 @@ def declines(method: str, params: Json) -> Json:
     return {"action": "decline"}
 
 
+def forbids(method: str, params: Json) -> Json:
+    """No leave is given."""
+    if method == "session/request_permission":
+        return _pressed(params, name="Do not allow")
+    return {"action": "accept", "content": {"confirmed": False}}
+
+
 def person(*asked: Asked) -> Person:
     """One for each question, who know it by its words."""
     people = [(each.words, _person(each)) for each in asked]

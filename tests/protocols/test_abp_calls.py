@@ -170,6 +170,31 @@ def test_a_whole_capability() -> None:
 
 CAPABILITIES: dict[str, tuple[Json, Capability]] = {
     "deprecated": ({"deprecated": True}, Capability("a", deprecated="deprecated")),
+    "destructive, as a question says it": (
+        {"destructive": True},
+        Capability("a", destructive=True),
+    ),
+    "destructive, as MCP says it": (
+        {"annotations": {"destructiveHint": True}},
+        Capability("a", destructive=True),
+    ),
+    "consequential, as WebMCP says it": (
+        {"annotations": {"consequentialHint": True}},
+        Capability("a", destructive=True),
+    ),
+    "not read-only is destructive, as in MCP": (
+        {"annotations": {"readOnlyHint": False}},
+        Capability("a", destructive=True),
+    ),
+    "not read-only, and not destructive": (
+        {"annotations": {"readOnlyHint": False, "destructiveHint": False}},
+        Capability("a"),
+    ),
+    "read-only": ({"annotations": {"readOnlyHint": True}}, Capability("a")),
+    "annotations that are none": (
+        {"annotations": ["destructiveHint"], "destructive": "yes"},
+        Capability("a"),
+    ),
     "deprecated, use this": (
         {"deprecated": True, "deprecationMessage": "Use b."},
         Capability("a", deprecated="Use b."),
@@ -324,3 +349,8 @@ def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
     ).failure
     assert failure is not None
     assert (failure.retryable, failure.retry_after, failure.alternatives) == (True, None, ())
+
+
+def test_what_one_list_calls_destructive_stays_so() -> None:
+    (wipe,) = merge_capabilities([Capability("wipe", destructive=True)], [Capability("wipe")])
+    assert wipe.destructive

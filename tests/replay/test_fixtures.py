@@ -614,6 +614,12 @@ BOTH = (
 )
 CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCELLED"',)
 
+FORBIDDEN = (
+    "May plan be called?",
+    "USER_CANCELLED: plan was not called. It needs a person's leave (--confirm), and the person"
+    " said no.",
+)
+
 # What is said of an event in the matrix, and all that is seen of it then.
 SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
     (Event.PROGRESS, "notifications/progress on the call's token"): tuple(
@@ -722,6 +728,10 @@ SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
         ),
     ),
     (Event.TOGETHER, "both are asked, each has its own answer"): BOTH,
+    (
+        Event.CONFIRMED,
+        "asked before the app hears of it; without a yes the result says so",
+    ): FORBIDDEN,
     (Event.TOGETHER, "both in one round, each has its own answer"): (
         '"inputRequests": {"q1": {"method": "elicitation/create"',
         ', "q2": {"method"',

@@ -106,7 +106,7 @@ def _listed(raw: JsonValue) -> Sequence[JsonValue]:
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
     """Manifest, initialize, list, in that order: the richest description and schema, the newest
-    availability (X12, X13).
+    availability (X12, X13); what one of them calls destructive stays so.
 
     An empty later source does not wipe an earlier one; a later source that names any names them
     all.
@@ -216,7 +216,21 @@ def _capability(name: str, entry: JsonObject) -> Capability:
         available=entry.get("available") is not False,
         experimental=entry.get("experimental") is True,
         deprecated=sanitize.label(deprecated),
+        destructive=_is_destructive(entry),
     )
+
+
+def _is_destructive(entry: JsonObject) -> bool:
+    """Said as ABP says it of a question, or by MCP's or WebMCP's annotations (X30).
+
+    What is said not to be read-only is destructive, as in MCP, unless that is denied too.
+    """
+    hints = as_object(entry.get("annotations"))
+    if True in (entry.get("destructive"), hints.get("destructiveHint")):
+        return True
+    if hints.get("consequentialHint") is True:
+        return True
+    return hints.get("readOnlyHint") is False and hints.get("destructiveHint") is not False
 
 
 def _richer(older: Capability | None, newer: Capability) -> Capability:
@@ -226,6 +240,7 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
         newer,
         description=newer.description or older.description,
         input_schema=newer.input_schema or older.input_schema,
+        destructive=newer.destructive or older.destructive,
     )
 
 

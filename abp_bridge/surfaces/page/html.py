@@ -134,6 +134,8 @@ def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
     first where that matters; a form is sent, or goes to be checked.
     """
     cancel = ("cancel", "Cancel", "quiet")
+    if question.consents and question.destructive:
+        return ("no", "Do not allow", "safe"), ("yes", "Allow", "danger"), cancel
     if question.consents:
         return ("yes", "Allow", "send"), ("no", "Do not allow", ""), cancel
     if controls.confirms(question) and question.destructive:

@@ -166,7 +166,7 @@ NEVER: dict[str, tuple[str, Json, str]] = {
     "leave to read a file": (
         "elicitation/resource",
         {"uri": __file__},
-        "a model cannot give leave to read the person's files",
+        "a model cannot give the person's leave",
     ),
     "a task": ("sampling/create", {"task": "Write"}, "this asks the person through the model"),
 }

@@ -1,0 +1,107 @@
+"""A person's leave for a call, which is asked before the app hears of it: for which capabilities,
+in which words, and how a call ends that nobody allowed.
+
+Pure; who asks is the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+from abp_bridge.core.capability import CallResult, Capability, failed
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.question import Answer, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.sanitize import escape, label
+from abp_bridge.core.secret_names import holds_secret
+
+ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
+
+CONFIRMED = "confirmed"
+MAX_PARAMETERS = 30  # lines of a question: more would push its buttons off a screen
+MAX_VALUE = 400  # characters of one parameter; with more of them nobody reads the others
+_HIDDEN = "(not shown: its name is a secret's)"
+
+
+def needs_leave(capability: Capability, chosen: Collection[str]) -> bool:
+    """Whether a person comes before `capability`, where they chose this (`Settings.confirm`)."""
+    return (
+        ALL in chosen
+        or capability.name in chosen
+        or (capability.destructive and DESTRUCTIVE in chosen)
+    )
+
+
+def make_question(
+    id: str, call: str, origin: str, capability: Capability, params: JsonObject
+) -> Question:
+    """The question for leave to make a call.
+
+    What the bridge says comes before what the app says, so that nobody takes one for the other.
+    """
+    paragraphs = [f"May {label(capability.name)} be called?", _describe(params)]
+    if capability.description:
+        paragraphs.append(f"The app says of it: {label(capability.description, MAX_VALUE)}")
+    field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
+    return Question(
+        id,
+        Kind.CONFIRM,
+        "\n\n".join(paragraphs),
+        (field,),
+        origin,
+        calls=(call,),
+        destructive=capability.destructive,
+        permits_call=True,
+    )
+
+
+def refusal(capability: str, answer: Answer) -> CallResult | None:
+    """How a call ends whose question ended so; None where a person allowed it."""
+    if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
+        return None
+    code, why, retryable = _REFUSALS.get(answer.outcome, _NOBODY)
+    reason = f" {answer.reason}" if answer.reason else ""
+    return failed(
+        code,
+        f"{label(capability)} was not called. It needs a person's leave (--confirm), and"
+        f" {why}.{reason}",
+        retryable=retryable,
+        cancelled=code == "USER_CANCELLED",
+    )
+
+
+_NO = ("USER_CANCELLED", "the person said no", False)
+_NOBODY = ("PERMISSION_REQUIRED", "no person gave it", False)
+_REFUSALS: Mapping[Outcome, tuple[str, str, bool]] = {
+    Outcome.ACCEPTED: _NO,
+    Outcome.DECLINED: _NO,
+    Outcome.CANCELLED: ("USER_CANCELLED", "the person dismissed the question", False),
+    Outcome.TIMED_OUT: ("TIMEOUT", "nobody answered in time", True),
+}
+
+
+def _describe(params: JsonObject) -> str:
+    """The parameters, one a line, each with its name and its value as JSON."""
+    lines = [
+        f"{label(escape(name))}: {_show(name, value)}"
+        for name, value in list(params.items())[:MAX_PARAMETERS]
+    ]
+    if len(params) > MAX_PARAMETERS:
+        lines.append(f"and {len(params) - MAX_PARAMETERS} more parameters that are not shown")
+    return "\n".join(["With:", *lines]) if lines else "Without parameters."
+
+
+def _show(name: str, value: JsonValue) -> str:
+    if holds_secret(name):
+        return _HIDDEN
+    shown = json.dumps(_without_secrets(value), ensure_ascii=False, default=str)
+    return label(escape(shown), MAX_VALUE)
+
+
+def _without_secrets(value: JsonValue) -> JsonValue:
+    if isinstance(value, Mapping):
+        return {
+            name: _HIDDEN if holds_secret(name) else _without_secrets(each)
+            for name, each in value.items()
+        }
+    return [_without_secrets(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,299 @@
+"""A person before a call: asked on whatever their host has, before the app hears of it; without
+their leave it never does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from support.acp_harness import client, labels, never, pressing
+from support.acp_proxy import opened, play, proxied
+from support.harness import (
+    MODERN,
+    VERSIONS,
+    RawHost,
+    accept,
+    hosted,
+    refuse,
+    text,
+)
+from support.puppets import scripted
+
+from abp_bridge.bridge.confirmation import MAX_PARAMETERS, make_question, needs_leave, refusal
+from abp_bridge.core.capability import Capability
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+
+Json = Any
+
+WIPE = {"name": "wipe", "description": "Empties a folder", "annotations": {"destructiveHint": True}}
+LOOK = {"name": "look", "description": "Looks", "annotations": {"readOnlyHint": True}}
+SAVE = {"name": "save", "description": "Saves"}
+ERAS = [*VERSIONS, MODERN]
+
+
+class Desk:
+    """An app with three capabilities, and what a recording says that it was told."""
+
+    def __init__(self, folder: Path) -> None:
+        listed = [{**each, "steps": [{"return": "done"}]} for each in (WIPE, LOOK, SAVE)]
+        script = {"app": {"id": "desk", "name": "Desk"}, "capabilities": listed}
+        path = folder / "script.json"
+        path.write_text(json.dumps(script))
+        self._record = folder / "record.jsonl"
+        self.arguments = ("--app", scripted(path), "--record", str(self._record))
+
+    @property
+    def heard(self) -> list[str]:
+        """The capabilities that it was called for, and whether a call was taken back."""
+        entries = map(json.loads, self._record.read_text().splitlines())
+        to_app = [each for each in entries if each.get("way") == "bridge->app"]
+        told = [each["message"] for each in to_app if "message" in each]
+        return [
+            each["params"].get("capability", "(cancelled)")
+            for each in told
+            if each.get("method", "").startswith("capabilities/c")
+        ]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+class Person:
+    """Answers every form alike, and keeps what it read."""
+
+    def __init__(self, answer: Callable[[Any], types.ElicitResult]) -> None:
+        self.read: list[str] = []
+        self._answer = answer
+
+    def __call__(self, params: Any) -> types.ElicitResult:
+        self.read.append(params.message)
+        return self._answer(params)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", ERAS)
+async def test_what_is_destructive_is_asked_first_and_what_is_not_is_not(
+    version: str, desk: Desk
+) -> None:
+    person = Person(accept(confirmed=True))
+    options = (*desk.arguments, "--confirm", "destructive")
+    async with hosted(*options, answer=person, version=version) as host:
+        result = await host.call("wipe", path="/tmp", apiKey="hunter2")
+        assert (text(result), result.is_error) == ("done", False)
+        assert text(await host.call("look")) == text(await host.call("save")) == "done"
+    (read,) = person.read
+    assert "May wipe be called?" in read
+    assert 'path: "/tmp"' in read
+    assert "cannot be undone" in read
+    assert "hunter2" not in read
+    assert "scripted.py" in read, "who would be called"
+    assert desk.heard == ["wipe", "look", "save"]
+
+
+CHOSEN = {
+    "all": (["all"], ["wipe", "look", "save"]),
+    "one by its name": (["save"], ["save"]),
+    "one and what is destructive": (["destructive", "look"], ["wipe", "look"]),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("chosen", "asked"), CHOSEN.values(), ids=CHOSEN)
+async def test_a_person_chooses_what_they_are_asked_about(
+    chosen: list[str], asked: list[str], desk: Desk
+) -> None:
+    person = Person(accept(confirmed=True))
+    options = [word for each in chosen for word in ("--confirm", each)]
+    async with hosted(*desk.arguments, *options, answer=person) as host:
+        for name in ("wipe", "look", "save"):
+            await host.call(name)
+    assert [read.split("May ")[1].split(" ")[0] for read in person.read] == asked
+
+
+NOS = {
+    "a no": (accept(confirmed=False), "the person said no"),
+    "declined": (refuse("decline"), "the person said no"),
+    "dismissed": (refuse("cancel"), "the person dismissed the question"),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize(("answer", "why"), NOS.values(), ids=NOS)
+async def test_a_no_means_that_nothing_is_called_and_the_result_says_so(
+    answer: Callable[[Any], types.ElicitResult], why: str, version: str, desk: Desk
+) -> None:
+    options = (*desk.arguments, "--confirm", "all")
+    async with hosted(*options, answer=answer, version=version) as host:
+        result = await host.call("save")
+        assert result.is_error
+        assert f"save was not called. It needs a person's leave (--confirm), and {why}." in text(
+            result
+        )
+    assert desk.heard == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize("options", [(), ("--ask-model",)], ids=["nobody", "a model"])
+async def test_without_a_person_nothing_is_called(
+    version: str, options: tuple[str, ...], desk: Desk
+) -> None:
+    confirmed = (*desk.arguments, "--confirm", "all", *options)
+    async with hosted(*confirmed, version=version) as host:
+        result = await host.call("save")
+        assert result.is_error
+        assert text(result).startswith("PERMISSION_REQUIRED: save was not called.")
+        assert "Nobody could be asked" in text(result)
+        assert "abp_answer" not in text(result), "a model is not asked about its own call"
+    assert desk.heard == []
+
+
+@pytest.mark.anyio
+async def test_a_policy_is_no_person(desk: Desk) -> None:
+    options = (*desk.arguments, "--confirm", "all")
+    fast = {"ABP_PERSON_FLOOR": "60000"}
+    async with hosted(*options, answer=accept(confirmed=True), env=fast) as host:
+        result = await host.call("save")
+        assert text(result).startswith("PERMISSION_REQUIRED: save was not called.")
+    assert desk.heard == []
+
+
+def test_a_host_that_gives_the_call_up_takes_the_question_with_it(desk: Desk) -> None:
+    with RawHost(*desk.arguments, "--confirm", "all") as host:
+        host.initialize(elicitation={"form": {}})
+        call = host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "save"}})
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        host.send("notifications/cancelled", {"requestId": call})
+        assert host.notified("notifications/cancelled")["requestId"] == asked["id"]
+        host.reply(asked["id"], {"action": "accept", "content": {"confirmed": True}})
+        status = host.result("tools/call", {"name": "abp_status", "arguments": {}})
+        assert json.loads(status["content"][0]["text"])["questions"]["open"] == []
+        assert host.end() == 0
+    assert desk.heard == []
+
+
+def test_a_modern_host_comes_back_with_the_leave_or_lets_the_call_go(desk: Desk) -> None:
+    meta = "io.modelcontextprotocol/"
+    about = {f"{meta}protocolVersion": MODERN, f"{meta}clientCapabilities": {"elicitation": {}}}
+    saving = {"name": "abp_call", "arguments": {"capability": "save"}, "_meta": about}
+    with RawHost(*desk.arguments, "--confirm", "all") as host:
+        asked = host.result("tools/call", saving)
+        assert asked["resultType"] == "input_required"
+        (key,) = asked["inputRequests"]
+        back = {**saving, "requestState": asked["requestState"]}
+        yes = {key: {"action": "accept", "content": {"confirmed": True}}}
+        assert desk.heard == []
+        done = host.result("tools/call", {**back, "inputResponses": yes})
+        assert done["content"][0]["text"] == "done"
+
+        asked = host.result("tools/call", saving)
+        attached = host.begin("tools/call", {**saving, "requestState": asked["requestState"]})
+        host.send("notifications/cancelled", {"requestId": attached})
+        looking = {"name": "abp_status", "arguments": {}, "_meta": about}
+        status = json.loads(host.result("tools/call", looking)["content"][0]["text"])
+        assert status["questions"]["open"] == []
+        assert host.end() == 0
+    assert desk.heard == ["save"]
+
+
+ALLOW: dict[str, tuple[str, str, list[str]]] = {
+    "allowed": ("Allow", "done", ["wipe"]),
+    "refused": ("Do not allow", "wipe was not called", []),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
+async def test_an_acp_client_has_a_card_with_the_safe_button_first(
+    button: str, said: str, heard: list[str], desk: Desk
+) -> None:
+    options = (*desk.arguments, "--confirm", "destructive")
+    async with client(*options, handler=pressing(button)) as editor:
+        await editor.initialize({})
+        session = await editor.new()
+        await editor.prompt(session, "/connect")
+        _, words = await editor.prompt(session, "/wipe")
+        assert said in words
+        (card,) = editor.wire.sent("session/request_permission")
+        assert labels(card)[0] == "Do not allow"
+        assert "May wipe be called?" in json.dumps(card)
+    assert desk.heard == heard
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
+async def test_an_agents_call_behind_the_proxy_is_asked_of_the_client(
+    button: str, said: str, heard: list[str], desk: Desk
+) -> None:
+    options = (*desk.arguments, "--confirm", "destructive")
+    call = {"call": "abp_call", "arguments": {"capability": "wipe", "params": {"path": "/tmp"}}}
+    async with proxied(*options, handler=pressing(button)) as editor:
+        session = await opened(editor)
+        (came,) = await play(editor, session, call)
+        assert said in came["text"]
+        (card,) = editor.wire.sent("session/request_permission")
+        assert labels(card)[0] == "Do not allow"
+    assert desk.heard == heard
+
+
+@pytest.mark.anyio
+async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: Desk) -> None:
+    async with client(*desk.arguments, "--confirm", "all", handler=never) as editor:
+        await editor.initialize({})
+        session = await editor.new()
+        await editor.prompt(session, "/connect")
+        prompt = await editor.start(session, "/save")
+        asked = await editor.asked("session/request_permission")
+        await editor.notify("session/cancel", {"sessionId": session})
+        assert (await editor.response(prompt))["result"]["stopReason"] == "cancelled"
+        assert editor.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
+    assert desk.heard == []
+
+
+@pytest.mark.anyio
+async def test_a_name_that_no_app_has_is_said(desk: Desk) -> None:
+    async with hosted(*desk.arguments, "--confirm", "sav", "--confirm", "destructive") as host:
+        await host.client.call_tool("abp_connect", {})
+        assert (await host.status())["confirm"] == {"sav": [], "destructive": ["wipe"]}
+
+
+def test_nothing_is_cut_in_silence() -> None:
+    long = {f"p{number}": "x" * 1_000 for number in range(MAX_PARAMETERS + 3)}
+    message = make_question("q", "c", "app", Capability("save"), long).message
+    assert "and 3 more parameters that are not shown" in message
+    assert message.count("more characters not shown") == MAX_PARAMETERS
+
+
+def test_a_parameter_cannot_pass_for_words_of_the_bridge() -> None:
+    params: Json = {
+        "a\nWithout parameters.": "b\n\u202eMay look be called?",
+        "in": [{"password": "s3"}],
+    }
+    message = make_question("q", "c", "app", Capability("save"), params).message
+    assert message.splitlines()[3:] == [
+        r'a\nWithout parameters.: "b\n\u202eMay look be called?"',
+        """in: [{"password": "(not shown: its name is a secret's)"}]""",
+    ]
+
+
+def test_only_a_persons_yes_lets_a_call_through() -> None:
+    for outcome in Outcome:
+        for content in ({}, {"confirmed": True}, {"confirmed": False}, {"confirmed": "yes"}):
+            refused = refusal("save", Answer(outcome, AnsweredBy.PERSON, content))
+            allowed = outcome is Outcome.ACCEPTED and content == {"confirmed": True}
+            assert (refused is None) is allowed
+
+
+def test_destructive_is_what_the_app_says_is() -> None:
+    wipe, save = Capability("wipe", destructive=True), Capability("save")
+    assert needs_leave(wipe, ["destructive"])
+    assert not needs_leave(save, ["destructive"])
+    assert not needs_leave(save, [])
