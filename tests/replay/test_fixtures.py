@@ -496,11 +496,12 @@ def heard(fixture: Recording) -> str:
     """All that the bridge said to the host and the app, and showed the person, since the app said
     something; and what they read and typed.
     """
-    spoke = next(
+    spoken = (
         place
         for place, entry in enumerate(fixture.entries)
         if entry.sender == "app" and "method" in entry.value
     )
+    spoke = next(spoken, 0)  # an app that is not called says nothing
     said = [
         entry
         for entry in fixture.entries[spoke:]
@@ -749,6 +750,17 @@ def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
     assert protocol.partition(" ")[2] == agreed(claim.fixture)
     for each in SEEN[event, NOTIFICATION_MATRIX[protocol][event].how]:
         assert each in heard(claim.fixture)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [each for each in claims("event") if each.proof["event"] == Event.CONFIRMED.value],
+    ids=named,
+)
+def test_an_app_hears_nothing_of_a_call_that_nobody_allowed(claim: Claim) -> None:
+    told = [entry.value for entry in claim.fixture.entries if entry.to == "app"]
+    methods = {each.get("method") for each in told if isinstance(each, dict)}
+    assert not methods & {"capabilities/call", "capabilities/cancel"}
 
 
 def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
