@@ -14,9 +14,8 @@ import shlex
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from abp_bridge.trace.format import Recording, lines
 
 from . import hosts
 from .hosts import (
-    A_MOMENT,
     COLOUR,
     DENIED,
     LEGACY,
@@ -45,70 +43,18 @@ from .hosts import (
     accept,
     calling,
 )
-from .stage import BRIDGE_ENV, Stage, await_that
+from .stage import BRIDGE_ENV, Stage
+from .terminals import PLAN, codex_tui, goose_session, terminal, type_keys
 
 Json = Any
 
 OWN = calling("AskUserQuestion", questions=[COLOUR])
-PLAN = calling("abp_call", capability="plan")
 KEY = "planted-key-91c2"
 Play = Callable[[Stage], None]
 Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 
 # --- hosts that the checks do not have ------------------------------------------------------------
-
-
-@contextmanager
-def _terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
-    """`command` in a terminal of its own; afterwards it has ended."""
-    ended = stage.folder / "ended"
-    line = (
-        f"cd {shlex.quote(str(stage.work))} && {shlex.join(map(str, command))}; touch"
-        f" {shlex.quote(str(ended))}; cat"
-    )
-    with Pane(["sh", "-c", line], {**env, "TERM": "xterm-256color"}) as pane:
-        yield pane
-        await_that(ended.exists, "it did not end")
-
-
-def _type(pane: Pane, *keys: str) -> None:
-    """Key by key, as a person does: what comes faster is taken for something that was pasted."""
-    for key in keys:
-        time.sleep(A_MOMENT)
-        pane.press(key)
-
-
-@contextmanager
-def codex_tui(stage: Stage) -> Iterator[Pane]:
-    """Codex in a terminal, with a turn begun."""
-    env = hosts.codex_with_bridge(stage, {})
-    with _terminal(stage, env, stage.program, "--no-daemon", PLAN) as pane:
-        yield pane
-        pane.until("DONE")
-        _type(pane, "/quit", "Enter")
-
-
-@contextmanager
-def goose_session(stage: Stage) -> Iterator[Pane]:
-    """Goose in a terminal, with a turn begun."""
-    bridge = shlex.join(
-        [*(f"{name}={value}" for name, value in BRIDGE_ENV.items()), *stage.bridge()]
-    )
-    with _terminal(
-        stage,
-        hosts.goose_home(stage),
-        stage.program,
-        "session",
-        "--no-profile",
-        "--with-extension",
-        f"abp:{bridge}",
-    ) as pane:
-        pane.until("goose is ready")
-        pane.press(PLAN, "Enter")
-        yield pane
-        pane.until("DONE")
-        pane.press("/exit", "Enter")
 
 
 def claude_print(stage: Stage) -> None:
@@ -131,11 +77,11 @@ def acpx_at_a_terminal(stage: Stage) -> None:
         "exec",
         "/plan",
     ]
-    with _terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
+    with terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
             pane.until(f"{city}?")
             pane.until("(y/N)")
-            _type(pane, answer, "Enter")
+            type_keys(pane, answer, "Enter")
         pane.until("answered")
 
 
@@ -228,7 +174,7 @@ def typing(
         with terminal(stage) as pane:
             for words, keys in pressed:
                 pane.until(words)
-                _type(pane, *keys)
+                type_keys(pane, *keys)
 
     return play
 

@@ -77,6 +77,8 @@ class Pane:
                 "Enter",
                 "Up",
                 "Down",
+                "Left",
+                "Right",
                 "Space",
                 "Tab",
                 "Escape",

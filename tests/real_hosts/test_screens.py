@@ -1,0 +1,120 @@
+"""What a person reads in the terminals of Codex, Goose and Claude Code: each question, all of its
+labels, and where a form stands that must not be answered with one careless key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from fixture_maker.cases import ASKED
+from support.tmux import Pane
+
+from abp_bridge.core.matrix import QuestionShape as Shape
+
+from .hosts import asking
+from .stage import Stage
+from .terminals import claude_tui, codex_tui, goose_session, type_keys
+
+TERMINALS: dict[str, Callable[[Stage, str], AbstractContextManager[Pane]]] = {
+    "codex": codex_tui,
+    "goose": goose_session,
+    "claude": claude_tui,
+}
+
+Steps = Sequence[tuple[str, Sequence[str]]]  # words that stand there, and the keys pressed then
+
+# The last keys of each end the question.
+SCREENS: dict[tuple[str, Shape], Steps] = {
+    ("codex", Shape.CONFIRM): [("Book it?", []), ("\u203a 1. True", []), ("2. False", ["Escape"])],
+    ("goose", Shape.CONFIRM): [("Book it?", []), ("confirmed (Confirm)", []), ("● No", ["Enter"])],
+    ("claude", Shape.CONFIRM): [("Book it?", []), ("Confirm: ☐", ["Escape"])],
+    ("codex", Shape.SELECT_FEW): [
+        ("Which class?", []),
+        ("1. first", []),
+        ("2. second", ["Escape"]),
+    ],
+    ("goose", Shape.SELECT_FEW): [("Which class?", []), ("first", []), ("second", ["Enter"])],
+    ("claude", Shape.SELECT_FEW): [
+        ("Which class?", []),
+        ("Choice:", ["Right"]),
+        ("first", []),
+        ("second", ["Escape", "Escape"]),
+    ],
+    ("codex", Shape.MULTI_SELECT): [
+        ("What else?", []),
+        ("A bike", ["Right"]),
+        ("A meal", ["Right"]),
+        ("Wi-Fi", []),
+        ("On the train", ["Escape"]),
+    ],
+    ("goose", Shape.MULTI_SELECT): [
+        ("What else?", []),
+        ("A bike", ["Enter"]),
+        ("A meal", ["Enter"]),
+        ("Wi-Fi", []),
+        ("On the train", ["Enter"]),
+    ],
+    ("claude", Shape.MULTI_SELECT): [
+        ("What else?", []),
+        ("Choice:", ["Right"]),
+        ("A bike", []),
+        ("A meal", []),
+        ("Wi-Fi — On the train", ["Escape", "Escape"]),
+    ],
+    ("codex", Shape.FIELDS): [
+        ("Your seat, please", []),
+        ("car", []),
+        ("at least 1, at most 3", ["C-n"]),
+        ("side", []),
+        ("aisle", []),
+        ("window", ["Escape"]),
+    ],
+    ("goose", Shape.FIELDS): [
+        ("Your seat, please", []),
+        ("at least 1, at most 3", ["2", "Enter"]),
+        ("side", []),
+        ("aisle", []),
+        ("window", ["Enter"]),
+    ],
+    ("claude", Shape.FIELDS): [("Your seat, please", []), ("car:", []), ("side:", ["Escape"])],
+    ("codex", Shape.TEXT): [("Who travels?", []), ("Your answer", ["Escape"])],
+    ("goose", Shape.TEXT): [("Who travels?", []), ("Your answer", ["A", "nn", "Enter"])],
+    ("claude", Shape.TEXT): [("Who travels?", []), ("Your answer:", ["Escape"])],
+}
+
+
+def asked(shape: Shape) -> str:
+    request: dict[str, Any] = ASKED[shape].request
+    return asking(request["method"], **request["params"])
+
+
+def play(pane: Pane, steps: Steps) -> None:
+    for words, keys in steps:
+        pane.until(words)
+        type_keys(pane, *keys)
+
+
+@pytest.mark.parametrize(("host", "shape"), SCREENS, ids=lambda each: getattr(each, "name", each))
+def test_a_question_and_its_labels_are_drawn(host: str, shape: Shape, stage: Stage) -> None:
+    with TERMINALS[host](stage, asked(shape)) as pane:
+        play(pane, SCREENS[host, shape])
+
+
+CAREFUL: dict[str, Steps] = {
+    "codex": [("\u203a 1. No, do not", []), ("2. Delete", ["Enter"])],
+    "goose": [("● No, do not", []), ("○ Delete", ["Enter"])],
+    "claude": [("Confirm: ▸ No, do not", ["Enter", "Escape", "Escape"])],
+}
+
+
+@pytest.mark.parametrize("host", TERMINALS)
+def test_one_enter_confirms_nothing_that_cannot_be_undone(host: str, stage: Stage) -> None:
+    with TERMINALS[host](stage, asked(Shape.CONFIRM_DESTRUCTIVE)) as pane:
+        pane.until("Delete all trips?")
+        pane.until("cannot be undone")
+        play(pane, CAREFUL[host])
+    response = stage.last_json()
+    assert response.get("data", {}).get("confirmed") is not True
