@@ -27,6 +27,8 @@ from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 
 from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.bridge.confirmation import make_question
+from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
@@ -461,6 +463,21 @@ async def test_what_cannot_be_undone_is_refused_by_a_hasty_key(
     async with shown(loopback, person, asked) as page:
         await page.press("Delete")
         assert (await page.reply()).content == {"confirmed": True}
+
+
+async def test_leave_for_a_call_that_destroys_is_refused_by_a_hasty_key(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    wipe = Capability("wipe", destructive=True)
+    asked = make_question("q", "call-1", "app", wipe, {"path": "/tmp"})
+    async with shown(loopback, person, asked) as page:
+        buttons = page.tab.get_by_role("button")
+        assert await buttons.all_inner_texts() == ["Do not allow", "Allow", "Cancel"]
+        await expect(page.tab.get_by_text('path: "/tmp"')).to_be_visible()
+        await expect(page.tab.get_by_text("cannot be undone")).to_be_visible()
+        await expect(page.tab.get_by_role("button", name="Do not allow")).to_be_focused()
+        await page.tab.keyboard.press("Enter")
+        assert (await page.reply()).content == {"confirmed": False}
 
 
 async def test_a_confirm_waits_for_a_button(

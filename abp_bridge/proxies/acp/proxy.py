@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 # seconds an agent may go on speaking when its stdin is closed, or go without reading when its
-# client has gone
-DRAIN = 0.8  # seconds for what the agent says last: clients kill us after two in all
+# client has gone; clients kill us after two in all
+DRAIN = 0.8
 
 Side = Literal["client", "agent"]
 
