@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host, HostSurfaces, SessionApi
-    from abp_bridge.interfaces.surface import InputProvider, PageServer, SurfaceResponse
+    from abp_bridge.interfaces.surface import (
+        InputProvider,
+        PageLink,
+        PageQuestion,
+        PageServer,
+        SurfaceResponse,
+    )
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
     from abp_bridge.trace.recorder import Recorder
 
-    SendLink = Callable[[Question, str], Awaitable[SurfaceResponse]]
+    SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
 
 
 class Composition:
@@ -162,7 +168,9 @@ def make_providers(
     if settings.page != "off":
         from abp_bridge.surfaces.page.surface import PageSurface
 
-        own[Surface.PAGE] = PageSurface(page, send_link, opens=settings.page == "open")
+        own[Surface.PAGE] = PageSurface(
+            page, send_link, partial(show_code, settings), opens=settings.page == "open"
+        )
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
 
@@ -191,3 +199,21 @@ def terminal(device: str) -> Terminal:
     from abp_bridge.surfaces.terminal.surface import Terminal
 
     return Terminal(device)
+
+
+async def show_code(settings: Settings, question: Question, page: PageQuestion) -> str:
+    """Show the person the ways to the page where no model reads: at their terminal; or its code,
+    which is nothing without its address, in a notification, whose words others can read.
+
+    Returns:
+        Where that was; empty where there is no such place.
+    """
+    words = f"{question.origin} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
+    if settings.tty is not None and terminal(settings.tty).show(words):
+        return "their terminal"
+    if not settings.notify:
+        return ""
+    from abp_bridge.surfaces.notify import show_on_desktop
+
+    title, body = f"abp-bridge: {question.origin} asks", f"The code of its page: {page.code}"
+    return "a notification" if await show_on_desktop(title, body) else ""

@@ -1,16 +1,20 @@
-"""Which words speak of a secret: in what is asked, and in the names of what holds one.
+"""What is a secret: by what a schema says, by the app's own word, by its name, by the words that it
+is asked for with. Asking, recording and redacting all decide here.
 
-One table for both. Pure.
+Names and words are tables by language, searched without accents and case. Pure.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import methodcaller
 
-_PASSWORDS = (
-    r"\w*passwords?|passwd|pwd|passphrases?|passcodes?|passkeys?|(?:client )?secrets?|credentials?"
-)
+from abp_bridge.core.schema import Schema, parts
+
+_PASSWORDS = r"\w*passwords?|passwd|pswd|pwd|pw|passphrases?|passcodes?|passkeys?"
 _KEYS = (
     r"(?:api|access|private|secret|signing|encryption|ssh|master|consumer|subscription|shared|service|licen[cs]e|auth|hmac|storage|account|webhook)"
     r" ?keys?"
@@ -19,15 +23,57 @@ _KEYS = (
 _NO_TOKENS = ("design", "progress", "page", "max", "many", "of", "input", "output", "more")
 _TOKENS = "".join(rf"(?<!{word} )" for word in _NO_TOKENS) + r"\w*(?<!progress)tokens?"
 _CODES = (
-    r"pins?|pin ?codes?|otp|cvv2?|cvc|one ?time"
-    r" (?:code|password)s?|(?:verification|security|access|2fa|mfa|totp) ?(?:code|key|pin)s?"
+    r"pins?|pin ?codes?|otps?|totps?|cvv2?|cvc|one ?time (?:pass)?(?:code|password|pin)s?"
+    r"|(?:verification|security|access|log ?in|sign ?in|sms|2fa|mfa|totp|authenticat(?:ion|or)"
+    r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
+    r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
     r"|credit ?cards?|card ?numbers?|social security|ssn|iban|jwt"
 )
-_PHRASES = (
-    rf"\b(?:{_PASSWORDS}|(?:seed|recovery|backup)"
-    rf" (?:phrase|word|code|key)s?|{_KEYS}|{_TOKENS}|{_CODES})\b"
+_ENGLISH = (
+    rf"{_PASSWORDS}|(?:client )?secrets?|credentials?|(?:seed|recovery|backup) (?:phrase|word)s?"
+    rf"|{_KEYS}|{_TOKENS}|{_CODES}"
 )
+# In other languages: what a word begins with, without accents.
+_WORDS = {
+    "German": r"\w*(?:passw[oe]rt|kennw[oe]rt|zugangscode|einmalcode|einmalkennwort"
+    r"|sicherheitscode|bestatigungscode|geheimzahl)|(?:m|sms|push|chip|photo) ?tan\b",
+    "French": r"mots? de passe|mdp\b|codes? (?:secret|d acces|de verification|de securite"
+    r"|a usage unique)|cles? (?:api|d api|d acces|privee|secrete)|jetons? d acces",
+    "Spanish": r"contrasen|clave (?:de acceso|secreta|privada|api)|codigo (?:de verificacion"
+    r"|de seguridad|de acceso|de un solo uso|secreto)",
+    "Portuguese": r"senhas?\b|palavras? passe|codigo (?:de uso unico|de seguranca|de acesso)",
+    "Italian": r"parola d ordine|codice (?:di verifica|di sicurezza|di accesso|segreto|monouso)",
+    "Dutch": r"\w*wachtwoord|(?:toegangs|verificatie|beveiligings)code|eenmalige code|pincode",
+    "Swedish": r"\w*losenord|engangskod|verifieringskod|sakerhetskod",
+    "Danish, Norwegian": r"\w*(?:adgangskode|kodeord|passord)|engangskode|bekr[æe]ftelseskode",
+    "Finnish": r"\w*(?:salasan|tunnusluku|tunnusluvu)|kertakayttoko|vahvistusko",
+    "Polish": r"has[łl](?:o|a|em|u)\b|kod (?:weryfikacyjny|jednorazowy|dostepu)",
+    "Czech, Slovak": r"hesl(?:o|a|em|om|u)\b|(?:overovaci|overovaci|jednorazovy) kod",
+    "Hungarian": r"\w*jelsz|(?:egyszeri|ellenorzo) kod",
+    "Romanian": r"parola (?:dvs|ta|de acces)|cod (?:de verificare|unic)",
+    "Turkish": r"sifre|parolan|(?:dogrulama|onay|guvenlik) kodu",
+    "Indonesian": r"kata sandi|kode (?:verifikasi|keamanan)",
+    "Vietnamese": r"mat khau|ma (?:xac nhan|xac minh|otp)",
+    "Russian, Ukrainian": r"парол|(?:одноразов|проверочн)\w+ код|код (?:подтвержд|доступ|безопас)",
+    "Greek": r"κωδικ\w+ (?:προσβασησ|ασφαλειασ|επαληθευσησ)|συνθηματικ",
+}
+# And where words have no borders, or marks that are no letters.
+_ANYWHERE = {
+    "Chinese": "密码|密碼|口令|验证码|驗證碼|动态码|密钥|密鑰",
+    "Japanese": "パスワード|暗証番号|認証コード|確認コード|ワンタイム|秘密鍵",
+    "Korean": "비밀번호|암호|인증번호|인증 ?코드|패스워드",
+    "Arabic": "كلمة المرور|كلمة السر|كلمه المرور|رمز التحقق|الرقم السري",
+    "Hebrew": "סיסמ|קוד אימות",
+    "Hindi": "पासवर्ड|कूटशब्द",
+    "Thai": "รหัสผ่าน|รหัส otp",
+}
+_OTHERS, _UNBOUNDED = "|".join(_WORDS.values()), "|".join(_ANYWHERE.values())
+_PHRASES = rf"(?:\b(?:{_ENGLISH})\b|\b(?:{_OTHERS})|{_UNBOUNDED})"
 _AFTER = r"(?: (?:confirmation|confirm|again|repeat(?:ed)?|hash|value|\d{1,3}))?"
+_ENDS_IN = (
+    r"\A(?:.* )?(?:db|database|user|admin|root|login|smtp|imap|mail|ftp|ssh|key|store|proxy|wifi"
+    r"|mysql|postgres|pg|redis|sudo|account|my|auth|http|basic) ?pass|\Apass"
+)
 
 # What a model counts, but for `accessTokens` and their like; and where the next page begins.
 _HELD = "".join(
@@ -36,29 +82,70 @@ _HELD = "".join(
 _COUNTED = re.compile(
     rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z"
 )
-_WORDING = re.compile(_PHRASES, re.IGNORECASE)
-_HOLDS = re.compile(rf"(?:{_PHRASES}|\b(?:authorization|(?:set )?cookies?|pass)){_AFTER}\Z")
+_WORDING = re.compile(_PHRASES)
+_HOLDS = re.compile(
+    rf"(?:{_PHRASES}\w*|\b(?:authorization|(?:set )?cookies?)|\Aclave|{_ENDS_IN}){_AFTER}\Z"
+)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_BORDERS = re.compile(r"[_\W]+")
+_SENSITIVE = methodcaller("get", "sensitive")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+# but the vowels of Hindi and Thai are no borders
+_BORDERS = re.compile(r"(?:_|[^\w\u0900-\u097f\u0e00-\u0e7f])+")
+_JOINTS = re.compile("[_'\u2019-]")
 LONGEST_NAME = 200  # characters, from the end, that are searched: time grows with the length
+
+
+def declared_secret(schema: Schema) -> bool | None:
+    """What a schema, or the parameters around it, say themselves; None where they do not."""
+    if schema.get("format") == "password" or schema.get("writeOnly") is True:
+        return True
+    said = schema.get("sensitive")
+    return said if isinstance(said, bool) else None
+
+
+def is_secret(
+    name: str, schema: Schema, around: Sequence[Schema], wording: str, *, typed: bool
+) -> bool:
+    """Whether what is asked for is a secret.
+
+    Args:
+        name: The field's.
+        schema: The field's.
+        around: What else may say so, the nearest first. An app's `sensitive: false` overrides what
+            is only guessed.
+        wording: The words that it is asked for with, besides those of its schema.
+        typed: Whether it can be typed: what is only chosen is never guessed to be one.
+    """
+    inside = parts(schema)
+    if any(declared_secret(each) for _, each in inside):
+        return True
+    said = [each for each in map(_SENSITIVE, (schema, *around)) if isinstance(each, bool)]
+    if said or not typed:
+        return bool(said and said[0])
+    titles = (str(each.get(word, "")) for _, each in inside for word in ("title", "description"))
+    names = (name, *(each for each, _ in inside))
+    return any(map(holds_secret, names)) or asks_for_secret(" ".join((*names, wording, *titles)))
 
 
 def asks_for_secret(words: str) -> bool:
     """Whether somebody who is asked this is asked for a secret."""
-    return _WORDING.search(_split(words)) is not None
+    return _WORDING.search(_fold(words)) is not None
 
 
 @lru_cache(maxsize=4_096)
 def holds_secret(name: str) -> bool:
     """Whether what stands under a name is a secret: `apiKey`, `X-Vault-Token`, `login[password]`,
-    `PGPASSWORD`.
+    `PGPASSWORD`, `db_pass`, `contraseña`.
     """
-    words = _BORDERS.sub(" ", _split(name[-LONGEST_NAME:])).strip().lower()
-    return (_HOLDS.search(words) is not None and _COUNTED.search(words) is None) or _VARIABLE.match(
-        name
-    ) is not None
+    words = _BORDERS.sub(" ", _fold(name[-LONGEST_NAME:])).strip()
+    if _HOLDS.search(words) is not None:
+        return _COUNTED.search(words) is None
+    return _VARIABLE.match(name) is not None
 
 
-def _split(words: str) -> str:
-    return _CAMEL.sub(" ", words).replace("_", " ").replace("-", " ")
+def _fold(words: str) -> str:
+    """Words apart, in small letters and without accents."""
+    apart = _JOINTS.sub(" ", _CAMEL.sub(" ", words))
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", apart))
+    return unicodedata.normalize("NFC", plain).casefold()

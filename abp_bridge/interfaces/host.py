@@ -14,7 +14,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
+from abp_bridge.interfaces.surface import InputProvider, PageLink, SurfaceResponse
 
 
 class HostSurfaces(InputProvider, Protocol):
@@ -25,8 +25,9 @@ class HostSurfaces(InputProvider, Protocol):
         """The host as it calls itself."""
         ...
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
-        """Tell the person, by whatever this host shows, that `question` waits at `url`.
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+        """Tell the person, by whatever this host shows, that `question` waits at `link`; where a
+        model would read that, only its address, and after its code was shown elsewhere.
 
         Cancelling takes it down.
 

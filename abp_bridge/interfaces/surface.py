@@ -62,10 +62,31 @@ class HostTimeoutError(AbpBridgeError):
     """The host has what is asked, and did not come back with an answer in time."""
 
 
-class PageQuestion(Protocol):
-    """A question on the bridge's own page. `url` is a link to it."""
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """The ways to a question on the page.
+
+    Attributes:
+        url: Makes the first browser that opens it the person's. Nothing that a model reads may
+            have it.
+        address: Where the question is for whoever has its code. Everybody may read it.
+        show_code: Shows the person the code where no model reads, and says where that was; empty
+            where there is no such place.
+    """
 
     url: str
+    address: str
+    show_code: Callable[[], Awaitable[str]]
+
+
+class PageQuestion(Protocol):
+    """A question on the bridge's own page. `url` and `address` are a `PageLink`'s; `code` opens
+    `address`, and is no more to be read by a model than `url` is.
+    """
+
+    url: str
+    address: str
+    code: str
 
     @property
     def opened(self) -> bool:
@@ -79,7 +100,10 @@ class PageQuestion(Protocol):
         ...
 
     async def wait_answer(self) -> SurfaceResponse:
-        """The person's reply, when it comes."""
+        """The person's reply, when it comes.
+
+        Raises SurfaceUnsupportedError when its code was given wrong too often.
+        """
         ...
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:

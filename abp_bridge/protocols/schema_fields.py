@@ -12,6 +12,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_text, as_texts, to_text
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
+from abp_bridge.core.secret_names import is_secret
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
@@ -174,3 +175,22 @@ def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
             shown, number = f"{base} [{number}]", number + 1
         made[shown] = replace(choice, label=shown)
     return tuple(made.values())
+
+
+_TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
+
+
+def mark_secrets(
+    fields: tuple[Field, ...], around: Sequence[Schema], prompt: str
+) -> tuple[Field, ...]:
+    """The fields with those marked that ask for a secret, as `core.secret_names` decides.
+
+    `around` is what else may say so, the nearest first.
+    """
+    wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
+    return tuple(
+        replace(field, secret=True)
+        if is_secret(field.name, field.schema, around, wording, typed=field.type in _TYPED)
+        else field
+        for field in fields
+    )

@@ -41,7 +41,7 @@ _OWN_WORDS = {
 }
 _TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 _POLICY = re.compile(r"(by itself in )[\d.]+ ms")
-_LINK = re.compile(r"https?://[^\s\"'\\]+/open/(\[link \d+\])")
+_LINK = re.compile(r"https?://[^\s\"'\\]+/(?:open|code)/(\[link \d+\])")
 # what a model is to bring back
 _NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")

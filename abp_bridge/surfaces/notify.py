@@ -128,6 +128,16 @@ class Notifier:
             raise NotificationError(f"apprise {why}")
 
 
+async def show_on_desktop(title: str, body: str) -> bool:
+    """Show one now; False where there is no desktop that takes it."""
+    try:
+        with anyio.fail_after(SEND_LIMIT):
+            await _show_on_desktop(title, body)
+    except (NotificationError, OSError):
+        return False
+    return True
+
+
 async def _show_on_desktop(title: str, body: str) -> None:
     if sys.platform == "darwin":
         command = ["osascript", *(word for line in _MAC for word in ("-e", line)), title, body]

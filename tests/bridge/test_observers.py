@@ -26,7 +26,7 @@ from abp_bridge.core.event import (
 )
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 from abp_bridge.settings import Settings
 
 DOCS = DOCS / "embedding.md"
@@ -67,7 +67,7 @@ class Typing:
     ) -> SurfaceResponse:
         return SurfaceResponse(Outcome.ACCEPTED, {"value": "planted-key-90c1"})
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
         return SurfaceResponse(Outcome.DECLINED)
 
     async def roots(self, calls: Any = ()) -> list[str]:

@@ -4,6 +4,7 @@ answers, and a stream of requests on its pipes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -18,7 +19,7 @@ from typing import Any, Self
 
 import pytest
 from support.harness import PATIENCE, environment
-from support.screen import CTRL_C, DOWN, ENTER, ESCAPE, Screen
+from support.screen import CTRL_C, DOWN, ENTER, ESCAPE, Screen, Tty
 from support.visitor import Browser
 
 Json = Any
@@ -277,29 +278,60 @@ def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:
     assert KEY not in screen.shown
 
 
+@pytest.mark.parametrize(("more", "shown"), [([], False), (["--show"], True)])
+def test_a_secret_is_not_printed_on_a_terminal_unless_asked_for(
+    more: list[str], shown: bool
+) -> None:
+    with Screen([*ASK, "input", "Your API key?", *more], environment(TERM="dumb")) as screen:
+        screen.until("Answer:")
+        screen.press(KEY, ENTER)
+        assert screen.end() == 0
+    assert '"success": true' in screen.shown
+    assert (KEY in screen.shown) is shown
+    assert ('"value": "••••••"' in screen.shown) is not shown
+
+
+def test_in_a_form_only_the_secret_is_dots_on_a_terminal(tmp_path: Path) -> None:
+    fields = {"user": {"type": "string"}, "db_pass": {"type": "string"}}
+    params = json.dumps({"prompt": "Log in", "schema": {"type": "object", "properties": fields}})
+    answers = written(tmp_path, {"content": {"user": "ada", "db_pass": KEY}})
+    command = [*ASK, "input", params, "--on", "mock", "--answers", answers]
+    with Screen(command, environment()) as screen:
+        assert screen.end() == 0, screen.shown
+    assert '"ada"' in screen.shown
+    assert KEY not in screen.shown
+
+
 # --- on the page ----------------------------------------------------------------------------------
 
 
 class Asking:
-    """A running `ask`, on pipes."""
+    """A running `ask`, on pipes; what asks on the page has a terminal for its stderr, or no link
+    would stand there.
+    """
 
-    def __init__(self, *words: str, **env: str) -> None:
+    def __init__(self, *words: str, stderr: int | None = None, **env: str) -> None:
         pipe = subprocess.PIPE
+        ours, theirs = pty.openpty() if "page" in words and stderr is None else (-1, stderr)
         self.process = subprocess.Popen(
             [*ASK, *words],
             stdin=pipe,
             stdout=pipe,
-            stderr=pipe,
+            stderr=pipe if theirs is None else theirs,
             start_new_session=True,
             env=environment(**env),
         )
+        stderr_file = self.process.stderr
+        if ours >= 0 and theirs is not None:
+            os.close(theirs)
+            stderr_file = open(ours, "rb", buffering=0)  # noqa: SIM115 - the block of this class closes it
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        assert self.process.stderr is not None
+        assert stderr_file is not None
         self.stdin, self.stdout, self.stderr = (
             self.process.stdin,
             self.process.stdout,
-            self.process.stderr,
+            stderr_file,
         )
 
     def __enter__(self) -> Self:
@@ -320,6 +352,12 @@ class Asking:
         )
         assert said is not None, line
         return said[2], said[1]
+
+    def rest(self) -> bytes:
+        """What is left on stderr; a terminal that everybody left ends with an error."""
+        with contextlib.suppress(OSError):
+            return self.stderr.read()
+        return b""
 
     def send(self, *messages: Json) -> None:
         for message in messages:
@@ -353,7 +391,7 @@ THERE: list[tuple[list[str], dict[str, str], Json]] = [
 def test_a_person_on_the_page_is_asked_at_the_printed_address(
     words: list[str], filled: dict[str, str], data: Json
 ) -> None:
-    with Asking(*words) as asking:  # there is no terminal, so that the page is what is left
+    with Asking(*words, "--on", "page") as asking:
         url, who = asking.link()
         assert who == "this command"
         browser = Browser()
@@ -361,6 +399,31 @@ def test_a_person_on_the_page_is_asked_at_the_printed_address(
         browser.send(**filled)
         assert asking.read()["data"] == data
         assert asking.process.wait(PATIENCE) == 0
+
+
+def test_who_reads_stderr_of_a_command_is_given_no_link() -> None:
+    """A model that runs `ask` reads its stderr: the address there asks for a code, which is shown
+    at the terminal that the person named.
+    """
+    words = ["input", "Name?", "--on", "page", "--tty"]
+    with Tty() as terminal, Asking(*words, terminal.name, stderr=subprocess.PIPE) as asking:
+        line = asking.stderr.readline().decode()
+        assert "/open/" not in line
+        address = re.findall(r"http\S+/code/\S+", line)
+        browser = Browser()
+        assert "Name?" not in browser.open(address[0])
+        browser.post(code=terminal.code())
+        assert "Name?" in browser.page
+        browser.send(**{"field-0": "Ada"})
+        assert asking.read()["data"] == {"value": "Ada"}
+
+
+def test_who_can_be_shown_no_link_is_not_asked_on_the_page() -> None:
+    ended = ask("input", "Name?", "--on", "page")
+    response = json.loads(ended.stdout)
+    assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
+    assert "Run it at a terminal, or name one (--tty DEVICE)" in response["error"]["message"]
+    assert b"/open/" not in ended.stderr
 
 
 def test_a_file_is_given_on_the_page() -> None:
@@ -397,7 +460,7 @@ def confirm(id: Json, message: str, **more: Json) -> Json:
 
 
 def test_several_are_open_at_once_and_answered_in_any_order() -> None:
-    with Asking("-") as asking:
+    with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "First?"), confirm("two", "Second?"))
         pages: dict[str, Browser] = {}
         for _ in range(2):
@@ -585,22 +648,22 @@ def test_requests_are_not_typed_by_hand() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_stream_with_its_open_questions(number: signal.Signals) -> None:
-    with Asking("-") as asking:
+    with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "Go on?"))
         asking.link()
         asking.process.send_signal(number)
         assert asking.process.wait(PATIENCE) == 128 + number
         assert asking.stdout.read() == b""
-        assert asking.stderr.read() == b""
+        assert asking.rest() == b""
 
 
 def test_nobody_reading_ends_a_stream_with_its_open_questions() -> None:
-    with Asking("-") as asking:
+    with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "Go on?"))
         asking.link()
         asking.stdout.close()
         assert asking.process.wait(PATIENCE) == 1
-        assert asking.stderr.read() == b""
+        assert asking.rest() == b""
 
 
 def test_a_large_answer_reaches_a_slow_reader_whole(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.secret_names import asks_for_secret, holds_secret
+from abp_bridge.core.schema import Schema
+from abp_bridge.core.secret_names import asks_for_secret, declared_secret, holds_secret, is_secret
 
 HOLDING = (
     *(
@@ -121,3 +122,100 @@ def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
 )
 def test_who_is_asked_for_something_else_is_not(words: str) -> None:
     assert not asks_for_secret(words)
+
+
+# What people call their password, and a code that works once, in their language.
+LANGUAGES: dict[str, tuple[str, ...]] = {
+    "English": (
+        "pw",
+        "userPw",
+        "db_pass",
+        "smtpPass",
+        "otpCode",
+        "sms_code",
+        "login-code",
+        "2faCode",
+    ),
+    "German": ("Passwort", "benutzerPasswort", "Kennwort", "Ihr Einmalcode?", "SMS-TAN"),
+    "French": ("mot de passe", "Votre mot de passe ?", "mdp", "code à usage unique"),
+    "Spanish": ("contraseña", "contrasena", "CONTRASEÑA", "código de verificación"),
+    "Portuguese": ("senha", "palavra-passe", "código de uso único"),
+    "Italian": ("parola d'ordine", "codice di verifica"),
+    "Dutch": ("wachtwoord", "Uw wachtwoord?", "verificatiecode"),
+    "Swedish": ("lösenord", "användarlösenord", "engångskod"),
+    "Danish": ("adgangskode", "engangskode"),
+    "Finnish": ("salasana", "Anna salasanasi", "kertakäyttökoodi"),
+    "Polish": ("hasło", "Podaj hasło", "kod jednorazowy"),
+    "Czech": ("heslo", "ověřovací kód"),
+    "Hungarian": ("jelszó", "ellenőrző kód"),
+    "Turkish": ("şifre", "Şifreniz", "Parolan\u0131z nedir?", "doğrulama kodu"),
+    "Vietnamese": ("mật khẩu", "mã xác nhận"),
+    "Indonesian": ("kata sandi", "kode verifikasi"),
+    "Russian": ("пароль", "Введите пароль", "код подтверждения"),
+    "Greek": ("κωδικός πρόσβασης",),
+    "Chinese": ("密码", "请输入密码", "用户密碼", "短信验证码"),
+    "Japanese": ("パスワード", "パスワードを入力してください", "暗証番号", "認証コード"),
+    "Korean": ("비밀번호", "비밀번호를 입력하세요", "인증번호"),
+    "Arabic": ("كلمة المرور", "رمز التحقق"),
+    "Hebrew": ("סיסמה",),
+    "Hindi": ("पासवर्ड",),
+    "Thai": ("รหัสผ่าน",),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_words_of_a_language_ask_for_secrets(language: str) -> None:
+    for words in LANGUAGES[language]:
+        assert asks_for_secret(words) or holds_secret(words), words
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_words_of_a_language_name_secrets(language: str) -> None:
+    name = LANGUAGES[language][0]
+    assert holds_secret(name)
+    assert holds_secret(f"user_{name}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Your postcode?", "Country code", "Error code", "The code of the project", "dress_code"),
+        *(
+            "boarding pass",
+            "The season pass?",
+            "palabra clave",
+            "Scrivi una parola",
+            "Tan or blue?",
+        ),
+        *("Welche Sprache?", "Ihre Anschrift", "Ваше имя?", "お名前", "姓名", "이름", "الاسم"),
+    ],
+)
+def test_other_words_of_a_language_do_not(words: str) -> None:
+    assert not asks_for_secret(words)
+    assert not holds_secret(words)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"format": "password"}, True),
+        ({"writeOnly": True, "sensitive": False}, True),
+        ({"sensitive": True}, True),
+        ({"sensitive": False}, False),
+        ({"type": "string"}, None),
+        ({"sensitive": "yes"}, None),
+    ],
+)
+def test_a_schema_says_whether_it_is_one(schema: Schema, said: bool | None) -> None:
+    assert declared_secret(schema) is said
+
+
+def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
+    public: list[Schema] = [{"sensitive": False}]
+    assert is_secret("db_pass", {}, (), "", typed=True)
+    assert not is_secret("db_pass", {}, public, "Your password?", typed=True)
+    assert is_secret("x", {}, [{"sensitive": True}, *public], "", typed=False)
+    assert not is_secret("password", {}, (), "Your password?", typed=False), "it is only chosen"
+    inner: Schema = {"type": "object", "properties": {"pw": {"type": "string"}}}
+    assert is_secret("login", inner, (), "", typed=True)
+    assert is_secret("login", {"items": {"writeOnly": True}}, public, "", typed=True)

@@ -218,14 +218,13 @@ def _steps(steps: Json) -> Json:
 
 
 def _pointers() -> Iterator[Case]:
-    """How a person is told of the page, where the host opens no address: by a form, by a card, and
-    by the model.
+    """How a person is told of the page, where the host opens no address: by a form, and by a card.
+    A model is not given its link.
     """
     secret = ASKED[QuestionShape.SECRET]
     ways: tuple[tuple[str, str, Surface], ...] = (
         ("by-form", "a form of the host's without fields", Surface.MCP_FORM),
         ("by-permission", "a card of an ACP client's with two buttons", Surface.ACP_PERMISSION),
-        ("by-model", "the model, which passes its link on", Surface.MODEL),
     )
     for name, way, surface in ways:
         cell = {"surface": "page", "version": "", "shape": QuestionShape.SECRET.value}
@@ -239,6 +238,13 @@ def _pointers() -> Iterator[Case]:
             arguments=("--page",),
             asked=(secret,),
         )
+    yield Case(
+        path="page/not-by-model.jsonl",
+        shows="A secret where only a model could be given the page's link: refused, and why",
+        proves={**cell, "surface": "no elicitation"},
+        steps=[{"ask": secret.request}],
+        arguments=("--page",),
+    )
 
 
 def _without() -> Case:

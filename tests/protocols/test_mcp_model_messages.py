@@ -13,9 +13,9 @@ from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.elicitation import decode_roots
 from abp_bridge.protocols.mcp.model_messages import (
     decode_answered,
+    encode_address,
     encode_asked,
     encode_link,
-    encode_link_message,
 )
 
 Json = Any
@@ -41,10 +41,11 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
 
 
 def test_a_model_is_told_where_and_for_whom() -> None:
-    words = encode_link_message(QUESTION, URL)
+    words = encode_address(QUESTION, URL, "their terminal")
     assert words.startswith("https://app.example asks: Delete it?")
     assert "for your user, and not for you" in words
-    assert words.endswith(URL)
+    assert f"this address: {URL}\n" in words
+    assert "a code, which their terminal shows them" in words
 
 
 def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:

@@ -32,6 +32,34 @@ UP, DOWN, ENTER, ESCAPE, SPACE, CTRL_C, CTRL_D, BACKSPACE = (
 _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]|\r")
 
 
+class Tty:
+    """A terminal that a bridge is given by `name`, and what it shows there of its page."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = pty.openpty()
+        self.name = os.ttyname(self._theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    def until(self, pattern: str) -> str:
+        """What was shown until there was something of this pattern."""
+        shown = ""
+        while re.search(pattern, shown) is None:
+            assert select.select([self._ours], [], [], PATIENCE)[0], shown
+            shown += _CONTROL.sub("", os.read(self._ours, 65_536).decode(errors="replace"))
+        return shown
+
+    def code(self) -> str:
+        """The next code of a page."""
+        shown = self.until(r"code [A-Z]{4}-[A-Z]{4}\s")
+        return shown.rpartition("code ")[2].split()[0]
+
+
 class Screen:
     """`shown` is everything shown so far, without what moves the cursor or colours."""
 

@@ -30,10 +30,11 @@ class Browser:
 
     def send(self, **filled: str) -> None:
         """Fill the form in, and press a button: `action` says which."""
-        self._post(
-            urlencode({"guard": self._guard(), "action": "send", **filled}).encode(),
-            "application/x-www-form-urlencoded",
-        )
+        self.post(guard=self._guard(), **{"action": "send", **filled})
+
+    def post(self, **fields: str) -> None:
+        """Send these, whatever the form has."""
+        self._post(urlencode(fields).encode(), "application/x-www-form-urlencoded")
 
     def give(self, name: str, mime_type: str, content: bytes) -> None:
         """Pick a file for the only field of the form, and send it."""
@@ -57,6 +58,7 @@ class Browser:
         with self._opener.open(
             Request(self._url, body, {"Content-Type": kind}), timeout=PATIENCE
         ) as response:
+            self._url = response.url
             self.page = unescape(response.read().decode())
 
 

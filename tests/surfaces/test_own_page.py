@@ -15,9 +15,10 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from playwright.async_api import Browser, BrowserContext, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client, labels
 from support.harness import PATIENCE, Hosted, hosted, leave, text
+from support.screen import Tty
 from support.visitor import Browser as Browser_
 
 from abp_bridge.apps.browser.chromium import run_chromium
@@ -33,6 +34,9 @@ SECRET: dict[str, Json] = {
     "schema": {"type": "string", "title": "API key"},
 }
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
+ASKED: Json = {"method": "elicitation/input", "params": SECRET}
+CODED = ("--app", "demo", "--page", "--ask-on", "page")  # the terminal only shows the code
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,11 @@ async def type_key(person: BrowserContext, words: str) -> None:
     assert found is not None, words
     tab = await person.new_page()
     await tab.goto(found[0])
+    await type_there(tab)
+
+
+async def type_there(tab: Page) -> None:
+    """Type the key on the page that is open."""
     await expect(tab.get_by_label("API key")).to_be_focused()
     await tab.keyboard.type(KEY)
     await tab.keyboard.press("Enter")
@@ -105,32 +114,36 @@ async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
         assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
 
 
-async def test_a_host_that_shows_nothing_has_its_model_pass_the_link_on(
+async def test_a_host_that_shows_nothing_has_its_model_pass_the_address_on(
     person: BrowserContext,
 ) -> None:
-    async with hosted("--app", "demo", "--page", "link") as host:
-        told = text(
-            await host.call("demo.ask", request={"method": "elicitation/input", "params": SECRET})
-        )
-        await type_key(person, told)
-        call = re.search(r'\{"call": "([^"]+)"\}', told)
-        assert call is not None
-        result = await host.client.call_tool("abp_wait", {"call": call[1]})
-        assert json.loads(text(result))["data"] == {"value": KEY}
+    """The person types there the code that stands in their terminal."""
+    with Tty() as terminal:
+        async with hosted(*CODED, "--tty", terminal.name) as host:
+            told = text(await host.call("demo.ask", request=ASKED))
+            assert LINK.search(told) is None
+            tab = await person.new_page()
+            await tab.goto(ADDRESS.findall(told)[0])
+            await tab.get_by_label("The code that you were shown").fill(terminal.code())
+            await tab.keyboard.press("Enter")
+            await type_there(tab)
+            call = re.search(r'\{"call": "([^"]+)"\}', told)
+            assert call is not None
+            result = await host.client.call_tool("abp_wait", {"call": call[1]})
+            assert json.loads(text(result))["data"] == {"value": KEY}
     assert knew(host) == ["bridge"], "only in the result that the app itself returned"
 
 
 async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to(person: BrowserContext) -> None:
     """There is no desktop here whose browser could be opened."""
-    async with hosted("--app", "demo", "--page", "open") as host:
-        await type_key(
-            person,
-            text(
-                await host.call(
-                    "demo.ask", request={"method": "elicitation/input", "params": SECRET}
-                )
-            ),
-        )
+
+    async def answer(params: Any) -> types.ElicitResult:
+        await type_key(person, params.message)
+        return types.ElicitResult(action="accept", content={})
+
+    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
+    async with hosted("--app", "demo", "--page", "open", answer=answer, client_info=info) as host:
+        assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
 async def test_a_page_opens_by_itself_where_there_is_a_desktop(
@@ -196,17 +209,19 @@ async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(
 
 @pytest.mark.parametrize(
     "request_",
-    [{"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}}],
+    [
+        {"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}},
+        ASKED,
+    ],
 )
-async def test_a_model_is_not_given_the_link_to_what_it_must_not_answer(request_: Json) -> None:
+async def test_a_model_is_given_no_link_and_the_app_is_told_what_to_set_up(request_: Json) -> None:
     async with hosted("--app", "demo", "--page") as host:
         response = await host.ask(request_["method"], **request_["params"])
     assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert (
-        "a model is not given the link to what it must not answer itself"
-        in response["error"]["message"]
-    )
-    assert LINK.search(json.dumps(host.wire.lines)) is None
+    assert "its model is given no link to the page" in response["error"]["message"]
+    assert "(--page open)" in response["error"]["message"]
+    assert "(--tty DEVICE, --notify)" in response["error"]["message"]
+    assert "//127.0.0.1" not in json.dumps(host.wire.lines)
 
 
 async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:

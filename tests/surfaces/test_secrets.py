@@ -22,6 +22,7 @@ from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, hosted, text
 from support.paths import APPS
 from support.puppets import scripted
+from support.screen import Tty
 from support.visitor import type_on_the_page
 
 Json = Any
@@ -114,13 +115,17 @@ async def test_by_a_host_with_forms_only(planted: Planted) -> None:
 
 
 async def test_by_a_host_that_cannot_ask(planted: Planted) -> None:
-    async with hosted(*planted.arguments, "--page", env=planted.env) as host:
-        told = text(await host.call("unlock"))
-        await visit(told)
-        call = re.search(r'\{"call": "([^"]+)"\}', told)
-        assert call is not None
-        planted.has(json.loads(text(await host.client.call_tool("abp_wait", {"call": call[1]}))))
-        planted.wire += [host.wire.lines, await host.status()]
+    with Tty() as terminal:
+        ways = ["--page", "--ask-on", "page", "--tty", terminal.name]
+        async with hosted(*planted.arguments, *ways, env=planted.env) as host:
+            told = text(await host.call("unlock"))
+            await visit(terminal.until("code "))
+            call = re.search(r'\{"call": "([^"]+)"\}', told)
+            assert call is not None
+            planted.has(
+                json.loads(text(await host.client.call_tool("abp_wait", {"call": call[1]})))
+            )
+            planted.wire += [host.wire.lines, await host.status()]
 
 
 async def test_by_an_acp_client_with_url_mode(planted: Planted) -> None:

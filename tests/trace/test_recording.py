@@ -32,6 +32,7 @@ Json = Any
 
 SECRET = 'tr0ub4dor "&" 3'
 STATE = "notifications/state/changed"
+FORMS: Json = {"elicitation": {"form": {}}}
 LINK: Json = {"elicitation": {"form": {}, "url": {}}}
 
 
@@ -168,8 +169,8 @@ SAID_AGAIN: tuple[Json, ...] = (
 def test_a_secret_stands_nowhere_whatever_asks(
     surface: Surface, version: str, tmp_path: Path
 ) -> None:
-    """Where a surface takes none, it is given on the page; and the password of those who may answer
-    by the questions API is one too.
+    """Where a surface takes none, it is given on the page, to which a form points where the host
+    would show nothing; and the password of those who may answer by the questions API is one too.
     """
     password = "planted-password-51c2"
     alone = on_surface(surface, version)
@@ -178,6 +179,7 @@ def test_a_secret_stands_nowhere_whatever_asks(
     arguments = [word.replace("{port}", str(free_port())) for word in alone.arguments]
     conversation = replace(
         alone,
+        capabilities=alone.capabilities or (FORMS if refused and alone.protocol == "mcp" else {}),
         steps=[
             {"ask": asked.request, "aloud": True},
             *(

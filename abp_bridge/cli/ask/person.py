@@ -4,7 +4,8 @@ the questions. What a question is and what counts as an answer is the bridge's t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import anyio
@@ -14,17 +15,19 @@ from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.cli.compose import make_providers, terminal
 from abp_bridge.core.event import Observer, no_observer
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Outcome, Question
 from abp_bridge.core.sanitize import label
-from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
+from abp_bridge.interfaces.surface import PageLink, SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.log import print_message
 from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page.surface import LazyPageServer
 from abp_bridge.surfaces.terminal.device import CONTROLLING, controlling
 
 THANKS = 1.0  # seconds for the browser that answered to get the page that says so
+DOTS = "••••••"  # in the place of a secret, however long it is
 SURFACES = ("terminal", "page", "mock")
 
 
@@ -35,9 +38,9 @@ def choose_surfaces(settings: Settings, on: str | None) -> Settings:
     terminals = settings.tty or controlling() or (CONTROLLING if on else None)
     return replace(
         settings,
-        answers=settings.answers if on in (None, "mock") else None,
-        tty=terminals if on in (None, "terminal") else None,
-        page="link" if on in (None, "page") else "off",
+        tty=terminals,  # also for the page's code
+        page="link",
+        ask_on=(on,) if on else (),
     )
 
 
@@ -48,10 +51,14 @@ class Person:
         settings: Which surfaces there are, what time an answer has, which files may be read.
         origin: Who asks, as it is shown.
         tasks: Where the page's server lives.
+        mask: Whether whoever asks gets dots for secrets, as where a terminal would show them.
     """
 
-    def __init__(self, settings: Settings, origin: str, tasks: TaskGroup) -> None:
+    def __init__(
+        self, settings: Settings, origin: str, tasks: TaskGroup, *, mask: bool = False
+    ) -> None:
         self._origin = origin
+        self._mask = mask
         self._roots = settings.roots
         self._serial = 0
         self._terminal = None if settings.tty is None else terminal(settings.tty)
@@ -63,10 +70,25 @@ class Person:
             files=FileAccess(self._granted),
         )
 
-    async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
-        """Tell the person where the page is; that has the answer, sooner or later."""
-        print_message(f"{question.origin} asks. Answer at {url}")
-        await self._page.open_browser()
+    async def _send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+        """Tell the person where the page is; that has the answer, sooner or later.
+
+        Raises:
+            SurfaceUnsupportedError: Nothing here shows it to them alone: who reads this command's
+                stderr, where that is no terminal, may be a model.
+        """
+        is_terminal = os.isatty(2)
+        is_shown = is_terminal or bool(await link.show_code())
+        if is_shown:
+            where = link.url if is_terminal else link.address
+            print_message(f"{question.origin} asks. Answer at {where}")
+        problem = await self._page.open_browser()
+        if problem and not is_shown:
+            raise SurfaceUnsupportedError(
+                f"stderr is no terminal to show the page's link on. {problem}. Run it at a"
+                " terminal, or name one (--tty DEVICE)",
+                lasting=False,
+            )
         await anyio.sleep_forever()
         return SurfaceResponse(Outcome.CANCELLED)
 
@@ -85,7 +107,8 @@ class Person:
 
     async def ask(self, question: Question) -> Answer:
         """Ask on the first surface that can (`AppListener.ask`)."""
-        return await self._elicitor.ask(question)
+        answer = await self._elicitor.ask(question)
+        return _mask_secrets(question, answer) if self._mask else answer
 
     def on_notice(self, notice: Notice) -> None:
         """Show it, in a line (`AppListener.on_notice`)."""
@@ -104,6 +127,18 @@ class Person:
             self._terminal.say(f"· {self._origin}: {words}")
         else:
             print_message(f"{self._origin}: {words}")
+
+
+def _mask_secrets(question: Question, answer: Answer) -> Answer:
+    secret = {field.name for field in question.fields if field.secret}
+    shown = {
+        name: _dots(value) if name in secret else value for name, value in answer.content.items()
+    }
+    return replace(answer, content=shown)
+
+
+def _dots(value: JsonValue) -> JsonValue:
+    return dict.fromkeys(value, DOTS) if isinstance(value, Mapping) else DOTS
 
 
 class _NoHost:

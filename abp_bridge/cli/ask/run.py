@@ -88,6 +88,11 @@ def add_parser(commands: Subparsers) -> None:
         help="ask there only; else written answers come first, then this terminal, then the page",
     )
     option("--as", dest="origin", metavar="NAME", help="who asks, as it is shown")
+    option(
+        "--show",
+        action="store_true",
+        help="print secrets too where stdout is a terminal; else they stand there as dots",
+    )
     add_setting_options(parser, "ask")
     parser.set_defaults(run=run)
 
@@ -96,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
     """Ask one thing, or whatever is asked on stdin. Returns the exit code."""
     # Where it asks, --on says.
     settings = load_settings(options, ignored=("ABP_ASK_ON", "ABP_QUESTIONS_API"))
+    mask = sys.stdout.isatty() and not options.show
     try:
         if options.on == "mock" and settings.answers is None:
             raise UsageError("--on mock needs --answers FILE")
@@ -106,10 +112,11 @@ def run(options: argparse.Namespace) -> int:
                 raise UsageError(
                     "'ask -' reads requests that a program writes: COMMAND | abp-bridge ask -"
                 )
-            ask = partial(_ask_stream, origin=options.origin or "a program")
+            ask = partial(_ask_stream, origin=options.origin or "a program", mask=mask)
         else:
             request = read_request(options.what, options.more)
-            ask = partial(_ask_once, request=request, origin=options.origin or "this command")
+            origin = options.origin or "this command"
+            ask = partial(_ask_once, request=request, origin=origin, mask=mask)
     except UsageError as problem:
         give_up(f"{problem}. abp-bridge ask --help shows how")
     return anyio.run(_run_until_signal, partial(ask, choose_surfaces(settings, options.on)))
@@ -132,21 +139,24 @@ async def _run_until_signal(work: Callable[[TaskGroup], Awaitable[int]]) -> int:
     return 128 + caught[0] if caught else code
 
 
-async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str) -> int:
+async def _ask_stream(settings: Settings, tasks: TaskGroup, origin: str, *, mask: bool) -> int:
     """Whatever is asked on stdin, answered on stdout. Returns the exit code."""
     from abp_bridge.cli.ask.stream import Stream
     from abp_bridge.rpc.streams import take_over_stdio
 
-    return await Stream(Person(settings, origin, tasks), origin, *take_over_stdio()).run()
+    person = Person(settings, origin, tasks, mask=mask)
+    return await Stream(person, origin, *take_over_stdio()).run()
 
 
-async def _ask_once(settings: Settings, tasks: TaskGroup, request: JsonObject, origin: str) -> int:
+async def _ask_once(
+    settings: Settings, tasks: TaskGroup, request: JsonObject, origin: str, *, mask: bool
+) -> int:
     """One question, and its response on stdout.
 
     Returns:
         The exit code: 0 when it was answered, 2 when it is no question, 1 for everything else.
     """
-    person = Person(settings, origin, tasks)
+    person = Person(settings, origin, tasks, mask=mask)
     response = await handle_elicitation(dict(request), person, origin)
     try:
         indent = 2 if sys.stdout.isatty() else None

@@ -24,6 +24,7 @@ from abp_bridge.hosts.profiles import profile
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     Page,
+    PageLink,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -158,9 +159,9 @@ class ClientSurfaces:
                 return response
         return _TAKEN_DOWN
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
-        """Ask the person to open `url` while a prompt runs, by a permission to say "Done" or "Skip"
-        on a card of its own.
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+        """Ask the person to open `link` while a prompt runs, by a permission to say "Done" or
+        "Skip" on a card of its own.
 
         Returns:
             Accepted for "Done", declined for "Skip", else cancelled.
@@ -170,7 +171,7 @@ class ClientSurfaces:
             HostDisconnectedError: The turn or the connection ended first.
             RemoteProtocolError: The answer is none that ACP has.
         """
-        return await self.turns.within(lambda: self._send_link(question, url))
+        return await self.turns.within(lambda: self._send_link(question, link.url))
 
     async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
         with (

@@ -25,7 +25,7 @@ from abp_bridge.interfaces.host import (
     SessionApi,
     SessionError,
 )
-from abp_bridge.interfaces.surface import Page, SurfaceResponse
+from abp_bridge.interfaces.surface import Page, PageLink, SurfaceResponse
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.results import encode_result, tool_name
 from abp_bridge.rpc.connection import JsonRpcConnection
@@ -99,9 +99,9 @@ class AcpSession:
         card = question.call and f"abp:{question.call}"
         return await self._surfaces.ask(question, variant, problem, observe, call=card)
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
         """Show the person a link on a card, while a prompt runs (`Host.send_link`)."""
-        return await self._surfaces.send_link(question, url)
+        return await self._surfaces.send_link(question, link)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """The folder that the session works in, whatever the calls (`Host.roots`)."""

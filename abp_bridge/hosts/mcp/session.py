@@ -33,6 +33,7 @@ from abp_bridge.interfaces.host import Host, SessionApi, SessionError, state_uri
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     Page,
+    PageLink,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -172,14 +173,14 @@ class McpSession:
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
-        """Show the link by a form without fields, or with the result of the call, which the model
-        then tells its user of (`Host.send_link`).
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+        """Show the link by a form without fields; or its address alone with the result of the call,
+        of which the model then tells its user (`Host.send_link`).
         """
         route = self._find_route(question.calls)
         if not route.capabilities.form or FORM in self._not_supported:
-            return await _send_link_through_model(route.parked, question, url)
-        params = model_messages.encode_link(question, url, modes=route.capabilities.modes)
+            return await _send_address_through_model(route.parked, question, link)
+        params = model_messages.encode_link(question, link.url, modes=route.capabilities.modes)
         with route.asking():
             reply = await self._request(route, FORM, "elicitation/create", params)
             return _decode_response(reply, question)
@@ -365,21 +366,22 @@ async def _ask_through_model(
     return SurfaceResponse(OUTCOMES[action], content)
 
 
-async def _send_link_through_model(
-    parked: ParkedCall | None, question: Question, url: str
+async def _send_address_through_model(
+    parked: ParkedCall | None, question: Question, link: PageLink
 ) -> SurfaceResponse:
     if parked is None:
         raise SurfaceUnsupportedError(
             "this host shows no forms, and no call is running whose result could point to the page",
             lasting=False,
         )
-    if question.destructive or question.consents:
+    if not (place := await link.show_code()):
         raise SurfaceUnsupportedError(
-            "this host shows no forms, and a model is not given the link to what it must not"
-            " answer itself",
+            "this host shows no forms, and its model is given no link to the page: set up a"
+            " browser to be opened (--page open), or where to show the page's code (--tty DEVICE, --notify)",
             lasting=False,
         )
-    with parked.tell_model(question.id, model_messages.encode_link_message(question, url)):
+    words = model_messages.encode_address(question, link.address, place)
+    with parked.tell_model(question.id, words):
         await anyio.sleep_forever()  # whoever asked stops this when the page has the answer
     raise AssertionError
 

@@ -7,8 +7,7 @@ X5..X11 of docs/abp.md. Nothing here raises anything but RemoteProtocolError, wh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import NotRequired, TypedDict
 
 from abp_bridge.core import file, sanitize
@@ -24,8 +23,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
-from abp_bridge.core.schema import Schema, parts
-from abp_bridge.core.secret_names import asks_for_secret
+from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
@@ -34,6 +32,7 @@ from abp_bridge.protocols.schema_fields import (
     decode_fields,
     fitting,
     kind_of,
+    mark_secrets,
 )
 
 # The name of the only field of a question, which is also the member of `data` that the app reads.
@@ -202,13 +201,13 @@ def _input(params: JsonObject) -> _Parts:
         whole = {word: value for word, value in schema.items() if word != "required"}
         return {
             "message": prompt,
-            "fields": _mark_secrets(fields, (schema, params), prompt),
+            "fields": mark_secrets(fields, (schema, params), prompt),
             "wrapped": False,
             "whole": whole,
         }
     return {
         "message": prompt,
-        "fields": _mark_secrets((decode_field(VALUE, schema, required=True),), (params,), prompt),
+        "fields": mark_secrets((decode_field(VALUE, schema, required=True),), (params,), prompt),
     }
 
 
@@ -236,7 +235,7 @@ def _confirm(params: JsonObject) -> _Parts:
     prompt = _prompt(params, "Please confirm.")
     return {
         "message": prompt,
-        "fields": _mark_secrets((field,), (params,), prompt),
+        "fields": mark_secrets((field,), (params,), prompt),
         "destructive": params.get("destructive") is True,
     }
 
@@ -259,7 +258,7 @@ def _select(params: JsonObject) -> _Parts:
         SELECTED, kind, schema, title="Choice", choices=choices, default=fitting(default, schema)
     )
     prompt = _prompt(params, "Please choose.")
-    return {"message": prompt, "fields": _mark_secrets((field,), (params,), prompt)}
+    return {"message": prompt, "fields": mark_secrets((field,), (params,), prompt)}
 
 
 def _resource(params: JsonObject) -> _Parts:
@@ -267,7 +266,8 @@ def _resource(params: JsonObject) -> _Parts:
     where = f" ({sanitize.label(params['uri'])})" if isinstance(params.get("uri"), str) else ""
     accept = file.kinds(params.get("type"))
     field = Field(FILE, FieldType.FILE, file.SCHEMA, title="File", accept=accept)
-    return {"message": _prompt(params, f"Please give {wanted}{where}."), "fields": (field,)}
+    prompt = _prompt(params, f"Please give {wanted}{where}.")
+    return {"message": prompt, "fields": mark_secrets((field,), (params,), prompt)}
 
 
 def _sampling(params: JsonObject) -> _Parts:
@@ -294,51 +294,3 @@ def _option(option: JsonValue) -> tuple[JsonValue, JsonValue, JsonValue]:
         value = option.get("value", option.get("label"))
         return value, option.get("label", value), option.get("description", "")
     return option, option, ""
-
-
-# --- secrets --------------------------------------------------------------------------------------
-
-_TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
-
-
-def _mark_secrets(
-    fields: tuple[Field, ...], around: Sequence[Schema], prompt: str
-) -> tuple[Field, ...]:
-    """The fields with those marked that ask for a secret.
-
-    `around` is what else may say so, the nearest first.
-    """
-    wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
-    return tuple(
-        replace(field, secret=True) if _is_secret(field, around, wording) else field
-        for field in fields
-    )
-
-
-def _is_secret(field: Field, around: Sequence[Schema], wording: str) -> bool:
-    """Said by the schema or the app; else guessed from the wording of what can be typed.
-
-    The app's `sensitive: false` overrides the guess.
-    """
-    inside = parts(field.schema)
-    if any(
-        schema.get("format") == "password"
-        or schema.get("writeOnly") is True
-        or schema.get("sensitive") is True
-        for _, schema in inside
-    ):
-        return True
-    said = [
-        schema["sensitive"]
-        for schema in (field.schema, *around)
-        if isinstance(schema.get("sensitive"), bool)
-    ]
-    if said:
-        return bool(said[0])
-    if field.type not in _TYPED:
-        return False
-    titles = [
-        str(schema.get(word, "")) for _, schema in inside for word in ("title", "description")
-    ]
-    words = " ".join((field.name, wording, *(name for name, _ in inside), *titles))
-    return asks_for_secret(words)

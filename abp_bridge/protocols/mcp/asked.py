@@ -14,7 +14,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import IRREVERSIBLE, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action
-from abp_bridge.protocols.schema_fields import decode_fields
+from abp_bridge.protocols.schema_fields import decode_fields, mark_secrets
 
 
 def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
@@ -45,12 +45,13 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     for name, part in properties.items():
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
     paragraphs = sanitize.message(message).split("\n\n")
+    fields = decode_fields(properties, schema.get("required"))
     return Question(
         id=id,
         kind=Kind.INPUT,
         message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE)
         or "Please fill this in.",
-        fields=decode_fields(properties, schema.get("required")),
+        fields=mark_secrets(fields, (schema,), message),
         origin=origin,
         wrapped=False,
         destructive=IRREVERSIBLE in paragraphs,

@@ -41,12 +41,14 @@ def encode_link(question: Question, url: str, *, modes: bool = True) -> dict[str
     }
 
 
-def encode_link_message(question: Question, url: str) -> str:
-    """The same for the result of a call: the model passes it on."""
+def encode_address(question: Question, address: str, place: str) -> str:
+    """Where the page is, for the result of a call: the model passes it on. It opens with a code,
+    which the person was shown at `place`.
+    """
     return (
         f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a"
-        " page of abp-bridge's own, on this machine. Show your user this link, and do not open it"
-        f" yourself: {url}"
+        f" page of abp-bridge's own, on this machine. Show your user this address: {address}\nIt"
+        f" asks for a code, which {place} shows them. Do not ask for the code."
     )
 
 

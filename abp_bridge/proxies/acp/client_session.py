@@ -13,7 +13,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Answer, Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
-from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 
 _THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
 
@@ -78,6 +78,6 @@ class ProxiedHost:
         asked = self._agent if variant.surface in _THE_AGENTS else self._client.surfaces
         return await asked.ask(question, variant, problem, observe)
 
-    async def send_link(self, question: Question, url: str) -> SurfaceResponse:
-        """Send the client's person to `url` (`Host.send_link`)."""
-        return await self._client.surfaces.send_link(question, url)
+    async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
+        """Send the client's person to the page (`Host.send_link`)."""
+        return await self._client.surfaces.send_link(question, link)

@@ -1,16 +1,18 @@
 """The page itself: on this machine only, at a port of its own, for whoever brings a link that has
-not been used before.
+not been used before, or to its address the code that the person was shown.
 
 It starts with the first question and ends with the session. A link works once: it makes the browser
-that opens it the person's, by a cookie, and is no use to anybody who reads it later. What is given
-to commands, which others can read, leads this user's programs alone to all that is open, in one
-tab. Every request must name this server as its host, and every answer come from a page of its own.
+that opens it the person's, by a cookie, and is no use to anybody who reads it later. An address
+alone shows nothing, and whoever guesses at its code ends it. What is given to commands, which
+others can read, leads this user's programs alone to all that is open, in one tab. Every request
+must name this server as its host, and every answer come from a page of its own.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -28,7 +30,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router, request_response
 
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.interfaces.surface import SurfaceResponse, SurfaceUnsupportedError
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.page import browser, controls, html, peer
 from abp_bridge.surfaces.page.controls import Filled
@@ -38,10 +40,15 @@ from abp_bridge.surfaces.page.html import View
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+logger = logging.getLogger(__name__)
+
 HERE = Path(__file__).parent / "static"
 MAX_ENDED = 200  # questions that are over, of which the page can still say how
 MAX_DRAFTS = 4  # filled-in forms that one question keeps: each may hold files
 LONGEST_TOKEN = 64  # characters; ours have 43
+MAX_CODES = 5  # wrong codes, after which a question has none any more
+CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is taken for a digit
+CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
 BEAT = 15.0  # seconds between signs of life on a stream
 OPEN_LIMIT = 5.0  # seconds for a browser to come
 TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
@@ -59,6 +66,7 @@ _ENDED = {
 WITHDRAWN = "This question is no longer open: it was withdrawn, and no answer is needed any more."
 TIMED_OUT = "This question is no longer open: nobody answered it in time. The app has been told."
 ELSEWHERE = "This question is no longer open: it was answered elsewhere."
+GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
 USED = "It works once. Ask the app again to get another."
 
@@ -68,14 +76,17 @@ class _Link:
     """The way to one question, also when that is over.
 
     `token` makes a browser the person's, once: `mark` is what that one shows since. `address` is
-    the path where it finds the question, and `words` what it finds there when that is over.
+    the path where it finds the question, and `words` what it finds there when that is over. `code`
+    does the same as the token, at another path; `wrong` counts those that were none.
     """
 
     id: str
     token: str
     address: str
+    code: str
     mark: str = ""
     words: str = ""
+    wrong: int = 0
 
 
 @dataclass(slots=True)
@@ -96,16 +107,19 @@ class OpenForm:
 
     Attributes:
         url: The link to it, good for one browser.
+        address: Where it is for whoever has the `code`.
         opened: Whether the person has seen it.
     """
 
-    def __init__(self, question: Question, url: str, link: _Link, app: PageApp) -> None:
+    def __init__(self, question: Question, site: str, link: _Link, app: PageApp) -> None:
         now, deadline = anyio.current_time(), anyio.current_effective_deadline()
         if question.timeout is not None:
             deadline = min(deadline, now + question.timeout)
         left = timedelta(seconds=deadline - now) if isfinite(deadline) else None
         self.question = question
-        self.url = url
+        self.url = f"{site}/open/{link.token}"
+        self.address = f"{site}/code/{link.id}"
+        self.code = f"{link.code[:4]}-{link.code[4:]}"
         self._app = app
         self.opened = False
         self.link = link
@@ -121,9 +135,14 @@ class OpenForm:
         return await self._app.open_browser()
 
     async def wait_answer(self) -> SurfaceResponse:
-        """The person's answer; content that fits the question, or none."""
+        """The person's answer; content that fits the question, or none.
+
+        Raises:
+            SurfaceUnsupportedError: Somebody guesses at its code.
+        """
         await self.ending.wait()
-        assert self._reply is not None, "who waits for it keeps it on the page"
+        if self._reply is None:  # who waits for it keeps it on the page
+            raise SurfaceUnsupportedError(GUESSED, lasting=False)
         return self._reply
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
@@ -185,11 +204,10 @@ class PageApp:
             OSError: There is no port to be served at.
             TimeoutError: The server did not start in time.
         """
-        await self._server.start(self._port)
-        id, token = secrets.token_urlsafe(8), secrets.token_urlsafe(32)
-        link = self._links[token] = self._asked[id] = _Link(id, token, f"{self._home}q/{id}")
-        url = f"{self._server.url}/open/{token}"
-        form = self._open[id] = OpenForm(question, url, link, self)
+        id, token = secrets.token_urlsafe(12), secrets.token_urlsafe(32)
+        code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+        link = self._links[token] = self._asked[id] = _Link(id, token, f"{self._home}q/{id}", code)
+        form = self._open[id] = OpenForm(question, self._server.url, link, self)
         self.signal_change()
         try:
             yield form
@@ -249,6 +267,7 @@ class PageApp:
         routes = [
             Route("/open/{token}", self._follow),
             Route("/go/{token}", self._go),
+            Route("/code/{id}", self._take_code, methods=both),
             _static("form.css", "text/css"),
             _static("form.js", "text/javascript"),
             Route(self._home, own(self._inbox)),
@@ -289,16 +308,48 @@ class PageApp:
                 "It may be of a question that is long over. Ask the app again to get another.",
                 403,
             )
-        if link.mark:
-            if _same(request.cookies.get(self._cookie_name, ""), link.mark):
-                return RedirectResponse(link.address, 303)
-            return _notice("This link was used", USED, 403)
-        if link.id not in self._open:
-            return HTMLResponse(html.closed_page(link.words))
+        if link.mark or link.id not in self._open:
+            return self._show_used(request, link)
         if _looks_ahead(request):
             return Response(status_code=204)
+        return self._admit(request, link)
+
+    async def _take_code(self, request: Request) -> Response:
+        """Whoever has its code is let in as by its link; who has none sees nothing of it."""
+        link = self._asked.get(request.path_params["id"])
+        if link is None:
+            return _notice("Nothing here", "There is no such question, or it is long over.", 404)
+        if link.mark or link.words:
+            return self._show_used(request, link)
+        if request.method != "POST":
+            return HTMLResponse(html.code_page(link.wrong and MAX_CODES - link.wrong))
+        try:
+            given = (await read_form(request, files=False)).first("code")
+        except http.FormError as why:
+            return _notice("Not taken", str(why), why.status)
+        if link.mark or link.words:  # meanwhile
+            return self._show_used(request, link)
+        if _same("".join(filter(str.isalpha, given.upper())), link.code):
+            return self._admit(request, link)
+        link.wrong += 1
+        if link.wrong >= MAX_CODES:
+            logger.warning("%s; the question is withdrawn from there", GUESSED)
+            self._open[link.id].close(WITHDRAWN)
+            return self._show_used(request, link)
+        return HTMLResponse(html.code_page(MAX_CODES - link.wrong), 403)
+
+    def _admit(self, request: Request, link: _Link) -> Response:
+        """To the question, in a browser that alone may come this way again."""
         link.mark = secrets.token_urlsafe(32)
-        return self._welcome(link.address, {f"/open/{token}": link.mark})
+        return self._welcome(link.address, {request.url.path: link.mark})
+
+    def _show_used(self, request: Request, link: _Link) -> Response:
+        """What is behind a link that lets nobody in any more but the browser that it let in."""
+        if not link.mark:
+            return HTMLResponse(html.closed_page(link.words))
+        if _same(request.cookies.get(self._cookie_name, ""), link.mark):
+            return RedirectResponse(link.address, 303)
+        return _notice("This link was used", USED, 403)
 
     async def _go(self, request: Request) -> Response:
         """The person's browser comes, led by a command that others may have read: to the question,

@@ -67,6 +67,13 @@ def notice_page(heading: str, words: str) -> str:
     return _render("notice", heading=heading, words=words)
 
 
+def code_page(left: int) -> str:
+    """Asks for the code of a question, of which it says nothing; `left` is how many may be given
+    after a wrong one, 0 before any.
+    """
+    return _render("code", heading="Type the code", left=left)
+
+
 def closed_page(words: str, inbox: Inbox | None = None) -> str:
     """What is said of a question that has ended, and, to its person, of what is asked next."""
     return _render("notice", heading="This question is closed", words=words, inbox=inbox)

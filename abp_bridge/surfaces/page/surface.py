@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +21,7 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.interfaces.surface import (
     Page,
+    PageLink,
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
@@ -99,7 +101,8 @@ class PageSurface:
 
     Args:
         page: Where a question is shown.
-        send_link: Shows the person a question's link, and says whether they go there.
+        send_link: Shows the person the way to a question, and says whether they go there.
+        show_code: A `PageLink`'s.
         opens: Whether their browser is opened first; the link is sent when that fails.
 
     Attributes:
@@ -110,12 +113,14 @@ class PageSurface:
     def __init__(
         self,
         page: Page,
-        send_link: Callable[[Question, str], Awaitable[SurfaceResponse]],
+        send_link: Callable[[Question, PageLink], Awaitable[SurfaceResponse]],
+        show_code: Callable[[Question, PageQuestion], Awaitable[str]],
         *,
         opens: bool = False,
     ) -> None:
         self._page = page
         self._send_link = send_link
+        self._show_code = show_code
         self._opens = opens
         self.place = ""
 
@@ -134,7 +139,8 @@ class PageSurface:
         (`InputProvider.ask`).
 
         Raises:
-            SurfaceUnsupportedError: There can be no page, or nobody opened it after `MAX_LINKS`.
+            SurfaceUnsupportedError: There can be no page, nobody can be sent there, nobody opened
+                it after `MAX_LINKS`, or its code was given wrong too often.
         """
 
         async def send_link(shown: PageQuestion) -> SurfaceResponse:
@@ -145,8 +151,10 @@ class PageSurface:
             if self.place not in (place, ""):
                 logger.warning("%s", self.place)
             noted = replace(question, note=" ".join(filter(None, (question.note, self.place))))
+            show_code = partial(self._show_code, question, shown)
+            link = PageLink(shown.url, shown.address, show_code)
             for _ in range(MAX_LINKS):
-                response = await self._send_link(noted, shown.url)
+                response = await self._send_link(noted, link)
                 if response.outcome is not Outcome.ACCEPTED or shown.opened:
                     return response
             raise SurfaceUnsupportedError(
@@ -203,9 +211,12 @@ async def ask_by_link(
                     shown.answer(response, _LEFT[response.outcome])
 
         tasks.start_soon(send)
-        reply = await shown.wait_answer()
-        tasks.cancel_scope.cancel()
-        return reply
+        try:
+            return await shown.wait_answer()
+        except SurfaceUnsupportedError as problem:
+            problems.append(problem)
+        finally:
+            tasks.cancel_scope.cancel()
     raise problems[0]
 
 

@@ -118,6 +118,15 @@ class Terminal:
         """Print lines now: above the open prompt, if there is one."""
         self._prompts.above(lambda: self._write(words))
 
+    def show(self, words: str) -> bool:
+        """Open it and `say` that; False where it cannot be opened."""
+        try:
+            self._device.open()
+        except SurfaceUnsupportedError:
+            return False
+        self.say(f"· {words}")
+        return True
+
     def interrupt(self) -> bool:
         """SIGINT came: it cancels the open question, as Ctrl-C in a prompt does.
 

@@ -206,9 +206,7 @@ def secret_question(message: JsonObject) -> Question | None:
         question = decode_question({"method": method, "params": params}, id="", origin="")
     except RemoteProtocolError:
         return None
-    # a file can be sensitive, though it is asked for as any other
-    sensitive = isinstance(params, Mapping) and params.get("sensitive") is True
-    return question if question.secret or sensitive else None
+    return question if question.secret else None
 
 
 def without_suggested(message: JsonObject, question: Question | None) -> JsonObject:

@@ -43,7 +43,7 @@ _ORDINARY = re.compile(
     r"[A-Za-z]+|[\d.,:/ -]+|[a-z]+(?:[_./-][a-z]+)+|[a-z]{2}_[A-Z]{2}[.\w-]*|/.*"
     r"|https?://(?:localhost|127\.0\.0\.1|\[::1\])\S*"
 )
-_LINK = re.compile(r"((?:/|%(?:25)*2[Ff])open\\*+(?:/|%(?:25)*2[Ff]))([A-Za-z0-9_-]{16,})")
+_LINK = re.compile(r"((?:/|%(?:25)*2[Ff])(?:open|code)\\*+(?:/|%(?:25)*2[Ff]))([A-Za-z0-9_-]{16,})")
 _STATE = re.compile(r"(?<!\\)(requestState(\\*+\")\s{0,8}:\s{0,8}\2)([^\"\\]{8,})")
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d\Z")
 
