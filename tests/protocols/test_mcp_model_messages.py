@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,8 @@ def test_a_model_is_told_where_and_for_whom() -> None:
     assert "for your user, and not for you" in words
     assert f"this address: {URL}\n" in words
     assert "a code, which their terminal shows them" in words
+    noted = encode_address(replace(QUESTION, note="Over SSH: ssh -L"), URL, "a notification")
+    assert "\n\nOver SSH: ssh -L\n\nThis is for your user" in noted
 
 
 def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:

@@ -52,8 +52,9 @@ async def request(path: str, **posted: str) -> tuple[int, str]:
 
 async def address_of(host: Hosted, asked: Json = ASKED) -> str:
     """Have it asked: the address that the model is told."""
-    found = ADDRESS.findall(text(await host.call("demo.ask", request=asked)))
-    assert found
+    said = text(await host.call("demo.ask", request=asked))
+    found = ADDRESS.findall(said)
+    assert found, said
     return str(found[0])
 
 

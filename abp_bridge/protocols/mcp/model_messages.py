@@ -45,9 +45,10 @@ def encode_address(question: Question, address: str, place: str) -> str:
     """Where the page is, for the result of a call: the model passes it on. It opens with a code,
     which the person was shown at `place`.
     """
+    note = f"\n\n{question.note}" if question.note else ""
     return (
-        f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on a"
-        f" page of abp-bridge's own, on this machine. Show your user this address: {address}\nIt"
+        f"{message_of(question)}{note}\n\nThis is for your user, and not for you: it is answered on"
+        f" a page of abp-bridge's own, on this machine. Show your user this address: {address}\nIt"
         f" asks for a code, which {place} shows them. Do not ask for the code."
     )
 

@@ -204,6 +204,7 @@ class PageApp:
             OSError: There is no port to be served at.
             TimeoutError: The server did not start in time.
         """
+        await self._server.start(self._port)
         id, token = secrets.token_urlsafe(12), secrets.token_urlsafe(32)
         code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
         link = self._links[token] = self._asked[id] = _Link(id, token, f"{self._home}q/{id}", code)
