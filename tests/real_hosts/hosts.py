@@ -35,7 +35,8 @@ def _text(name: str) -> str:
 PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json")).items()}
 
 END = 10.0  # seconds until a host is asked to end less gently
-A_MOMENT = 0.2  # seconds that a person takes: what is quicker is a host's policy, says the bridge
+A_MOMENT = 0.2  # seconds between two keys
+READING = 0.7  # seconds that a person takes: what is quicker is a host's policy, says the bridge
 COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
@@ -95,7 +96,7 @@ class Question:
     params: Json
 
     def answer(self, answer: Json) -> None:
-        time.sleep(A_MOMENT)
+        time.sleep(READING)
         self.host.reply(self.id, answer)
 
 
