@@ -728,6 +728,12 @@ def test_what_was_not_checked_is_said() -> None:
     assert metadata["unchecked"] == ["$ref"]
 
 
+def test_by_which_evidence_somebody_answered_is_said() -> None:
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "x"}, evidence="own-surface")
+    metadata = as_object(encode_answer(decoded("elicitation/input"), answer)["metadata"])
+    assert metadata["evidence"] == "own-surface"
+
+
 ENDINGS: dict[Outcome, dict[str, Json]] = {
     Outcome.DECLINED: {
         "code": "USER_CANCELLED",

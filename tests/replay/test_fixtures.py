@@ -187,9 +187,19 @@ def form(shown: Shown) -> bool:
     options = [option for part in shown.properties for option in _options(part.get("items", part))]
     return (
         kinds == [TYPES[each.type] for each in shown.question.fields]
-        and options == shown.labels
+        and [option.partition(" — ")[0] for option in options] == shown.labels
         and not shown.filled
     )
+
+
+SAFE = ("No, do not", "Do not allow")
+
+
+def safe_first_form(shown: Shown) -> bool:
+    """Two answers in words; the form stands on the first, which does no harm."""
+    (part,) = shown.properties
+    first, second = _options(part)
+    return first in SAFE and second not in SAFE and part.get("default", first) == first
 
 
 def _options(part: Mapping[str, Json]) -> Sequence[str]:
@@ -314,9 +324,14 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     Surface.MCP_FORM: {
         "": form,
         "as JSON text": text_form,
+        "as options, the safe one first": safe_first_form,
         "a yes or no per option": yes_or_no_form,
     },
-    Surface.ACP_FORM: {"": form, "as JSON text": text_form},
+    Surface.ACP_FORM: {
+        "": form,
+        "as JSON text": text_form,
+        "as options, the safe one first": safe_first_form,
+    },
     Surface.MCP_URL: {"on a page of the bridge's own": page},
     Surface.ACP_URL: {"on a page of the bridge's own": page},
     Surface.PAGE: {"on a page of the bridge's own": page},
@@ -340,7 +355,7 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
         ),
         "as options": offered_as_options,
         "as options, the safe one first": lambda shown: (
-            offered_as_options(shown) and shown.offered[0]["options"][0]["label"] == "No, do not"
+            offered_as_options(shown) and shown.offered[0]["options"][0]["label"] in SAFE
         ),
     },
     Surface.MOCK: {"": lambda shown: shown.nothing},
@@ -483,7 +498,9 @@ def test_a_host_without_elicitation_is_never_answered_for(claim: Claim) -> None:
     assert shape(shown.question).value == claim.proof["shape"]
     assert shown.nothing
     assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
-    assert NOBODY in shown.answer["error"]["details"]["reason"]
+    reason = shown.answer["error"]["details"]["reason"]
+    assert reason.startswith("Nobody could be asked: ")
+    assert NOBODY in reason or "--page" in claim.fixture.head.run
 
 
 def test_a_host_without_elicitation_has_a_fixture_for_each_shape() -> None:
