@@ -6,6 +6,7 @@ They differ in how a turn begins and ends; the rest is `Host`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -36,7 +37,8 @@ PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json
 
 END = 10.0  # seconds until a host is asked to end less gently
 A_MOMENT = 0.2  # seconds between two keys
-READING = 0.7  # seconds that a person takes: what is quicker is a host's policy, says the bridge
+# Seconds that a person takes: what is quicker, or always the same, is a host's policy.
+READING = itertools.cycle((0.7, 0.8, 0.95))
 COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
@@ -96,7 +98,7 @@ class Question:
     params: Json
 
     def answer(self, answer: Json) -> None:
-        time.sleep(READING)
+        time.sleep(next(READING))
         self.host.reply(self.id, answer)
 
 

@@ -64,7 +64,7 @@ def goose_session(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
         f"abp:{bridge}",
     ) as pane:
         pane.until("goose is ready")
-        pane.press(prompt, "Enter")
+        type_keys(pane, prompt, "Enter")
         yield pane
         pane.until("DONE")
         pane.press("/exit", "Enter")
