@@ -16,7 +16,8 @@ from abp_bridge.core.schema import Schema, parts
 
 _PASSWORDS = r"\w*passwords?|passwd|pswd|pwd|pw|passphrases?|passcodes?|passkeys?"
 _KEYS = (
-    r"(?:api|access|private|secret|signing|encryption|ssh|master|consumer|subscription|shared|service|licen[cs]e|auth|hmac|storage|account|webhook)"
+    r"(?:api|access|private|secret|signing|encryption|ssh|master|consumer|subscription|shared"
+    r"|service|licen[cs]e|auth|hmac|storage|account|webhook)"
     r" ?keys?"
 )
 # But a design's, a progress's, the next page's; and those that a model counts.

@@ -324,7 +324,8 @@ class Asking:
         stderr_file = self.process.stderr
         if ours >= 0 and theirs is not None:
             os.close(theirs)
-            stderr_file = open(ours, "rb", buffering=0)  # noqa: SIM115 - the block of this class closes it
+            # The block of this class closes it.
+            stderr_file = open(ours, "rb", buffering=0)  # noqa: SIM115
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         assert stderr_file is not None

@@ -76,7 +76,8 @@ class Screen:
             stderr=self._theirs,
             env={"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", **env},
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - else Ctrl-C would not be a signal
+            # Else Ctrl-C would not be a signal.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
         )
         self.raw = b""
         self._seen = 0

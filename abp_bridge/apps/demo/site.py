@@ -51,7 +51,8 @@ async def serve() -> AsyncIterator[str]:
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(listener.serve, _answer)
-        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"  # noqa: S610 (anyio's, not Django's)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 (anyio's, not Django's)
+        yield f"http://127.0.0.1:{port}/"
         tasks.cancel_scope.cancel()
 
 

@@ -51,7 +51,9 @@ def _lsof_finds(client: Address) -> bool:
     what = ["-u", str(os.getuid()), "-p", f"^{os.getpid()}", "-i", f"TCP@{host}:{port}"]
     command = ["lsof", "-nP", "-a", "-t", *what, "-s", "TCP:ESTABLISHED"]
     try:
-        found = subprocess.run(command, capture_output=True, timeout=LOOK_LIMIT, check=False)  # noqa: S603
+        found = subprocess.run(  # noqa: S603
+            command, capture_output=True, timeout=LOOK_LIMIT, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return found.returncode == 0 and bool(found.stdout.strip())
