@@ -45,9 +45,10 @@ YES = {
     "data": {"confirmed": True},
     "metadata": {
         "answeredBy": "person",
-        "route": "mcp-form",
+        "route": "mcp-form (as options, the safe one first)",
         "latencyMs": 0,
         "outcome": "accepted",
+        "evidence": "not-measured",
     },
 }
 RESULT = {
