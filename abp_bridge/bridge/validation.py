@@ -157,16 +157,18 @@ class _Exchange:
         # Each field fits; so must all of them together.
         fits = not answer_errors(question, content)
         slowest = max(times, default=None)
-        return SurfaceResponse(Outcome.ACCEPTED, content, slowest) if fits else _INVALID
+        response = SurfaceResponse(Outcome.ACCEPTED, content, slowest)
+        return response if fits else _invalid(response)
 
     async def _repeat(
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
     ) -> SurfaceResponse:
-        for _ in range(MAX_REPEATS):
-            response, problems = await self._show(question, plain, problems)
-            if not problems:
-                return response
-        return _INVALID
+        response, wrong = await self._show(question, plain, problems)
+        for _ in range(MAX_REPEATS - 1):
+            if not wrong:
+                break
+            response, wrong = await self._show(question, plain, wrong)
+        return _invalid(response) if wrong else response
 
     async def _show(
         self, question: Question, variant: SurfaceVariant, problems: Sequence[str] = ()
@@ -179,7 +181,9 @@ class _Exchange:
         return replace(response, content=content), wrong
 
 
-_INVALID = SurfaceResponse(Outcome.INVALID)
+def _invalid(response: SurfaceResponse) -> SurfaceResponse:
+    """No answer, from whoever gave `response`."""
+    return replace(response, outcome=Outcome.INVALID, content={})
 
 
 def _unsupported_keywords(question: Question) -> tuple[str, ...]:

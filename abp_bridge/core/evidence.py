@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
@@ -34,7 +35,7 @@ class Glimpse:
     """What is seen of one answer.
 
     Attributes:
-        seconds: The host's own time for the slowest step of it.
+        seconds: The host's own time for the slowest step of it; infinite where it is not known.
         preset: It is what stood there already: the default, or the first choice.
     """
 
@@ -85,7 +86,9 @@ def _alike(at: Circumstances) -> Sequence[Glimpse]:
 
 def _is_steady(at: Circumstances) -> bool:
     times = [each.seconds for each in _alike(at)]
-    return len(times) == SIMILAR and max(times) - min(times) <= STEADY * max(times)
+    longest = max(times)
+    known = len(times) == SIMILAR and longest < inf
+    return known and longest - min(times) <= STEADY * longest
 
 
 def _is_always_preset(at: Circumstances) -> bool:

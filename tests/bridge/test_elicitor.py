@@ -158,3 +158,19 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_and_then_given_up(
     assert person.problems == ["", *['value must be a whole number, not "many"'] * 2]
     answer = await elicitor(Person(wrong, wrong, wrong)).ask(QUESTION)
     assert (answer.outcome, answer.content) == (Outcome.INVALID, {})
+
+
+async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> None:
+    class Machine(Person):
+        async def ask(
+            self,
+            question: Question,
+            variant: SurfaceVariant,
+            problem: str = "",
+            observe: Observer = no_observer,
+        ) -> SurfaceResponse:
+            return SurfaceResponse(Outcome.ACCEPTED, {}, seconds=0.001)
+
+    asking = Elicitor(Machine(), limit=PATIENCE, min_human_latency=0.4)
+    answer = await asking.ask(QUESTION)
+    assert (answer.outcome, answer.answered_by) == (Outcome.INVALID, AnsweredBy.HOST_POLICY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ HOST = {
     "a timer": (True, glimpses(0.72, 0.71), Glimpse(0.73, preset=False), POLICY, "steady-latency"),
     "two alike": (True, glimpses(0.72), Glimpse(0.73, preset=False), PERSON, "interactive-host"),
     "a person's times": (True, glimpses(0.9, 1.4), SLOW, PERSON, "interactive-host"),
+    "one was taken down": (True, glimpses(0.9, inf), SLOW, PERSON, "interactive-host"),
     "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),
     "what stood there, by nobody knows whom": (None, [], PRESET, UNKNOWN, "preset"),
     "what stood there, each time": (
