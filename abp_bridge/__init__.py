@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from abp_bridge.apps.targets import make_app
     from abp_bridge.bridge import Bridge
     from abp_bridge.core.event import (
+        AttemptEvent,
         ChoiceEvent,
-        Event,
         InputRequestEvent,
         InputResolvedEvent,
         NoticeEvent,
         ProgressEvent,
-        RungEvent,
+        SessionEvent,
         StepEvent,
     )
     from abp_bridge.core.matrix import Surface, SurfaceVariant
@@ -39,13 +39,13 @@ _NAMES = {
     "apps.targets": ("make_app",),
     "bridge": ("Bridge",),
     "core.event": (
+        "AttemptEvent",
         "ChoiceEvent",
-        "Event",
         "InputRequestEvent",
         "InputResolvedEvent",
         "NoticeEvent",
         "ProgressEvent",
-        "RungEvent",
+        "SessionEvent",
         "StepEvent",
     ),
     "core.matrix": ("Surface", "SurfaceVariant"),
@@ -65,9 +65,9 @@ __all__ = [
     "AnsweredBy",
     "App",
     "AppError",
+    "AttemptEvent",
     "Bridge",
     "ChoiceEvent",
-    "Event",
     "Host",
     "InputProvider",
     "InputRequestEvent",
@@ -78,8 +78,8 @@ __all__ = [
     "ProgressEvent",
     "Question",
     "RemoteProtocolError",
-    "RungEvent",
     "SessionError",
+    "SessionEvent",
     "Settings",
     "SettingsError",
     "StepEvent",

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.log import LEVELS
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +180,6 @@ def _switch(default: bool, variable: str, help: str, **row: Any) -> bool:
 
 _WHO = "who is asked, besides the host"
 _LOG = "what is logged"
-_LEVELS = ("debug", "info", "warning", "error")
 _PAGES = ("off", "link", "open")
 
 
@@ -443,8 +443,8 @@ class Settings:
         variable="ABP_LOG_LEVEL",
         flag="--log-level",
         commands=ALL,
-        read=_read_choice(*_LEVELS),
-        choices=_LEVELS,
+        read=_read_choice(*LEVELS),
+        choices=LEVELS,
         group=_LOG,
         private=True,
         help="what is less is not written",

@@ -18,7 +18,7 @@ from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import command_name
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
@@ -212,7 +212,7 @@ class StdioApp:
         if self._listener is not None and isinstance(odd, InvalidMessage):
             words = f"a line of the app's was dropped: {odd.reason}"
             data = {"code": "TRANSPORT_ERROR", "message": words}
-            self._listener.on_notice(Notice(Event.ERROR, "notifications/error", data))
+            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
 
     async def _answer(
         self, connection: JsonRpcConnection, request: Request, listener: AppListener

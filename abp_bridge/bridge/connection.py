@@ -19,7 +19,7 @@ from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
 from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.notice import Event, Notice, Progress, describe
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import describe_bug
@@ -38,7 +38,7 @@ MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and m
 MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
 
 
-class Session(Protocol):
+class SessionApi(Protocol):
     """What a connection needs of its session."""
 
     host: Host
@@ -68,14 +68,14 @@ class AppConnection:
         calls: The running calls, by id.
     """
 
-    def __init__(self, session: Session, target: str, app: App) -> None:
+    def __init__(self, session: SessionApi, target: str, app: App) -> None:
         self.id = ""
         self.target = target
         self.app = app
         self.capabilities: dict[str, Capability] = {}
         self.state: dict[str, JsonValue] = {}
         self.calls: dict[str, Call] = {}
-        self.close = anyio.Event()
+        self.close_requested = anyio.Event()
         self.closed = anyio.Event()
         self._session = session
         self._opened: AppInfo | None = None
@@ -86,7 +86,7 @@ class AppConnection:
         self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
         self._progress: Progress | None = None
-        self._listing = anyio.Event()
+        self._list_changed = anyio.Event()
         self._reason = "the app was disconnected"
 
     async def live(self, *, task_status: TaskStatus[None]) -> None:
@@ -107,7 +107,7 @@ class AppConnection:
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._list_again)
-                    await self.close.wait()
+                    await self.close_requested.wait()
                     tasks.cancel_scope.cancel()
                 self._end_calls()
         except Exception:  # whatever it is: no app can end the session
@@ -218,7 +218,7 @@ class AppConnection:
         )
         self._counts[name] += 1
         self._last[name] = _shorten(notice.data)
-        if (hook := _HOOKS.get(notice.event)) is not None:
+        if (hook := _HOOKS.get(notice.kind)) is not None:
             hook(self, notice)
         call = self.calls.get(notice.operation or "") or self._only_call()
         if call is not None:
@@ -250,7 +250,7 @@ class AppConnection:
         self._reason = reason
         self._session.dismiss(self)
         self._end_calls()
-        self.close.set()
+        self.close_requested.set()
 
     def _only_call(self) -> Call | None:
         return next(iter(self.calls.values())) if len(self.calls) == 1 else None
@@ -269,7 +269,7 @@ class AppConnection:
             self._session.host.on_resources_changed()
 
     def _capabilities_changed(self, notice: Notice) -> None:
-        self._listing.set()
+        self._list_changed.set()
 
     def _set_capabilities(self, capabilities: Sequence[Capability]) -> None:
         self.capabilities = {capability.name: capability for capability in capabilities}
@@ -280,8 +280,8 @@ class AppConnection:
         An empty answer wipes nothing (X12).
         """
         while True:
-            await self._listing.wait()
-            self._listing = anyio.Event()
+            await self._list_changed.wait()
+            self._list_changed = anyio.Event()
             listed = await self.app.capabilities()
             merged = {
                 each.name: each
@@ -297,9 +297,9 @@ class AppConnection:
             call.on_disconnect(self._reason)
 
 
-_HOOKS: dict[Event, Callable[[AppConnection, Notice], None]] = {
-    Event.STATE_CHANGED: AppConnection._state_changed,
-    Event.CAPABILITIES_CHANGED: AppConnection._capabilities_changed,
+_HOOKS: dict[NoticeKind, Callable[[AppConnection, Notice], None]] = {
+    NoticeKind.STATE_CHANGED: AppConnection._state_changed,
+    NoticeKind.CAPABILITIES_CHANGED: AppConnection._capabilities_changed,
 }
 
 

@@ -16,13 +16,13 @@ from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.routing import Routing
 from abp_bridge.bridge.validation import Witness, ask_on
 from abp_bridge.core.event import (
+    AttemptEvent,
     InputRequestEvent,
     InputResolvedEvent,
     Observer,
-    RungEvent,
     no_observer,
 )
-from abp_bridge.core.ledger import Entry, Event, Ledger
+from abp_bridge.core.ledger import Entry, Ledger, LedgerEvent
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.surface import (
@@ -37,9 +37,9 @@ MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill 
 MAX_TIME = 3_600.0  # seconds that an app may give the person
 
 _EVENTS = {
-    Outcome.UNSUPPORTED: Event.REFUSE,
-    Outcome.WITHDRAWN: Event.WITHDRAW,
-    Outcome.TIMED_OUT: Event.DEADLINE,
+    Outcome.UNSUPPORTED: LedgerEvent.REFUSE,
+    Outcome.WITHDRAWN: LedgerEvent.WITHDRAW,
+    Outcome.TIMED_OUT: LedgerEvent.DEADLINE,
 }
 
 
@@ -92,13 +92,13 @@ class Elicitor:
         try:
             with scope:
                 answer = await self._answer(entry)
-                event = _EVENTS.get(answer.outcome, Event.ANSWER)
+                event = _EVENTS.get(answer.outcome, LedgerEvent.ANSWER)
                 self.ledger.apply(question.id, event, answer=answer)
             if scope.cancelled_caught:  # by its deadline, else it has ended already
                 reason = f"nobody answered within {limit:g} s"
-                self._end(entry, Event.DEADLINE, Outcome.TIMED_OUT, reason)
+                self._end(entry, LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
         finally:
-            self._end(entry, Event.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
+            self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, "the session ended")
             del self._scopes[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"
             shown = replace(entry.answer, content={}) if question.secret else entry.answer
@@ -109,10 +109,10 @@ class Elicitor:
         """Nobody needs these any more: take them down, and answer them as withdrawn."""
         for question in questions:
             if (entry := self.ledger.entry(question.id)) is not None:
-                self._end(entry, Event.WITHDRAW, Outcome.WITHDRAWN, reason)
+                self._end(entry, LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, reason)
                 self._scopes[question.id].cancel()
 
-    def _end(self, entry: Entry, event: Event, outcome: Outcome, reason: str) -> None:
+    def _end(self, entry: Entry, event: LedgerEvent, outcome: Outcome, reason: str) -> None:
         """End a question that nobody answered; one that has ended stays as it is."""
         self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
 
@@ -140,8 +140,8 @@ class Elicitor:
         question = entry.question
         routing = Routing(question, self._providers.variants(question.calls))
         for attempt in routing.attempts():
-            self.ledger.apply(question.id, Event.ASK, route=attempt.name)
-            self._observe(RungEvent(anyio.current_time(), question.id, attempt.name))
+            self.ledger.apply(question.id, LedgerEvent.ASK, route=attempt.name)
+            self._observe(AttemptEvent(anyio.current_time(), question.id, attempt.name))
             try:
                 answer = await ask_on(
                     self._providers, question, attempt, self._witness, self._observe

@@ -12,7 +12,7 @@ from abp_bridge.core.matrix import (
     Attempt,
     Surface,
     SurfaceVariant,
-    candidate_routes,
+    candidate_attempts,
     refusals,
 )
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
@@ -36,7 +36,7 @@ class Routing:
 
     def attempts(self) -> Iterator[Attempt]:
         """Where to ask, one after the other, as long as none of them ends it."""
-        for attempt in candidate_routes(self._question, self._variants):
+        for attempt in candidate_attempts(self._question, self._variants):
             # A host without a person has nobody to send anywhere.
             if self.host_answer is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
                 yield attempt
@@ -64,6 +64,6 @@ class Routing:
         reasons = [*self._problems, *refusals(self._question, self._variants)] or [NOBODY]
         there = {variant.surface for variant in self._variants}
         page = SurfaceVariant(Surface.PAGE)
-        if Surface.PAGE not in there and candidate_routes(self._question, [page]):
+        if Surface.PAGE not in there and candidate_attempts(self._question, [page]):
             reasons.append(f"page: not set up ({SET_UP_BY[Surface.PAGE.value]})")
         return f"Nobody could be asked: {'; '.join(reasons)}"

@@ -113,7 +113,7 @@ class Bridge:
         """Close the connections, and wait until they are (`SessionApi.disconnect`)."""
         leaving = [self._connection(app)] if app is not None else list(self._apps.values())
         for connection in leaving:
-            connection.close.set()
+            connection.close_requested.set()
         for connection in leaving:
             await connection.closed.wait()
         return [connection.id for connection in leaving]

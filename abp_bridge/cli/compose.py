@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from abp_bridge.bridge import Bridge
     from abp_bridge.bridge.elicitor import Elicitor
     from abp_bridge.bridge.providers import Providers
-    from abp_bridge.core.event import Event, Observer
+    from abp_bridge.core.event import Observer, SessionEvent
     from abp_bridge.core.matrix import Surface
     from abp_bridge.core.question import Question
     from abp_bridge.hosts.mcp.connection import McpConnection
@@ -126,7 +126,7 @@ class Composition:
         if self.settings.notify or self.settings.notify_urls:
             observers.append(make_notifier(self.settings, self._tasks))
 
-        def observe(event: Event) -> None:
+        def observe(event: SessionEvent) -> None:
             for each in observers:
                 each(event)
 

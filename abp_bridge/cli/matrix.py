@@ -25,12 +25,12 @@ from abp_bridge.core.matrix import (
     NOBODY,
     ORDER,
     SINCE,
+    Cell,
     QuestionShape,
-    Route,
     Support,
     Surface,
     SurfaceVariant,
-    route,
+    find_cell,
     since,
 )
 from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX
@@ -73,7 +73,7 @@ _KINDS = {"shape": "questions", "hint": "hints", "event": "told"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedCell:
     """One cell: a `row` under a `column`, which is a surface or a protocol, with its proof where
     there is one.
 
@@ -89,15 +89,15 @@ class Cell:
     column: str
     version: str
     row: str
-    route: Route
+    cell: Cell
     since: str = ""
     own: bool = False
     fixture: str = ""
 
     @property
     def words(self) -> str:
-        route = self.route
-        return f"{route.support.value}: {route.how}" if route.how else route.support.value
+        cell = self.cell
+        return f"{cell.support.value}: {cell.how}" if cell.how else cell.support.value
 
     @property
     def heading(self) -> str:
@@ -183,7 +183,7 @@ def _find_hosts(name: str, *, one: bool) -> list[str]:
 # --- the cells ------------------------------------------------------------------------------------
 
 
-def _cells(profile: Profile | None) -> Iterator[Cell]:
+def _cells(profile: Profile | None) -> Iterator[PrintedCell]:
     """All cells, column by column; with a profile, of the surfaces that such a host can have and of
     the protocols that it speaks.
     """
@@ -196,30 +196,32 @@ def _cells(profile: Profile | None) -> Iterator[Cell]:
         yield from _questions(*column, profile)
     if profile is None:
         for shape in QuestionShape:
-            yield Cell("shape", WITHOUT, "", shape.value, Route(Support.REFUSED, NOBODY))
+            yield PrintedCell("shape", WITHOUT, "", shape.value, Cell(Support.REFUSED, NOBODY))
     for surface, version in columns:
         for hint, way in HINTS.get((surface, version), {}).items():
-            yield Cell("hint", surface.value, version, hint.value, way, SINCE.get(surface, ""))
+            yield PrintedCell(
+                "hint", surface.value, version, hint.value, way, SINCE.get(surface, "")
+            )
     for protocol, ways in NOTIFICATION_MATRIX.items():
         family = protocol.partition(" ")[0].lower()
         if profile is None or any(name.startswith(family) for name in profile.shows):
             for event, way in ways.items():
-                yield Cell("event", protocol, "", event.value, way)
+                yield PrintedCell("event", protocol, "", event.value, way)
 
 
 _OWN = {Surface(name) for name in ORDER if name != HOST}  # the person's own
 
 
-def _questions(surface: Surface, version: str, profile: Profile | None) -> Iterator[Cell]:
+def _questions(surface: Surface, version: str, profile: Profile | None) -> Iterator[PrintedCell]:
     variant = usual = SurfaceVariant(surface, version)
     if profile is not None:
         loopback = profile.loopback or surface is not Surface.MCP_URL
         variant = replace(usual, plain=profile.plain, buttons=profile.buttons, loopback=loopback)
     for shape in QuestionShape:
-        way = route(shape, variant)
+        way = find_cell(shape, variant)
         first = since(surface, version, shape)
-        own = way != route(shape, usual)
-        yield Cell("shape", surface.value, version, shape.value, way, first, own)
+        own = way != find_cell(shape, usual)
+        yield PrintedCell("shape", surface.value, version, shape.value, way, first, own)
 
 
 def _describe(profile: Profile | None) -> Iterator[str]:
@@ -279,9 +281,11 @@ def _read_key(proof: JsonObject, host: str, head: JsonObject) -> Key | None:
 # --- as text --------------------------------------------------------------------------------------
 
 
-def _group(cells: Iterable[Cell], by: Callable[[Cell], Group]) -> dict[Group, list[Cell]]:
+def _group(
+    cells: Iterable[PrintedCell], by: Callable[[PrintedCell], Group]
+) -> dict[Group, list[PrintedCell]]:
     """The cells that are the same `by` something, in the order in which they come."""
-    groups: dict[Group, list[Cell]] = {}
+    groups: dict[Group, list[PrintedCell]] = {}
     for cell in cells:
         groups.setdefault(by(cell), []).append(cell)
     return groups
@@ -290,7 +294,7 @@ def _group(cells: Iterable[Cell], by: Callable[[Cell], Group]) -> dict[Group, li
 _TITLES = {"hint": "With a question", "event": "Beside questions, by the host's protocol"}
 
 
-def _table(cells: Sequence[Cell], host: str) -> Iterator[str]:
+def _table(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
     """For a terminal: each row with its columns, those together that do the same."""
     if host:
         yield from textwrap.wrap(host, 100, subsequent_indent="  ")
@@ -301,18 +305,18 @@ def _table(cells: Sequence[Cell], host: str) -> Iterator[str]:
             yield f"{_TITLES[kind]}:\n"
         for row, in_row in _group(of_kind, lambda cell: cell.row).items():
             yield row
-            for alike in _group(in_row, lambda cell: cell.route).values():
+            for alike in _group(in_row, lambda cell: cell.cell).values():
                 yield from _table_lines(alike)
             yield ""
 
 
-def _table_lines(cells: Sequence[Cell]) -> Iterator[str]:
+def _table_lines(cells: Sequence[PrintedCell]) -> Iterator[str]:
     columns = _group(cells, lambda cell: cell.column)
     names = ", ".join(
         " ".join(filter(None, [name, *(cell.version for cell in each)]))
         for name, each in columns.items()
     )
-    mark = "+" if cells[0].route.asks else "-"
+    mark = "+" if cells[0].cell.asks else "-"
     yield from textwrap.wrap(
         f"{mark} {names}: {cells[0].words}", 100, initial_indent="  ", subsequent_indent="      "
     )
@@ -326,13 +330,13 @@ def _table_lines(cells: Sequence[Cell]) -> Iterator[str]:
 _FAMILIES = {"mcp": "MCP hosts", WITHOUT: "MCP hosts", "acp": "ACP clients"}
 
 
-def _family(cell: Cell) -> str:
+def _family(cell: PrintedCell) -> str:
     if cell.kind == "event":
         return "Beside questions"
     return _FAMILIES.get(cell.column.partition("-")[0], "Surfaces of the person's own")
 
 
-def _markdown(cells: Sequence[Cell], host: str) -> Iterator[str]:
+def _markdown(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
     """For docs: a table for each family of surfaces, and why what is refused is refused."""
     yield from HEAD.splitlines()
     if host:
@@ -342,7 +346,7 @@ def _markdown(cells: Sequence[Cell], host: str) -> Iterator[str]:
         yield from _markdown_table(in_table)
 
 
-def _markdown_table(cells: Sequence[Cell]) -> Iterator[str]:
+def _markdown_table(cells: Sequence[PrintedCell]) -> Iterator[str]:
     columns = _group(cells, lambda cell: cell.heading)
     reasons: dict[str, int] = {}
     yield f"| | {' | '.join(columns)} |"
@@ -357,30 +361,30 @@ def _markdown_table(cells: Sequence[Cell]) -> Iterator[str]:
         yield from (f"{number}. {why}" for why, number in reasons.items())
 
 
-def _markdown_cell(cell: Cell, reasons: dict[str, int]) -> str:
+def _markdown_cell(cell: PrintedCell, reasons: dict[str, int]) -> str:
     words = cell.words
-    if not cell.route.asks:
-        words = f"refused ({reasons.setdefault(cell.route.how, len(reasons) + 1)})"
+    if not cell.cell.asks:
+        words = f"refused ({reasons.setdefault(cell.cell.how, len(reasons) + 1)})"
     return f"[{words}](../{cell.fixture})" if cell.fixture else words
 
 
 # --- as JSON --------------------------------------------------------------------------------------
 
 
-def _json(cells: Sequence[Cell], host: str) -> Iterator[str]:
+def _json(cells: Sequence[PrintedCell], host: str) -> Iterator[str]:
     """For programs: a list of objects for each kind of cell."""
     kinds = _group(cells, lambda cell: cell.kind)
     members = {_KINDS[kind]: [_members(cell) for cell in each] for kind, each in kinds.items()}
     yield json.dumps(({"host": host} if host else {}) | members, ensure_ascii=False, indent=1)
 
 
-def _members(cell: Cell) -> dict[str, str]:
+def _members(cell: PrintedCell) -> dict[str, str]:
     column = (
         {"protocol": cell.column}
         if cell.kind == "event"
         else {"surface": cell.column, "version": cell.version}
     )
-    way = {cell.kind: cell.row, "treatment": cell.route.support.value, "how": cell.route.how}
+    way = {cell.kind: cell.row, "treatment": cell.cell.support.value, "how": cell.cell.how}
     known = {"fixture": cell.fixture, "since": cell.since}
     return column | way | {name: value for name, value in known.items() if value}
 

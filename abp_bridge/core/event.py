@@ -23,7 +23,7 @@ class InputRequestEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class RungEvent:
+class AttemptEvent:
     """The question goes to a surface: `route` is its name, and how it is downgraded there.
 
     It may go to several, one after another.
@@ -89,17 +89,17 @@ class ProgressEvent:
     progress: Progress
 
 
-Event = (
+SessionEvent = (
     InputRequestEvent
-    | RungEvent
+    | AttemptEvent
     | StepEvent
     | ChoiceEvent
     | InputResolvedEvent
     | NoticeEvent
     | ProgressEvent
 )
-Observer = Callable[[Event], None]
+Observer = Callable[[SessionEvent], None]
 
 
-def no_observer(event: Event) -> None:
+def no_observer(event: SessionEvent) -> None:
     """The observer of a session that nobody watches."""

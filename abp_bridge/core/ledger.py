@@ -26,7 +26,7 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
-class Event(enum.Enum):
+class LedgerEvent(enum.Enum):
     """What can happen to a question."""
 
     ASK = "ask"  # a surface shows it (again)
@@ -37,17 +37,17 @@ class Event(enum.Enum):
 
 
 # A pair that is missing cannot happen. What comes after the end changes nothing.
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    (State.WAITING, Event.ASK): State.ASKED,
-    (State.WAITING, Event.REFUSE): State.ENDED,
-    (State.WAITING, Event.DEADLINE): State.ENDED,
-    (State.WAITING, Event.WITHDRAW): State.ENDED,
-    (State.ASKED, Event.ASK): State.ASKED,
-    (State.ASKED, Event.ANSWER): State.ENDED,
-    (State.ASKED, Event.REFUSE): State.ENDED,
-    (State.ASKED, Event.DEADLINE): State.ENDED,
-    (State.ASKED, Event.WITHDRAW): State.ENDED,
-} | {(State.ENDED, event): State.ENDED for event in Event}
+TRANSITIONS: dict[tuple[State, LedgerEvent], State] = {
+    (State.WAITING, LedgerEvent.ASK): State.ASKED,
+    (State.WAITING, LedgerEvent.REFUSE): State.ENDED,
+    (State.WAITING, LedgerEvent.DEADLINE): State.ENDED,
+    (State.WAITING, LedgerEvent.WITHDRAW): State.ENDED,
+    (State.ASKED, LedgerEvent.ASK): State.ASKED,
+    (State.ASKED, LedgerEvent.ANSWER): State.ENDED,
+    (State.ASKED, LedgerEvent.REFUSE): State.ENDED,
+    (State.ASKED, LedgerEvent.DEADLINE): State.ENDED,
+    (State.ASKED, LedgerEvent.WITHDRAW): State.ENDED,
+} | {(State.ENDED, event): State.ENDED for event in LedgerEvent}
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class Ledger:
         return entry
 
     def apply(
-        self, id: str, event: Event, *, answer: Answer | None = None, route: str = ""
+        self, id: str, event: LedgerEvent, *, answer: Answer | None = None, route: str = ""
     ) -> bool:
         """Write down what happened to question `id`.
 
@@ -145,7 +145,7 @@ class Ledger:
                 f"question {id} is {state.value}: it cannot take '{event.value}'"
             )
         if entry is None:
-            self.late_count += event is Event.ANSWER
+            self.late_count += event is LedgerEvent.ANSWER
             return False
         after = TRANSITIONS[state, event]
         if after is State.ENDED:
@@ -155,7 +155,7 @@ class Ledger:
         entry.state = after
         return True
 
-    def _end(self, entry: Entry, event: Event, answer: Answer | None) -> None:
+    def _end(self, entry: Entry, event: LedgerEvent, answer: Answer | None) -> None:
         question = entry.question
         if answer is None:
             raise LocalProtocolError(

@@ -89,7 +89,7 @@ class Support(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class Cell:
     """One cell. `how` says in a few words what a downgrade does, or why a refusal refuses."""
 
     support: Support
@@ -125,36 +125,36 @@ class Attempt:
     """One place where a question can be asked, and how."""
 
     variant: SurfaceVariant
-    route: Route
+    cell: Cell
 
     @property
     def name(self) -> str:
         """The surface and what it does, as `Answer.route` and the status have it."""
-        how = f" ({self.route.how})" if self.route.how else ""
+        how = f" ({self.cell.how})" if self.cell.how else ""
         return self.variant.surface.value + how
 
 
-NATIVE = Route(Support.NATIVE)
+NATIVE = Cell(Support.NATIVE)
 
 
-def downgrade(how: str) -> Route:
+def downgrade(how: str) -> Cell:
     """The cell of what is asked all the same: `how`."""
-    return Route(Support.DOWNGRADED, how)
+    return Cell(Support.DOWNGRADED, how)
 
 
-def refusal(why: str) -> Route:
+def refusal(why: str) -> Cell:
     """The cell of what is not asked: `why`."""
-    return Route(Support.REFUSED, why)
+    return Cell(Support.REFUSED, why)
 
 
 _SAFE_FIRST = downgrade("as options, the safe one first")
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
-_OUT_OF_BAND = Route(Support.OUT_OF_BAND, "on a page of the bridge's own")
+_OUT_OF_BAND = Cell(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _NO_LOOPBACK = refusal("this host opens no addresses on this machine")
-_PAGE: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
+_PAGE: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, _OUT_OF_BAND)
 _PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")}
 
-_FORM_2025_11_25: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+_FORM_2025_11_25: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.CONFIRM_DESTRUCTIVE: _SAFE_FIRST,
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.SECRET: refusal("a form passes through the host and the model: secrets never do"),
@@ -163,14 +163,14 @@ _FORM_2025_11_25: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATI
     QuestionShape.SAMPLING: refusal("a form asks the person, not a model"),
 }
 
-_FORM_2025_06_18: dict[QuestionShape, Route] = _FORM_2025_11_25 | {
+_FORM_2025_06_18: dict[QuestionShape, Cell] = _FORM_2025_11_25 | {
     QuestionShape.MULTI_SELECT: downgrade("a yes or no per option"),
 }
 
 _NO_TEXT = refusal("buttons carry no free text")
 _PAGES = downgrade("by pages")
 
-_PERMISSION: dict[QuestionShape, Route] = {
+_PERMISSION: dict[QuestionShape, Cell] = {
     QuestionShape.TEXT: _NO_TEXT,
     QuestionShape.FORMATTED_TEXT: _NO_TEXT,
     QuestionShape.NUMBER: refusal("buttons carry no number of any size"),
@@ -189,14 +189,14 @@ _PERMISSION: dict[QuestionShape, Route] = {
     QuestionShape.SAMPLING: refusal("buttons ask the person, not a model"),
 }
 
-_TERMINAL: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+_TERMINAL: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.FILE: downgrade("as a path"),
     QuestionShape.SAMPLING: refusal("a terminal asks the person, not a model"),
 }
 
 _TYPED = downgrade("as typed text")
-_QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE) | {
+_QUESTIONS_API: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.FORMATTED_TEXT: _TYPED,
     QuestionShape.NUMBER: _TYPED,
     QuestionShape.RANGE: _TYPED,
@@ -212,7 +212,7 @@ _QUESTIONS_API: dict[QuestionShape, Route] = dict.fromkeys(QuestionShape, NATIVE
     QuestionShape.SAMPLING: refusal("the questions API asks the person, not a model"),
 }
 
-_MODEL: dict[QuestionShape, Route] = dict.fromkeys(
+_MODEL: dict[QuestionShape, Cell] = dict.fromkeys(
     QuestionShape, downgrade("in the model's words")
 ) | {
     QuestionShape.CONFIRM_DESTRUCTIVE: refusal("a model cannot confirm what cannot be undone"),
@@ -222,7 +222,7 @@ _MODEL: dict[QuestionShape, Route] = dict.fromkeys(
     QuestionShape.SAMPLING: refusal("this asks the person through the model"),
 }
 
-MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Route]] = {
+MATRIX: dict[tuple[Surface, str], dict[QuestionShape, Cell]] = {
     (Surface.MCP_FORM, "2025-06-18"): _FORM_2025_06_18,
     (Surface.MCP_FORM, "2025-11-25"): _FORM_2025_11_25,
     (Surface.MCP_FORM, "2026-07-28"): _FORM_2025_11_25,
@@ -257,7 +257,7 @@ SINCE: dict[Surface, str] = {
 NOBODY = "the host offers no way to ask its user"
 
 # What a plain column does instead, where that differs.
-PLAIN: dict[QuestionShape, Route] = {
+PLAIN: dict[QuestionShape, Cell] = {
     QuestionShape.NUMBER: downgrade("as text"),
     QuestionShape.RANGE: downgrade("as text"),
     QuestionShape.MULTI_SELECT: downgrade("a yes or no per option"),
@@ -266,7 +266,7 @@ PLAIN: dict[QuestionShape, Route] = {
 
 # What a host does instead that has two buttons, where that differs.
 _ONE_BY_ONE = downgrade("yes or no to one option after the other")
-TWO_BUTTONS: dict[QuestionShape, Route] = dict.fromkeys(
+TWO_BUTTONS: dict[QuestionShape, Cell] = dict.fromkeys(
     (
         QuestionShape.RANGE,
         QuestionShape.SELECT_FEW,
@@ -313,7 +313,7 @@ _BY_FIELD = {
 }
 
 
-def route(asked: QuestionShape, variant: SurfaceVariant) -> Route:
+def find_cell(asked: QuestionShape, variant: SurfaceVariant) -> Cell:
     """The cell for a shape and a variant; a pair that is not in the matrix is refused."""
     row = MATRIX.get((variant.surface, variant.version), {})
     cell = row.get(asked, refusal(f"{variant.surface.value} {variant.version} is not known here"))
@@ -341,16 +341,16 @@ def since(surface: Surface, version: str, asked: QuestionShape) -> str:
 
 def usable(variant: SurfaceVariant) -> bool:
     """Whether anything at all can be asked there."""
-    return any(route(each, variant).asks for each in QuestionShape)
+    return any(find_cell(each, variant).asks for each in QuestionShape)
 
 
-def _cell(question: Question, variant: SurfaceVariant) -> Route:
+def _cell(question: Question, variant: SurfaceVariant) -> Cell:
     """The cell of a question.
 
     Several fields go no better than each of them, and the route says how.
     """
     asked = shape(question)
-    cells = [route(asked, variant)]
+    cells = [find_cell(asked, variant)]
     if (
         variant.surface is Surface.ACP_PERMISSION
         and cells[0].asks
@@ -358,16 +358,16 @@ def _cell(question: Question, variant: SurfaceVariant) -> Route:
     ):
         return refusal(reason)
     if asked is QuestionShape.FIELDS:
-        cells += [route(_field_shape(field), variant) for field in question.fields]
+        cells += [find_cell(_field_shape(field), variant) for field in question.fields]
     hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.support))
     hows = dict.fromkeys(cell.how for cell in cells if cell.support is hardest.support)
-    return Route(hardest.support, ", ".join(hows))
+    return Cell(hardest.support, ", ".join(hows))
 
 
 _HARDNESS = list(Support)
 
 
-def candidate_routes(question: Question, variants: Sequence[SurfaceVariant]) -> list[Attempt]:
+def candidate_attempts(question: Question, variants: Sequence[SurfaceVariant]) -> list[Attempt]:
     """Where `question` can be asked, best first: the host's order without what the matrix
     refuses.
     """

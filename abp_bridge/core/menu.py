@@ -95,7 +95,7 @@ class Menu:
         """
         if (problem := obstacle(question)) or k < 2:
             raise ValueError(problem or f"nothing can be chosen with {k} buttons")
-        self._walk = _question(question, k)
+        self._walk = _walk_question(question, k)
         self._note = f"\n{question.note}" if question.note else ""
         self._taken = 0
         self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
@@ -177,7 +177,7 @@ _SEND: Final = _Item("Send", _Way.SEND)
 _CHANGE: Final = _Item("Change", _Way.CHANGE)
 
 
-def _question(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
+def _walk_question(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
     if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:

@@ -15,7 +15,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
 
 
-class Event(enum.Enum):
+class NoticeKind(enum.Enum):
     """The value is the last part of ABP's notification name."""
 
     CAPABILITIES_CHANGED = "capabilities/list_changed"
@@ -33,7 +33,7 @@ class Notice:
     `name` is the full ABP name; `operation` the operation it speaks of, if any.
     """
 
-    event: Event
+    kind: NoticeKind
     name: str
     data: JsonObject = field(default_factory=dict)
     operation: str | None = None
@@ -41,8 +41,8 @@ class Notice:
     @property
     def failed(self) -> bool:
         """An error, or an operation that says it did not succeed."""
-        return self.event is Event.ERROR or (
-            self.event is Event.COMPLETED and self.data.get("success") is False
+        return self.kind is NoticeKind.ERROR or (
+            self.kind is NoticeKind.COMPLETED and self.data.get("success") is False
         )
 
 
@@ -53,18 +53,18 @@ def describe(notice: Notice) -> str:
 
 def _line(notice: Notice) -> str:
     data = notice.data
-    if notice.event is Event.STATE_CHANGED:
+    if notice.kind is NoticeKind.STATE_CHANGED:
         return f"{_short(data.get('field', 'its state'))} is now {_short(data.get('newValue'))}"
-    if notice.event is Event.STARTED:
+    if notice.kind is NoticeKind.STARTED:
         return f"started {_short(data.get('capability', notice.operation))}"
-    if notice.event is Event.COMPLETED:
+    if notice.kind is NoticeKind.COMPLETED:
         return f"{'failed' if notice.failed else 'completed'} {_short(notice.operation)}"
-    if notice.event is Event.ERROR:
+    if notice.kind is NoticeKind.ERROR:
         return (
             f"error {_short(data.get('code', 'without a code'))}:"
             f" {_short(data.get('message', 'no message'))}"
         )
-    if notice.event is Event.CAPABILITIES_CHANGED:
+    if notice.kind is NoticeKind.CAPABILITIES_CHANGED:
         parts = [f"{word} {', '.join(as_texts(names))}" for word, names in data.items() if names]
         return f"its capabilities changed{': ' + '; '.join(parts) if parts else ''}"
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from abp_bridge.core.matrix import NATIVE, Route, Support, Surface, downgrade, refusal
+from abp_bridge.core.matrix import NATIVE, Cell, Support, Surface, downgrade, refusal
 
 
 class Hint(enum.Enum):
@@ -20,7 +20,7 @@ class Hint(enum.Enum):
     DESCRIPTION = "description"
 
 
-class Event(enum.Enum):
+class Trigger(enum.Enum):
     """What passes beside questions and answers; the value is its row's heading."""
 
     PROGRESS = "progress"
@@ -38,18 +38,18 @@ class Event(enum.Enum):
     CONFIRMED = "a call that a person must allow (--confirm)"
 
 
-def _native(how: str) -> Route:
-    return Route(Support.NATIVE, how)
+def _native(how: str) -> Cell:
+    return Cell(Support.NATIVE, how)
 
 
 _IN_WORDS = downgrade("in words")
-_PAGE: Mapping[Hint, Route] = {
+_PAGE: Mapping[Hint, Cell] = {
     Hint.DEFAULT: _native("filled in, and said to be the app's"),
     Hint.DESCRIPTION: NATIVE,
 }
-_FORM: Mapping[Hint, Route] = {Hint.DEFAULT: NATIVE, Hint.DESCRIPTION: NATIVE}
+_FORM: Mapping[Hint, Cell] = {Hint.DEFAULT: NATIVE, Hint.DESCRIPTION: NATIVE}
 
-HINTS: dict[tuple[Surface, str], Mapping[Hint, Route]] = {
+HINTS: dict[tuple[Surface, str], Mapping[Hint, Cell]] = {
     (Surface.MCP_FORM, "2025-06-18"): {
         Hint.DEFAULT: downgrade("in words, but for a yes or no"),
         Hint.DESCRIPTION: NATIVE,
@@ -83,57 +83,57 @@ MCP_LEGACY, MCP_2025_11_25, MCP_MODERN, ACP = (
 _LOG = _native("a log message, and at the end of the result")
 _TAKEN_BACK = _native("the question is taken down by notifications/cancelled")
 _USER_CANCELLED = _native("USER_CANCELLED")
-_DEFAULT = Route(Support.DEFAULT, "the app's own")
+_DEFAULT = Cell(Support.DEFAULT, "the app's own")
 _BOTH = _native("both are asked, each has its own answer")
 _ALLOWED = _native("asked before the app hears of it; without a yes the result says so")
 
-_LEGACY: dict[Event, Route] = {
-    Event.PROGRESS: _native("notifications/progress on the call's token"),
-    Event.CAPABILITIES: _native("notifications/tools/list_changed"),
-    Event.STATE: _native("a resource, a log message, and at the end of the result"),
-    Event.OPERATION: _LOG,
-    Event.ERROR: _LOG,
-    Event.DECLINED: _USER_CANCELLED,
-    Event.CANCELLED: _USER_CANCELLED,
-    Event.TIMEOUT: _TAKEN_BACK,
-    Event.PREFERENCE: _DEFAULT,
-    Event.HOST_CANCELS: _native("the question is taken down, the app hears capabilities/cancel"),
-    Event.APP_ENDS: _native("the question is taken down, the call fails"),
-    Event.TOGETHER: _BOTH,
-    Event.CONFIRMED: _ALLOWED,
+_LEGACY: dict[Trigger, Cell] = {
+    Trigger.PROGRESS: _native("notifications/progress on the call's token"),
+    Trigger.CAPABILITIES: _native("notifications/tools/list_changed"),
+    Trigger.STATE: _native("a resource, a log message, and at the end of the result"),
+    Trigger.OPERATION: _LOG,
+    Trigger.ERROR: _LOG,
+    Trigger.DECLINED: _USER_CANCELLED,
+    Trigger.CANCELLED: _USER_CANCELLED,
+    Trigger.TIMEOUT: _TAKEN_BACK,
+    Trigger.PREFERENCE: _DEFAULT,
+    Trigger.HOST_CANCELS: _native("the question is taken down, the app hears capabilities/cancel"),
+    Trigger.APP_ENDS: _native("the question is taken down, the call fails"),
+    Trigger.TOGETHER: _BOTH,
+    Trigger.CONFIRMED: _ALLOWED,
 }
 
-NOTIFICATION_MATRIX: dict[str, Mapping[Event, Route]] = {
+NOTIFICATION_MATRIX: dict[str, Mapping[Trigger, Cell]] = {
     MCP_LEGACY: _LEGACY,
     MCP_2025_11_25: _LEGACY,
     MCP_MODERN: (
         _LEGACY
         | {
-            Event.CAPABILITIES: _native("notifications/tools/list_changed to those who listen"),
-            Event.STATE: _native(
+            Trigger.CAPABILITIES: _native("notifications/tools/list_changed to those who listen"),
+            Trigger.STATE: _native(
                 "a resource to those who listen, a log message, and at the end of the result"
             ),
-            Event.TIMEOUT: downgrade("the next leg has the result, which says TIMEOUT"),
-            Event.HOST_CANCELS: _native("the app hears capabilities/cancel"),
-            Event.APP_ENDS: downgrade("the next leg fails"),
-            Event.TOGETHER: _native("both in one round, each has its own answer"),
+            Trigger.TIMEOUT: downgrade("the next leg has the result, which says TIMEOUT"),
+            Trigger.HOST_CANCELS: _native("the app hears capabilities/cancel"),
+            Trigger.APP_ENDS: downgrade("the next leg fails"),
+            Trigger.TOGETHER: _native("both in one round, each has its own answer"),
         }
     ),
     ACP: {
-        Event.PROGRESS: _native("updates of the running tool call"),
-        Event.CAPABILITIES: _native("available_commands_update"),
-        Event.STATE: _native("a notice where the client takes them, and in the result"),
-        Event.OPERATION: _native("a tool call of its own"),
-        Event.ERROR: _native("a notice where the client takes them, and in the result"),
-        Event.DECLINED: _USER_CANCELLED,
-        Event.CANCELLED: _USER_CANCELLED,
-        Event.TIMEOUT: _native("the card is taken down by $/cancel_request"),
-        Event.PREFERENCE: _DEFAULT,
-        Event.HOST_CANCELS: _native(
+        Trigger.PROGRESS: _native("updates of the running tool call"),
+        Trigger.CAPABILITIES: _native("available_commands_update"),
+        Trigger.STATE: _native("a notice where the client takes them, and in the result"),
+        Trigger.OPERATION: _native("a tool call of its own"),
+        Trigger.ERROR: _native("a notice where the client takes them, and in the result"),
+        Trigger.DECLINED: _USER_CANCELLED,
+        Trigger.CANCELLED: _USER_CANCELLED,
+        Trigger.TIMEOUT: _native("the card is taken down by $/cancel_request"),
+        Trigger.PREFERENCE: _DEFAULT,
+        Trigger.HOST_CANCELS: _native(
             "session/cancel: the card is taken down, the app hears capabilities/cancel"
         ),
-        Event.APP_ENDS: _native("the card is taken down, the call fails"),
-        Event.TOGETHER: _BOTH,
-        Event.CONFIRMED: _ALLOWED,
+        Trigger.APP_ENDS: _native("the card is taken down, the call fails"),
+        Trigger.TOGETHER: _BOTH,
+        Trigger.CONFIRMED: _ALLOWED,
     },
 }

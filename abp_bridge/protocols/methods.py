@@ -6,7 +6,7 @@ Pure.
 
 from __future__ import annotations
 
-from abp_bridge.core.notice import Event
+from abp_bridge.core.notice import NoticeKind
 from abp_bridge.core.question import Kind
 from abp_bridge.protocols.abp.notices import PREFIX, PROGRESS
 from abp_bridge.protocols.acp import v1 as acp
@@ -34,7 +34,7 @@ METHODS = frozenset(
     (
         *_ABP.split(),
         *(kind.value for kind in Kind),
-        *(f"{PREFIX}{event.value}" for event in Event if event is not Event.OTHER),
+        *(f"{PREFIX}{event.value}" for event in NoticeKind if event is not NoticeKind.OTHER),
         PROGRESS,
         *_MCP.split(),
         *_ACP.split(),

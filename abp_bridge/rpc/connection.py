@@ -22,8 +22,8 @@ from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.rpc.protocol import (
-    Event,
     Id,
+    IncomingMessage,
     InvalidMessage,
     JsonRpcProtocol,
     Notification,
@@ -327,7 +327,7 @@ class JsonRpcConnection:
                 self._room = anyio.Event()
             await self._room.wait()
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: IncomingMessage) -> None:
         if isinstance(event, Response):
             waiter = self._waiting[event.id]  # nothing else is a Response
             waiter.response = event

@@ -78,7 +78,7 @@ class InvalidMessage:
     reply: bytes
 
 
-Event = Request | Notification | Response | UnmatchedResponse | InvalidMessage
+IncomingMessage = Request | Notification | Response | UnmatchedResponse | InvalidMessage
 
 
 class JsonRpcProtocol:
@@ -119,12 +119,12 @@ class JsonRpcProtocol:
         """How many requests of ours wait for a response."""
         return len(self._asked)
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes) -> list[IncomingMessage]:
         """Bytes from the other side -> what they mean.
 
         An incomplete last line waits for the next call.
         """
-        events: list[Event] = []
+        events: list[IncomingMessage] = []
         self._buffer += data
         start = 0
         while (end := self._buffer.find(b"\n", self._searched)) >= 0:
@@ -194,7 +194,7 @@ class JsonRpcProtocol:
             raise LocalProtocolError(f"request {id!r} does not wait for an answer")
         self._asking.discard(id)
 
-    def _read(self, line: bytes) -> Event:
+    def _read(self, line: bytes) -> IncomingMessage:
         try:
             message = parse(line)
         except ValueError as problem:
@@ -213,7 +213,7 @@ class JsonRpcProtocol:
             return self._too_deep(message)
         return self._sort(message)
 
-    def _too_deep(self, message: dict[str, JsonValue]) -> Event:
+    def _too_deep(self, message: dict[str, JsonValue]) -> IncomingMessage:
         """Whoever waits for such a response hears of it; anything else is rejected."""
         reason = f"The message is nested more than {self._max_depth} levels deep"
         id = message.get("id")
@@ -222,7 +222,7 @@ class JsonRpcProtocol:
             return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
         return self._reject(INVALID_REQUEST, reason, message)
 
-    def _sort(self, message: dict[str, JsonValue]) -> Event:
+    def _sort(self, message: dict[str, JsonValue]) -> IncomingMessage:
         if message.get("jsonrpc") != "2.0":
             return self._reject(INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"', message)
         if "method" in message:

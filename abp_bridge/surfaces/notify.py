@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from abp_bridge.core.event import Event, InputRequestEvent, InputResolvedEvent, RungEvent
+from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError
 
@@ -76,14 +76,14 @@ class Notifier:
         self._waiting: list[tuple[Question, str]] = []
         self._sending = False
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: SessionEvent) -> None:
         """Note what is asked; tell it when a person is asked."""
         match event:
             case InputRequestEvent(question=question):
                 self._asked[question.id] = question
             case InputResolvedEvent(question=question):
                 self._asked.pop(question.id, None)
-            case RungEvent(question=id, route=route) if route.split()[0] not in _NOBODY:
+            case AttemptEvent(question=id, route=route) if route.split()[0] not in _NOBODY:
                 if (asked := self._asked.pop(id, None)) is not None:
                     self._add(asked, _PLACES.get(route.split()[0], _AT_HOST))
             case _:

@@ -25,13 +25,13 @@ from functools import partial
 from abp_bridge import VERSION
 from abp_bridge.core import matrix
 from abp_bridge.core.event import (
+    AttemptEvent,
     ChoiceEvent,
-    Event,
     InputRequestEvent,
     InputResolvedEvent,
     NoticeEvent,
     ProgressEvent,
-    RungEvent,
+    SessionEvent,
     StepEvent,
 )
 from abp_bridge.core.json_text import is_deeper, parse
@@ -107,7 +107,7 @@ class Recorder:
         number = self._apps.index(target) + 1
         return "app" if number == 1 else f"app {number}"
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: SessionEvent) -> None:
         """Write an event down, and learn the secret that it may answer with (`Observer`)."""
         if isinstance(event, InputResolvedEvent) and event.question.secret:
             self.secret(secrets_of(event.question, event.answer.content))
@@ -283,7 +283,7 @@ def _places(settings: Settings) -> dict[str, str]:
 # --- events as they stand in a trace --------------------------------------------------------------
 
 
-def _members(event: Event) -> dict[str, JsonValue]:
+def _members(event: SessionEvent) -> dict[str, JsonValue]:
     """What is written of an event: not its time, and no reason where there is none."""
     match event:
         case InputRequestEvent(question=question):
@@ -294,7 +294,7 @@ def _members(event: Event) -> dict[str, JsonValue]:
                 "shape": matrix.shape(question).value,
                 "message": question.message,
             }
-        case RungEvent():
+        case AttemptEvent():
             return {"question": event.question, "route": event.route}
         case StepEvent():
             shown: JsonObject = {"title": event.title, "options": list(event.options)}

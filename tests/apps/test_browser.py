@@ -29,7 +29,7 @@ from abp_bridge.apps.browser.app import GONE, BrowserApp
 from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.capability import AppInfo, CallResult
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.interfaces.app import AppError
 from abp_bridge.settings import Settings
@@ -275,7 +275,7 @@ async def test_a_notification_is_heard_by_every_name_and_in_every_shape(
             running.person.notices.clear()
             await running.run("tell", by=by, message=message, more=more)
             assert running.person.notices == [
-                Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
+                Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
             ], by
 
 
@@ -302,7 +302,9 @@ async def test_changed_capabilities_are_heard_by_every_name(browser: Browser, si
         await running.run("tell", by="__abp_capabilities_changed", message={"added": ["a"]})
         await running.run("tell", by="__abpOnCapabilitiesChanged", message={"added": ["b"]})
         await running.run("hookTell", hook="onCapabilitiesChanged", message={"added": ["c"]})
-        assert {notice.event for notice in running.person.notices} == {Event.CAPABILITIES_CHANGED}
+        assert {notice.kind for notice in running.person.notices} == {
+            NoticeKind.CAPABILITIES_CHANGED
+        }
         assert [notice.data["added"] for notice in running.person.notices] == [["a"], ["b"], ["c"]]
 
 
@@ -360,7 +362,7 @@ async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser,
         warnings = [
             str(notice.data["message"])
             for notice in running.person.notices
-            if notice.event is Event.ERROR
+            if notice.kind is NoticeKind.ERROR
         ]
         assert sorted(warnings) == [
             f"a frame of {origin} tried to speak for the app and was refused"
@@ -415,7 +417,7 @@ async def test_an_alert_is_told_and_closed(browser: Browser, site: Web) -> None:
         assert await running.data("alert") is None
         assert running.person.notices == [
             Notice(
-                Event.OTHER,
+                NoticeKind.OTHER,
                 "notifications/dialog/alert",
                 {"message": "Look!", "outcome": "dismissed"},
             )

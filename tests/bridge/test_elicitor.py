@@ -9,7 +9,7 @@ import pytest
 from support.harness import PATIENCE
 
 from abp_bridge.bridge.elicitor import Elicitor
-from abp_bridge.core.event import Event, InputResolvedEvent, Observer, no_observer
+from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.interfaces.surface import (
@@ -65,7 +65,7 @@ class Person:
         raise AssertionError
 
 
-def elicitor(person: Person, events: list[Event] | None = None) -> Elicitor:
+def elicitor(person: Person, events: list[SessionEvent] | None = None) -> Elicitor:
     observe = no_observer if events is None else events.append
     return Elicitor(person, limit=PATIENCE, min_human_latency=0.0, observe=observe)
 
@@ -92,7 +92,7 @@ async def test_a_withdrawn_question_is_taken_down_and_answered() -> None:
 
 
 async def test_a_session_that_ends_answers_what_is_open() -> None:
-    person, events = Person(), list[Event]()
+    person, events = Person(), list[SessionEvent]()
     asking = elicitor(person, events)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:

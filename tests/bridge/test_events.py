@@ -14,11 +14,11 @@ from support.harness import PATIENCE
 
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import (
+    AttemptEvent,
     ChoiceEvent,
-    Event,
     InputRequestEvent,
     InputResolvedEvent,
-    RungEvent,
+    SessionEvent,
     StepEvent,
 )
 from abp_bridge.core.question import AnsweredBy, Outcome, Question
@@ -56,7 +56,7 @@ def link(
 @asynccontextmanager
 async def watched(
     answer: Handler, capabilities: Json = None, floor: float = 0.0
-) -> AsyncIterator[tuple[Elicitor, list[Event]]]:
+) -> AsyncIterator[tuple[Elicitor, list[SessionEvent]]]:
     """A client that answers by `answer`, over pipes: (who asks it, what was told of that)."""
     (here, out), (there, back) = os.pipe(), os.pipe()
 
@@ -72,7 +72,7 @@ async def watched(
     bridge = link(here, back, lambda message: None)
     client = ClientSurfaces(bridge, {"clientCapabilities": capabilities}, "s", NoPage())
     client.turns.begin(1)
-    events: list[Event] = []
+    events: list[SessionEvent] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(person.run)
         tasks.start_soon(bridge.run)
@@ -93,10 +93,10 @@ async def test_each_step_of_a_walk_is_told_with_what_was_pressed() -> None:
     question = asked("elicitation/select", prompt="Which?", options=["a", "b", "c", "d", "e"])
     async with watched(pressing("e")) as (asking, events):
         answer = await asking.ask(question)
-    requested, rung, first, more, second, chosen, resolved = events
-    assert (requested, rung) == (
+    requested, attempt, first, more, second, chosen, resolved = events
+    assert (requested, attempt) == (
         InputRequestEvent(requested.time, question),
-        RungEvent(rung.time, "q1", "acp-permission (by pages)"),
+        AttemptEvent(attempt.time, "q1", "acp-permission (by pages)"),
     )
     assert first == StepEvent(first.time, "q1", 1, "Which?", ("a", "b", "c", "More …"))
     assert isinstance(more, ChoiceEvent)
@@ -124,7 +124,7 @@ async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
 
     async with watched(answer, FORM) as (asking, events):
         await asking.ask(asked("elicitation/confirm", message="Book it?"))
-    assert [event.route for event in events if isinstance(event, RungEvent)] == [
+    assert [event.route for event in events if isinstance(event, AttemptEvent)] == [
         "acp-form",
         "acp-permission (as options)",
     ]

@@ -17,12 +17,12 @@ from support.paths import DOCS
 from abp_bridge.apps.targets import make_app
 from abp_bridge.bridge import Bridge
 from abp_bridge.core.event import (
-    Event,
+    AttemptEvent,
     InputRequestEvent,
     InputResolvedEvent,
     NoticeEvent,
     ProgressEvent,
-    RungEvent,
+    SessionEvent,
 )
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Outcome, Question
@@ -45,7 +45,7 @@ def test_the_example_of_the_docs_runs() -> None:
     ).stdout
     assert re.findall(r"^(\w+)\(time=", said, re.MULTILINE) == [
         "InputRequestEvent",
-        "RungEvent",
+        "AttemptEvent",
         "InputResolvedEvent",
     ]
     assert "'confirmed': True" in said.splitlines()[-1]
@@ -83,8 +83,8 @@ class Typing:
         """Not shown."""
 
 
-async def watched(surface: Surface, capability: str, params: Any) -> list[Event]:
-    seen: list[Event] = []
+async def watched(surface: Surface, capability: str, params: Any) -> list[SessionEvent]:
+    seen: list[SessionEvent] = []
     settings = Settings(apps=("demo",), min_human_latency=0.0)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -119,5 +119,9 @@ async def test_a_secret_is_in_no_event() -> None:
         "params": {"prompt": "Your API key?", "schema": {"type": "string", "format": "password"}},
     }
     events = await watched(Surface.MCP_URL, "demo.ask", {"request": request})
-    assert [type(event) for event in events] == [InputRequestEvent, RungEvent, InputResolvedEvent]
+    assert [type(event) for event in events] == [
+        InputRequestEvent,
+        AttemptEvent,
+        InputResolvedEvent,
+    ]
     assert "planted-key-90c1" not in repr(events)

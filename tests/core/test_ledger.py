@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from abp_bridge.core.ledger import REMEMBERED, TRANSITIONS, Event, Ledger, State
+from abp_bridge.core.ledger import REMEMBERED, TRANSITIONS, Ledger, LedgerEvent, State
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question
 from abp_bridge.errors import LocalProtocolError
 
@@ -17,14 +17,14 @@ def question(id: str = "q1", message: str = "Which?") -> Question:
 
 
 OUTCOMES = {
-    Event.ANSWER: Outcome.ACCEPTED,
-    Event.REFUSE: Outcome.UNSUPPORTED,
-    Event.DEADLINE: Outcome.TIMED_OUT,
-    Event.WITHDRAW: Outcome.WITHDRAWN,
+    LedgerEvent.ANSWER: Outcome.ACCEPTED,
+    LedgerEvent.REFUSE: Outcome.UNSUPPORTED,
+    LedgerEvent.DEADLINE: Outcome.TIMED_OUT,
+    LedgerEvent.WITHDRAW: Outcome.WITHDRAWN,
 }
 
 
-def ending(event: Event, said: str = "") -> Answer | None:
+def ending(event: LedgerEvent, said: str = "") -> Answer | None:
     outcome = OUTCOMES.get(event)
     return (
         None
@@ -42,27 +42,27 @@ def ending(event: Event, said: str = "") -> Answer | None:
 
 # --- every state and event ---
 
-ROWS: dict[tuple[State, Event], State | None] = {
-    (State.WAITING, Event.ASK): State.ASKED,
-    (State.WAITING, Event.ANSWER): None,  # nobody was asked
-    (State.WAITING, Event.REFUSE): State.ENDED,
-    (State.WAITING, Event.DEADLINE): State.ENDED,
-    (State.WAITING, Event.WITHDRAW): State.ENDED,
-    (State.ASKED, Event.ASK): State.ASKED,
-    (State.ASKED, Event.ANSWER): State.ENDED,
-    (State.ASKED, Event.REFUSE): State.ENDED,
-    (State.ASKED, Event.DEADLINE): State.ENDED,
-    (State.ASKED, Event.WITHDRAW): State.ENDED,
-    (State.ENDED, Event.ASK): State.ENDED,
-    (State.ENDED, Event.ANSWER): State.ENDED,
-    (State.ENDED, Event.REFUSE): State.ENDED,
-    (State.ENDED, Event.DEADLINE): State.ENDED,
-    (State.ENDED, Event.WITHDRAW): State.ENDED,
+ROWS: dict[tuple[State, LedgerEvent], State | None] = {
+    (State.WAITING, LedgerEvent.ASK): State.ASKED,
+    (State.WAITING, LedgerEvent.ANSWER): None,  # nobody was asked
+    (State.WAITING, LedgerEvent.REFUSE): State.ENDED,
+    (State.WAITING, LedgerEvent.DEADLINE): State.ENDED,
+    (State.WAITING, LedgerEvent.WITHDRAW): State.ENDED,
+    (State.ASKED, LedgerEvent.ASK): State.ASKED,
+    (State.ASKED, LedgerEvent.ANSWER): State.ENDED,
+    (State.ASKED, LedgerEvent.REFUSE): State.ENDED,
+    (State.ASKED, LedgerEvent.DEADLINE): State.ENDED,
+    (State.ASKED, LedgerEvent.WITHDRAW): State.ENDED,
+    (State.ENDED, LedgerEvent.ASK): State.ENDED,
+    (State.ENDED, LedgerEvent.ANSWER): State.ENDED,
+    (State.ENDED, LedgerEvent.REFUSE): State.ENDED,
+    (State.ENDED, LedgerEvent.DEADLINE): State.ENDED,
+    (State.ENDED, LedgerEvent.WITHDRAW): State.ENDED,
 }
 
 
 def test_every_state_and_event_has_a_row_here() -> None:
-    assert set(ROWS) == {(state, event) for state in State for event in Event}
+    assert set(ROWS) == {(state, event) for state in State for event in LedgerEvent}
     assert {key for key, after in ROWS.items() if after} == set(TRANSITIONS)
 
 
@@ -70,16 +70,16 @@ def _in(state: State) -> Ledger:
     ledger = Ledger()
     ledger.add(question(), 10.0)
     if state is State.ASKED:
-        ledger.apply("q1", Event.ASK, route="mcp-form")
+        ledger.apply("q1", LedgerEvent.ASK, route="mcp-form")
     if state is State.ENDED:
-        ledger.apply("q1", Event.WITHDRAW, answer=ending(Event.WITHDRAW))
+        ledger.apply("q1", LedgerEvent.WITHDRAW, answer=ending(LedgerEvent.WITHDRAW))
     return ledger
 
 
 @pytest.mark.parametrize(
     ("key", "after"), ROWS.items(), ids=[f"{state.value}, {event.value}" for state, event in ROWS]
 )
-def test_what_an_event_does(key: tuple[State, Event], after: State | None) -> None:
+def test_what_an_event_does(key: tuple[State, LedgerEvent], after: State | None) -> None:
     state, event = key
     ledger = _in(state)
     if after is None:
@@ -102,7 +102,7 @@ def test_a_question_that_is_open_cannot_be_opened_again() -> None:
 
 
 @pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: event.value)
-def test_nothing_ends_without_an_answer(event: Event) -> None:
+def test_nothing_ends_without_an_answer(event: LedgerEvent) -> None:
     ledger = _in(State.ASKED)
     with pytest.raises(LocalProtocolError, match="it needs the answer it ends with"):
         ledger.apply("q1", event)
@@ -113,7 +113,7 @@ def test_nothing_ends_without_an_answer(event: Event) -> None:
 def test_the_last_surface_that_asked_is_its_route() -> None:
     ledger = _in(State.WAITING)
     for route in ("mcp-form", "mcp-form (as text)"):
-        ledger.apply("q1", Event.ASK, route=route)
+        ledger.apply("q1", LedgerEvent.ASK, route=route)
     entry = ledger.entry("q1")
     assert entry is not None
     assert (entry.route, entry.since) == ("mcp-form (as text)", 10.0)
@@ -121,7 +121,7 @@ def test_the_last_surface_that_asked_is_its_route() -> None:
 
 def test_what_a_person_said_is_not_remembered() -> None:
     ledger = _in(State.ASKED)
-    ledger.apply("q1", Event.ANSWER, answer=ending(Event.ANSWER, "my secret plan"))
+    ledger.apply("q1", LedgerEvent.ANSWER, answer=ending(LedgerEvent.ANSWER, "my secret plan"))
     (ended,) = ledger.ended
     assert (ended.id, ended.kind, ended.message, ended.origin) == (
         "q1",
@@ -142,7 +142,7 @@ def test_many_questions_leave_a_short_trace() -> None:
     ledger = Ledger()
     for number in range(REMEMBERED + 36):
         ledger.add(question(f"q{number}"), 0.0)
-        ledger.apply(f"q{number}", Event.REFUSE, answer=ending(Event.REFUSE))
+        ledger.apply(f"q{number}", LedgerEvent.REFUSE, answer=ending(LedgerEvent.REFUSE))
     assert (ledger.ended_count, len(ledger.ended), len(ledger.open)) == (100, REMEMBERED, 0)
     assert ledger.ended[-1].id == "q99"
 
@@ -180,16 +180,18 @@ class LedgerMachine(RuleBasedStateMachine):
                     self.ledger.add(question(id), 0.0)
         return multiple()
 
-    @rule(id=questions, event=st.sampled_from(list(Event)), said=st.sampled_from(["yes", "no"]))
-    def happen(self, id: str, event: Event, said: str) -> None:
+    @rule(
+        id=questions, event=st.sampled_from(list(LedgerEvent)), said=st.sampled_from(["yes", "no"])
+    )
+    def happen(self, id: str, event: LedgerEvent, said: str) -> None:
         answer = ending(event, said)
         if id in self.ended:
             assert self.ledger.apply(id, event, answer=answer) is False
-            self.late += event is Event.ANSWER
-        elif event is Event.ASK:
+            self.late += event is LedgerEvent.ANSWER
+        elif event is LedgerEvent.ASK:
             assert self.ledger.apply(id, event, route="mcp-form") is True
             self.asked[id] = True
-        elif event is Event.ANSWER and not self.asked[id]:
+        elif event is LedgerEvent.ANSWER and not self.asked[id]:
             with pytest.raises(LocalProtocolError):
                 self.ledger.apply(id, event, answer=answer)
         else:

@@ -14,11 +14,11 @@ from abp_bridge.core.matrix import (
     Support,
     Surface,
     SurfaceVariant,
-    candidate_routes,
+    candidate_attempts,
+    find_cell,
     missing_surface,
     order_of,
     refusals,
-    route,
     shape,
     since,
     usable,
@@ -166,7 +166,7 @@ CELL_ROWS = [
 
 
 def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
-    cell = route(asked, column)
+    cell = find_cell(asked, column)
     if cell.support is Support.NATIVE:
         return "native"
     return cell.how if cell.asks else f"no: {cell.how}"
@@ -342,7 +342,7 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
 def test_the_ladder_of_a_question(
     question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]
 ) -> None:
-    assert [rung.name for rung in candidate_routes(question, columns)] == names
+    assert [attempt.name for attempt in candidate_attempts(question, columns)] == names
 
 
 def test_each_surface_that_cannot_ask_says_why() -> None:
@@ -365,10 +365,10 @@ def test_a_host_that_opens_no_address_of_this_machine_says_so() -> None:
         SurfaceVariant(Surface.MCP_URL),
         SurfaceVariant(Surface.MCP_URL, loopback=False),
     )
-    assert [rung.name for rung in candidate_routes(asked(SECRET), [there])] == [
+    assert [attempt.name for attempt in candidate_attempts(asked(SECRET), [there])] == [
         "mcp-url (on a page of the bridge's own)"
     ]
-    assert candidate_routes(asked(SECRET), [elsewhere]) == []
+    assert candidate_attempts(asked(SECRET), [elsewhere]) == []
     assert refusals(asked(SECRET), [elsewhere]) == [
         "mcp-url: this host opens no addresses on this machine"
     ]

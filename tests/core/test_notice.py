@@ -10,56 +10,63 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abp_bridge.core.notice import LINE_LIMIT, Event, MonotonicProgress, Notice, Progress, describe
+from abp_bridge.core.notice import (
+    LINE_LIMIT,
+    MonotonicProgress,
+    Notice,
+    NoticeKind,
+    Progress,
+    describe,
+)
 
 Json = Any
 
-LINES: dict[str, tuple[Event, Mapping[str, Json], str | None, str]] = {
+LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
     "state": (
-        Event.STATE_CHANGED,
+        NoticeKind.STATE_CHANGED,
         {"field": "title", "newValue": "Hello"},
         None,
         "title is now Hello",
     ),
     "state as JSON": (
-        Event.STATE_CHANGED,
+        NoticeKind.STATE_CHANGED,
         {"field": "page", "newValue": {"n": 1}},
         None,
         'page is now {"n": 1}',
     ),
-    "state without a field": (Event.STATE_CHANGED, {}, None, "its state is now null"),
-    "started": (Event.STARTED, {"capability": "export.pdf"}, "op-1", "started export.pdf"),
-    "started, only an id": (Event.STARTED, {}, "op-1", "started op-1"),
-    "completed": (Event.COMPLETED, {"success": True}, "op-1", "completed op-1"),
-    "completed, and failed": (Event.COMPLETED, {"success": False}, "op-1", "failed op-1"),
+    "state without a field": (NoticeKind.STATE_CHANGED, {}, None, "its state is now null"),
+    "started": (NoticeKind.STARTED, {"capability": "export.pdf"}, "op-1", "started export.pdf"),
+    "started, only an id": (NoticeKind.STARTED, {}, "op-1", "started op-1"),
+    "completed": (NoticeKind.COMPLETED, {"success": True}, "op-1", "completed op-1"),
+    "completed, and failed": (NoticeKind.COMPLETED, {"success": False}, "op-1", "failed op-1"),
     "an error": (
-        Event.ERROR,
+        NoticeKind.ERROR,
         {"code": "RENDER_ERROR", "message": "No font."},
         None,
         "error RENDER_ERROR: No font.",
     ),
-    "an error without words": (Event.ERROR, {}, None, "error without a code: no message"),
+    "an error without words": (NoticeKind.ERROR, {}, None, "error without a code: no message"),
     "capabilities": (
-        Event.CAPABILITIES_CHANGED,
+        NoticeKind.CAPABILITIES_CHANGED,
         {"added": ["a", "b"], "removed": [], "changed": ["c"]},
         None,
         "its capabilities changed: added a, b; changed c",
     ),
     "capabilities, nobody says which": (
-        Event.CAPABILITIES_CHANGED,
+        NoticeKind.CAPABILITIES_CHANGED,
         {"added": []},
         None,
         "its capabilities changed",
     ),
-    "something of the app's own": (Event.OTHER, {"n": 1}, None, 'notifications/own {"n": 1}'),
+    "something of the app's own": (NoticeKind.OTHER, {"n": 1}, None, 'notifications/own {"n": 1}'),
     "a field that would repaint the line": (
-        Event.STATE_CHANGED,
+        NoticeKind.STATE_CHANGED,
         {"field": "a\u202eb\nc", "newValue": "\x1b[2J"},
         None,
         "ab c is now [2J",
     ),
     "a field that is no name": (
-        Event.STATE_CHANGED,
+        NoticeKind.STATE_CHANGED,
         {"field": {"a": 1}, "newValue": 1},
         None,
         '{"a": 1} is now 1',
@@ -69,34 +76,34 @@ LINES: dict[str, tuple[Event, Mapping[str, Json], str | None, str]] = {
 
 @pytest.mark.parametrize(("event", "data", "operation", "line"), LINES.values(), ids=LINES)
 def test_what_an_app_tells_is_a_line(
-    event: Event, data: Mapping[str, Json], operation: str | None, line: str
+    event: NoticeKind, data: Mapping[str, Json], operation: str | None, line: str
 ) -> None:
     assert describe(Notice(event, "notifications/own", data, operation)) == line
 
 
 def test_a_line_is_never_long_and_says_what_is_missing() -> None:
     told = describe(
-        Notice(Event.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000})
+        Notice(NoticeKind.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000})
     )
     assert (
         told == f"{'f' * 300} … [699 more characters not shown] is now {'x' * 300} … [9700 more"
         " characters not shown]"
     )
-    many = describe(Notice(Event.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000}))
+    many = describe(Notice(NoticeKind.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000}))
     assert len(many) < LINE_LIMIT + 50
     assert many.endswith(" more characters not shown]")
 
 
 FAILED = {
-    "an error": (Event.ERROR, {}, True),
-    "an operation that failed": (Event.COMPLETED, {"success": False}, True),
-    "an operation that does not say": (Event.COMPLETED, {}, False),
-    "a start": (Event.STARTED, {"success": False}, False),
+    "an error": (NoticeKind.ERROR, {}, True),
+    "an operation that failed": (NoticeKind.COMPLETED, {"success": False}, True),
+    "an operation that does not say": (NoticeKind.COMPLETED, {}, False),
+    "a start": (NoticeKind.STARTED, {"success": False}, False),
 }
 
 
 @pytest.mark.parametrize(("event", "data", "failed"), FAILED.values(), ids=FAILED)
-def test_what_counts_as_failed(event: Event, data: Mapping[str, Json], failed: bool) -> None:
+def test_what_counts_as_failed(event: NoticeKind, data: Mapping[str, Json], failed: bool) -> None:
     assert Notice(event, "n", data).failed is failed
 
 

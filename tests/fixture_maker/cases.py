@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
-from abp_bridge.core.notification_matrix import Event
+from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, find_cell
+from abp_bridge.core.notification_matrix import Trigger
 
 from .person import Asked, Person, always, declines, forbids, never, person
 
@@ -123,7 +123,7 @@ def _grouped(
     groups: dict[str, list[QuestionShape]] = {}
     for shape in shapes:
         name = _name(shape)
-        if not route(shape, SurfaceVariant(surface, version)).asks:
+        if not find_cell(shape, SurfaceVariant(surface, version)).asks:
             name = "refused"
         elif surface is Surface.MOCK:
             name = "written"
@@ -161,7 +161,7 @@ def _shown(surface: Surface, version: str, name: str, shapes: list[QuestionShape
         return f"What {where} refuses, and why: {each}"
     if len(shapes) > 1:
         return f"{name.replace('-', ' ').capitalize()} on {where}: {each}"
-    cell = route(shapes[0], SurfaceVariant(surface, version))
+    cell = find_cell(shapes[0], SurfaceVariant(surface, version))
     return f"{each} on {where}: {cell.support.value}" + (f" ({cell.how})" if cell.how else "")
 
 
@@ -259,7 +259,7 @@ def _without() -> Case:
         ),
         proves=[
             *({**cell, "shape": shape.value} for shape in QuestionShape),
-            {"protocol": "no elicitation", "event": Event.PREFERENCE.value},
+            {"protocol": "no elicitation", "event": Trigger.PREFERENCE.value},
         ],
         steps=[{"ask": request} for request in requests],
         files=ASKED[QuestionShape.FILE_CONSENT].files,
@@ -331,7 +331,7 @@ def _told(protocol: str, version: str) -> Iterator[Case]:
 def _event(protocol: str, version: str, row: Json) -> Json:
     return {
         "protocol": f"{'ACP' if protocol == 'acp' else 'MCP'} {version}",
-        "event": Event[row["event"]].value,
+        "event": Trigger[row["event"]].value,
     }
 
 

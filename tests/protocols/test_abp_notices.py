@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.abp import decode_changes, decode_notice, decode_progress
 
 Json = Any
@@ -16,20 +16,20 @@ STATE = {"field": "title", "oldValue": "a", "newValue": "b"}
 NOTICES: dict[str, tuple[Json, Notice]] = {
     "X2 event and data": (
         {"event": "notifications/state/changed", "data": STATE},
-        Notice(Event.STATE_CHANGED, "notifications/state/changed", STATE),
+        Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", STATE),
     ),
     "X2 method and params": (
         {"method": "notifications/state/changed", "params": STATE},
-        Notice(Event.STATE_CHANGED, "notifications/state/changed", STATE),
+        Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", STATE),
     ),
     "X2 without the prefix": (
         {"event": "error", "data": {"code": "X"}},
-        Notice(Event.ERROR, "notifications/error", {"code": "X"}),
+        Notice(NoticeKind.ERROR, "notifications/error", {"code": "X"}),
     ),
     "started": (
         {"event": "operation/started", "data": {"operationId": "op", "capability": "a"}},
         Notice(
-            Event.STARTED,
+            NoticeKind.STARTED,
             "notifications/operation/started",
             {"operationId": "op", "capability": "a"},
             "op",
@@ -37,28 +37,31 @@ NOTICES: dict[str, tuple[Json, Notice]] = {
     ),
     "an operation with a number": (
         {"event": "operation/completed", "data": {"operationId": 7}},
-        Notice(Event.COMPLETED, "notifications/operation/completed", {"operationId": 7}, "7"),
+        Notice(NoticeKind.COMPLETED, "notifications/operation/completed", {"operationId": 7}, "7"),
     ),
     "X24 only what changed": (
         {"event": "capabilities/list_changed", "data": {"changed": ["a"]}},
         Notice(
-            Event.CAPABILITIES_CHANGED,
+            NoticeKind.CAPABILITIES_CHANGED,
             "notifications/capabilities/list_changed",
             {"added": [], "removed": [], "changed": ["a"]},
         ),
     ),
     "an event of the app's own": (
         {"event": "cart", "data": {"n": 1}},
-        Notice(Event.OTHER, "notifications/cart", {"n": 1}),
+        Notice(NoticeKind.OTHER, "notifications/cart", {"n": 1}),
     ),
-    "one that calls itself other": ({"event": "other"}, Notice(Event.OTHER, "notifications/other")),
+    "one that calls itself other": (
+        {"event": "other"},
+        Notice(NoticeKind.OTHER, "notifications/other"),
+    ),
     "data that is no object": (
         {"event": "cart", "data": [1]},
-        Notice(Event.OTHER, "notifications/cart", {"value": [1]}),
+        Notice(NoticeKind.OTHER, "notifications/cart", {"value": [1]}),
     ),
-    "no name": ({"data": {"n": 1}}, Notice(Event.OTHER, "notifications/unnamed", {"n": 1})),
-    "a name that is none": ({"event": 5}, Notice(Event.OTHER, "notifications/unnamed")),
-    "a word": ("hello", Notice(Event.OTHER, "notifications/unreadable", {"value": "hello"})),
+    "no name": ({"data": {"n": 1}}, Notice(NoticeKind.OTHER, "notifications/unnamed", {"n": 1})),
+    "a name that is none": ({"event": 5}, Notice(NoticeKind.OTHER, "notifications/unnamed")),
+    "a word": ("hello", Notice(NoticeKind.OTHER, "notifications/unreadable", {"value": "hello"})),
 }
 
 

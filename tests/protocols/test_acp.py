@@ -16,7 +16,7 @@ from support.json_strategies import SCHEMA_VALUES, any_text, broken_schemas, gar
 
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.menu import Menu, MenuResult, Step, obstacle
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import FieldType, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_notice, decode_progress, decode_question
@@ -506,22 +506,24 @@ def test_a_result_has_its_words_and_a_link_to_each_file() -> None:
 
 NOTICES: dict[str, tuple[Notice, str, str]] = {
     "state": (
-        Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a", "newValue": 1}),
+        Notice(
+            NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a", "newValue": 1}
+        ),
         "info",
         "a is now 1",
     ),
     "an error": (
-        Notice(Event.ERROR, "notifications/error", {"code": "JAM", "message": "jammed"}),
+        Notice(NoticeKind.ERROR, "notifications/error", {"code": "JAM", "message": "jammed"}),
         "error",
         "JAM",
     ),
     "a failed operation": (
-        Notice(Event.COMPLETED, "notifications/operation/completed", {"success": False}, "x"),
+        Notice(NoticeKind.COMPLETED, "notifications/operation/completed", {"success": False}, "x"),
         "error",
         "",
     ),
     "one of its own": (
-        Notice(Event.OTHER, "notifications/mood", {"is": "good"}),
+        Notice(NoticeKind.OTHER, "notifications/mood", {"is": "good"}),
         "info",
         "notifications/mood",
     ),
@@ -536,7 +538,7 @@ def test_a_notice_has_a_title_and_a_severity(case: str) -> None:
     assert words in made["title"]
 
 
-events = st.sampled_from([f"notifications/{event.value}" for event in Event]) | any_text
+events = st.sampled_from([f"notifications/{event.value}" for event in NoticeKind]) | any_text
 
 
 @given(
@@ -593,12 +595,15 @@ def test_a_request_is_taken_back_by_its_id() -> None:
 def test_an_operation_is_a_card_that_begins_and_ends(success: bool, status: str) -> None:
     data = {"operationId": "o1", "capability": "export.pdf"}
     begun = acp.encode_operation(
-        "card", Notice(Event.STARTED, "notifications/operation/started", data, "o1")
+        "card", Notice(NoticeKind.STARTED, "notifications/operation/started", data, "o1")
     )
     ended = acp.encode_operation(
         "card",
         Notice(
-            Event.COMPLETED, "notifications/operation/completed", {**data, "success": success}, "o1"
+            NoticeKind.COMPLETED,
+            "notifications/operation/completed",
+            {**data, "success": success},
+            "o1",
         ),
     )
     for update in (begun, ended):

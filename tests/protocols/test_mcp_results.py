@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
@@ -19,7 +19,7 @@ from abp_bridge.protocols.mcp.results import (
     encode_tool,
     tool_name,
 )
-from abp_bridge.protocols.mcp.versions import LEVELS
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 
 Json = Any
 
@@ -232,10 +232,10 @@ def test_progress(progress: Progress, params: Mapping[str, Json]) -> None:
 
 LOGS: dict[str, tuple[Notice, str]] = {
     "a change": (
-        Notice(Event.STATE_CHANGED, "notifications/state/changed", {"field": "a"}),
+        Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a"}),
         "info",
     ),
-    "an error": (Notice(Event.ERROR, "notifications/error", {"field": "a"}), "error"),
+    "an error": (Notice(NoticeKind.ERROR, "notifications/error", {"field": "a"}), "error"),
 }
 
 
@@ -246,4 +246,4 @@ def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
         "logger": "https://app.example",
         "data": {"event": notice.name, "data": {"field": "a"}},
     }
-    assert level in LEVELS
+    assert level in LOG_LEVELS

@@ -21,7 +21,7 @@ from support.json_strategies import broken_schemas, json_values
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
@@ -247,8 +247,8 @@ def test_progress_is_one(token: str | int, value: float, total: float | None, st
         methods.parse_server_notification("notifications/progress", version, params)
 
 
-@given(st.sampled_from(Event), st.dictionaries(st.text(), json_values, max_size=3))
-def test_a_log_message_is_one(event: Event, data: Mapping[str, Json]) -> None:
+@given(st.sampled_from(NoticeKind), st.dictionaries(st.text(), json_values, max_size=3))
+def test_a_log_message_is_one(event: NoticeKind, data: Mapping[str, Json]) -> None:
     params = encode_log(Notice(event, "notifications/x", data), "https://app.example")
     for version in VERSIONS:
         methods.parse_server_notification("notifications/message", version, as_read(params))

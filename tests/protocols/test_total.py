@@ -160,8 +160,8 @@ def _all_the_way(question: Question, sent: Json) -> None:
     """Everything that the bridge does with a question, with an answer that the app did not
     choose.
     """
-    for rung in matrix.candidate_routes(question, COLUMNS):
-        assert rung.name
+    for attempt in matrix.candidate_attempts(question, COLUMNS):
+        assert attempt.name
     assert matrix.refusals(question, COLUMNS)
     for version in ("2025-06-18", "2025-11-25"):
         for plain in (False, True):

@@ -25,10 +25,10 @@ from abp_bridge.core.matrix import (
     Support,
     Surface,
     SurfaceVariant,
-    route,
+    find_cell,
     shape,
 )
-from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, Event, Hint
+from abp_bridge.core.notification_matrix import HINTS, NOTIFICATION_MATRIX, Hint, Trigger
 from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.trace.format import Entry, Recording, is_request, read
@@ -430,7 +430,7 @@ def test_a_fixture_shows_what_the_matrix_says_of_its_cell(claim: Claim) -> None:
     shown = questions(claim.fixture)[claim.place]
     assert shape(shown.question).value == claim.proof["shape"]
     assert version in ("", agreed(claim.fixture))
-    cell = route(shape(shown.question), SurfaceVariant(surface, version))
+    cell = find_cell(shape(shown.question), SurfaceVariant(surface, version))
     if cell.support is Support.REFUSED:
         assert shown.answer["error"]["code"] == "NOT_SUPPORTED"
         assert f"{surface.value}: {cell.how}" in shown.answer["error"]["details"]["reason"]
@@ -639,40 +639,43 @@ FORBIDDEN = (
 )
 
 # What is said of an event in the matrix, and all that is seen of it then.
-SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
-    (Event.PROGRESS, "notifications/progress on the call's token"): tuple(
+SEEN: dict[tuple[Trigger, str], tuple[str, ...]] = {
+    (Trigger.PROGRESS, "notifications/progress on the call's token"): tuple(
         '"method": "notifications/progress", "params": {"progressToken": "p1", "progress":'
         f" {number}"
         for number in (1, 2, 3)
     ),
-    (Event.PROGRESS, "updates of the running tool call"): (
+    (Trigger.PROGRESS, "updates of the running tool call"): (
         (
             f'"toolCallId": "[tool 1]", "status": "in_progress", "content": [{TEXT}"33% · step 1 of'
             ' 3"}}]'
         ),
         '"_meta": {"toolNotification": {"type": "progress"',
     ),
-    (Event.CAPABILITIES, "notifications/tools/list_changed"): (
+    (Trigger.CAPABILITIES, "notifications/tools/list_changed"): (
         '"method": "notifications/tools/list_changed"}',
     ),
-    (Event.CAPABILITIES, "notifications/tools/list_changed to those who listen"): (
+    (Trigger.CAPABILITIES, "notifications/tools/list_changed to those who listen"): (
         (
             '"method": "notifications/tools/list_changed", "params": {"_meta":'
             ' {"io.modelcontextprotocol/subscriptionId": "changes"'
         ),
     ),
-    (Event.CAPABILITIES, "available_commands_update"): (
+    (Trigger.CAPABILITIES, "available_commands_update"): (
         (
             '"description": "Plan a trip", "input": {"hint": "JSON parameters, if it takes any"}},'
             ' {"name": "report"'
         ),
     ),
-    (Event.STATE, "a resource, a log message, and at the end of the result"): (
+    (Trigger.STATE, "a resource, a log message, and at the end of the result"): (
         '"method": "notifications/resources/list_changed"',
         LOG % ("info", "state/changed"),
         SUMMED_UP % STATE,
     ),
-    (Event.STATE, "a resource to those who listen, a log message, and at the end of the result"): (
+    (
+        Trigger.STATE,
+        "a resource to those who listen, a log message, and at the end of the result",
+    ): (
         (
             '"method": "notifications/resources/list_changed", "params": {"_meta":'
             ' {"io.modelcontextprotocol/subscriptionId": "changes"'
@@ -680,77 +683,82 @@ SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
         LOG % ("info", "state/changed"),
         SUMMED_UP % STATE,
     ),
-    (Event.STATE, "a notice where the client takes them, and in the result"): (
+    (Trigger.STATE, "a notice where the client takes them, and in the result"): (
         NOTICE % ("info", STATE),
         IN_RESULT % STATE,
     ),
-    (Event.OPERATION, "a log message, and at the end of the result"): (
+    (Trigger.OPERATION, "a log message, and at the end of the result"): (
         LOG % ("info", "operation/started"),
         LOG % ("info", "operation/completed"),
         SUMMED_UP % STARTED,
     ),
-    (Event.OPERATION, "a tool call of its own"): (
+    (Trigger.OPERATION, "a tool call of its own"): (
         (
             '"sessionUpdate": "tool_call", "toolCallId": "[tool 2]", "title": "sync", "kind":'
             ' "other", "status": "in_progress"'
         ),
         '"sessionUpdate": "tool_call_update", "toolCallId": "[tool 2]", "status": "completed"',
     ),
-    (Event.ERROR, "a log message, and at the end of the result"): (
+    (Trigger.ERROR, "a log message, and at the end of the result"): (
         LOG % ("error", "error"),
         SUMMED_UP % ERROR,
     ),
-    (Event.ERROR, "a notice where the client takes them, and in the result"): (
+    (Trigger.ERROR, "a notice where the client takes them, and in the result"): (
         NOTICE % ("error", ERROR),
         IN_RESULT % ERROR,
     ),
-    (Event.DECLINED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "declined"'),
-    (Event.CANCELLED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "cancelled"'),
-    (Event.TIMEOUT, "the question is taken down by notifications/cancelled"): (
+    (Trigger.DECLINED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "declined"'),
+    (Trigger.CANCELLED, "USER_CANCELLED"): (*CANCELLED, '"outcome": "cancelled"'),
+    (Trigger.TIMEOUT, "the question is taken down by notifications/cancelled"): (
         TAKEN_DOWN,
         '"code": "TIMEOUT"',
     ),
-    (Event.TIMEOUT, "the card is taken down by $/cancel_request"): (CARD_DOWN, '"code": "TIMEOUT"'),
-    (Event.TIMEOUT, "the next leg has the result, which says TIMEOUT"): (
+    (Trigger.TIMEOUT, "the card is taken down by $/cancel_request"): (
+        CARD_DOWN,
+        '"code": "TIMEOUT"',
+    ),
+    (Trigger.TIMEOUT, "the next leg has the result, which says TIMEOUT"): (
         '"id": 1, "result": {"resultType": "input_required"',
         (
             '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text":'
             ' "TIMEOUT"}]'
         ),
     ),
-    (Event.PREFERENCE, "the app's own"): (
+    (Trigger.PREFERENCE, "the app's own"): (
         '"success": true, "data": {"value": "second"}, "metadata": {"answeredBy": "default"',
     ),
-    (Event.HOST_CANCELS, "the question is taken down, the app hears capabilities/cancel"): (
+    (Trigger.HOST_CANCELS, "the question is taken down, the app hears capabilities/cancel"): (
         TAKEN_DOWN,
         '"method": "capabilities/cancel"',
     ),
-    (Event.HOST_CANCELS, "the app hears capabilities/cancel"): ('"method": "capabilities/cancel"',),
+    (Trigger.HOST_CANCELS, "the app hears capabilities/cancel"): (
+        '"method": "capabilities/cancel"',
+    ),
     (
-        Event.HOST_CANCELS,
+        Trigger.HOST_CANCELS,
         "session/cancel: the card is taken down, the app hears capabilities/cancel",
     ): (
         CARD_DOWN,
         '"method": "capabilities/cancel"',
         '"stopReason": "cancelled"',
     ),
-    (Event.APP_ENDS, "the question is taken down, the call fails"): (
+    (Trigger.APP_ENDS, "the question is taken down, the call fails"): (
         TAKEN_DOWN,
         '"text": "DISCONNECTED: The app is gone',
     ),
-    (Event.APP_ENDS, "the card is taken down, the call fails"): (CARD_DOWN, '"status": "failed"'),
-    (Event.APP_ENDS, "the next leg fails"): (
+    (Trigger.APP_ENDS, "the card is taken down, the call fails"): (CARD_DOWN, '"status": "failed"'),
+    (Trigger.APP_ENDS, "the next leg fails"): (
         (
             '"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text":'
             ' "DISCONNECTED: The app is gone'
         ),
     ),
-    (Event.TOGETHER, "both are asked, each has its own answer"): BOTH,
+    (Trigger.TOGETHER, "both are asked, each has its own answer"): BOTH,
     (
-        Event.CONFIRMED,
+        Trigger.CONFIRMED,
         "asked before the app hears of it; without a yes the result says so",
     ): FORBIDDEN,
-    (Event.TOGETHER, "both in one round, each has its own answer"): (
+    (Trigger.TOGETHER, "both in one round, each has its own answer"): (
         '"inputRequests": {"q1": {"method": "elicitation/create"',
         ', "q2": {"method"',
         *BOTH,
@@ -760,9 +768,9 @@ SEEN: dict[tuple[Event, str], tuple[str, ...]] = {
 
 @pytest.mark.parametrize("claim", claims("protocol", "event"), ids=named)
 def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
-    protocol, event = claim.proof["protocol"], Event(claim.proof["event"])
+    protocol, event = claim.proof["protocol"], Trigger(claim.proof["event"])
     if protocol == WITHOUT:
-        assert event is Event.PREFERENCE
+        assert event is Trigger.PREFERENCE
         protocol = "MCP 2025-11-25"
     assert protocol.partition(" ")[2] == agreed(claim.fixture)
     for each in SEEN[event, NOTIFICATION_MATRIX[protocol][event].how]:
@@ -771,7 +779,7 @@ def test_each_event_reaches_its_hosts_as_the_matrix_says(claim: Claim) -> None:
 
 @pytest.mark.parametrize(
     "claim",
-    [each for each in claims("event") if each.proof["event"] == Event.CONFIRMED.value],
+    [each for each in claims("event") if each.proof["event"] == Trigger.CONFIRMED.value],
     ids=named,
 )
 def test_an_app_hears_nothing_of_a_call_that_nobody_allowed(claim: Claim) -> None:
@@ -784,8 +792,8 @@ def test_each_event_has_a_fixture_and_no_evidence_is_left_over() -> None:
     proven = {
         (claim.proof["protocol"], claim.proof["event"]) for claim in claims("protocol", "event")
     }
-    assert proven - {(WITHOUT, Event.PREFERENCE.value)} == {
-        (protocol, event.value) for protocol in NOTIFICATION_MATRIX for event in Event
+    assert proven - {(WITHOUT, Trigger.PREFERENCE.value)} == {
+        (protocol, event.value) for protocol in NOTIFICATION_MATRIX for event in Trigger
     }
     assert set(SEEN) == {
         (event, route.how) for row in NOTIFICATION_MATRIX.values() for event, route in row.items()

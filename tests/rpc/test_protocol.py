@@ -22,7 +22,7 @@ from abp_bridge.rpc.protocol import (
     INVALID_REQUEST,
     MAX_DEPTH,
     PARSE_ERROR,
-    Event,
+    IncomingMessage,
     InvalidMessage,
     JsonRpcProtocol,
     Notification,
@@ -107,7 +107,7 @@ def test_nothing_but_a_request_is_open(id: Json) -> None:
 
 # --- what we read ---
 
-READ: dict[str, tuple[bytes, list[Event]]] = {
+READ: dict[str, tuple[bytes, list[IncomingMessage]]] = {
     "a request": (line(id=7, method="a", params={"b": 1}), [Request(7, "a", {"b": 1})]),
     "a request without params": (line(id="x", method="a"), [Request("x", "a", None)]),
     "params in order": (line(id=7, method="a", params=[1]), [Request(7, "a", [1])]),
@@ -137,7 +137,7 @@ READ: dict[str, tuple[bytes, list[Event]]] = {
 
 
 @pytest.mark.parametrize(("data", "events"), READ.values(), ids=READ)
-def test_a_line_is_read(data: bytes, events: list[Event]) -> None:
+def test_a_line_is_read(data: bytes, events: list[IncomingMessage]) -> None:
     assert JsonRpcProtocol().receive(data) == events
 
 
@@ -466,7 +466,7 @@ lines = st.one_of(
 streams = st.lists(lines, max_size=8).map(b"\n".join) | st.binary(max_size=200)
 
 
-def _events(data: bytes, cuts: list[int], max_line: int) -> list[Event]:
+def _events(data: bytes, cuts: list[int], max_line: int) -> list[IncomingMessage]:
     peer = JsonRpcProtocol(max_line=max_line, max_depth=6)
     peer.request("a", {})
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]

@@ -22,7 +22,7 @@ from support.harness import PATIENCE, RawHost, environment, run
 from support.paths import APPS
 from support.traces import written
 
-from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, route
+from abp_bridge.core.matrix import MATRIX, QuestionShape, Surface, SurfaceVariant, find_cell
 from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.opencode_client import free_port
@@ -82,7 +82,7 @@ def test_a_trace_holds_what_happened_to_each_question(tmp_path: Path) -> None:
     events = [json.loads(line) for line in text.splitlines() if '"event"' in line]
     assert [event["event"] for event in events] == [
         "InputRequestEvent",
-        "RungEvent",
+        "AttemptEvent",
         "InputResolvedEvent",
     ]
     assert events[-1]["content"] == {"confirmed": True}
@@ -175,7 +175,7 @@ def test_a_secret_stands_nowhere_whatever_asks(
     password = "planted-password-51c2"
     alone = on_surface(surface, version)
     asked = replace(ASKED[QuestionShape.SECRET], page=(SECRET,), keys=(SECRET,))
-    refused = not route(QuestionShape.SECRET, SurfaceVariant(surface, version)).asks
+    refused = not find_cell(QuestionShape.SECRET, SurfaceVariant(surface, version)).asks
     arguments = [word.replace("{port}", str(free_port())) for word in alone.arguments]
     conversation = replace(
         alone,

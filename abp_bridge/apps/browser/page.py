@@ -25,7 +25,7 @@ from abp_bridge.apps.browser.fetch import site
 from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.interfaces.app import AppError, AppListener
@@ -307,7 +307,7 @@ class AppPage:
         except ValueError as problem:
             return _failure("INVALID_PARAMS", f"The request cannot be read: {problem}")
         if kind == "ask":
-            return await self._answer(said)
+            return await self._ask(said)
         self._report(said, self._listener)
         return None
 
@@ -330,7 +330,7 @@ class AppPage:
             else:
                 listener.on_notice(notice)
 
-    async def _answer(self, request: JsonValue) -> JsonObject:
+    async def _ask(self, request: JsonValue) -> JsonObject:
         # Playwright runs this in a task that nobody can cancel; the asking is done in one of ours,
         # and always ends.
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
@@ -363,7 +363,7 @@ class AppPage:
         self._tasks.start_soon(self._close_dialog, False)
         frame = {} if own else {"frame": site(event.get("url", ""))}
         self._notify(
-            Event.OTHER,
+            NoticeKind.OTHER,
             f"notifications/dialog/{kind}",
             {"message": words, **frame, "outcome": "dismissed"},
         )
@@ -436,10 +436,10 @@ class AppPage:
 
     def _note(self, words: str) -> None:
         self._notify(
-            Event.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
+            NoticeKind.ERROR, "notifications/error", {"code": "PERMISSION_DENIED", "message": words}
         )
 
-    def _notify(self, event: Event, name: str, data: JsonObject) -> None:
+    def _notify(self, event: NoticeKind, name: str, data: JsonObject) -> None:
         if self._listener is not None:
             self._listener.on_notice(Notice(event, name, data))
 

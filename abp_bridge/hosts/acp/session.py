@@ -14,7 +14,7 @@ from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
@@ -113,10 +113,13 @@ class AcpSession:
         Clients without notices hear it summed up at the end of the call; an operation that is no
         call has a card of its own.
         """
-        if notice.event in (Event.STARTED, Event.COMPLETED) and notice.operation is not None:
+        if (
+            notice.kind in (NoticeKind.STARTED, NoticeKind.COMPLETED)
+            and notice.operation is not None
+        ):
             self._operate(f"{app}/{notice.operation}", notice)
         if self._surfaces.capabilities.notices:
-            field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
+            field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
             self._surfaces.update(
                 acp.encode_notice(notice),
                 key=None if field is None else ("state", self.id, app, str(field)),
@@ -127,7 +130,7 @@ class AcpSession:
             "capability"
         )  # it speaks of the call itself
         if (
-            notice.event is Event.STARTED
+            notice.kind is NoticeKind.STARTED
             and not running
             and operation not in self._operations
             and len(self._operations) < MAX_OPERATIONS
@@ -136,7 +139,7 @@ class AcpSession:
             self._operations[operation] = f"abp:operation-{self._serial}"
             self._surfaces.update(acp.encode_operation(self._operations[operation], notice))
         elif (
-            notice.event is Event.COMPLETED
+            notice.kind is NoticeKind.COMPLETED
             and (card := self._operations.pop(operation, None)) is not None
         ):
             self._surfaces.update(acp.encode_operation(card, notice))

@@ -33,7 +33,7 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     is_enveloped,
 )
-from abp_bridge.protocols.mcp.versions import LEGACY, LEVELS, MODERN
+from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
@@ -233,9 +233,9 @@ class McpServer:
         return {}
 
     def _set_level(self, params: Params) -> JsonObject:
-        if params.get("level") not in LEVELS:
-            raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LEVELS)}")
-        self._subscriptions.level = LEVELS.index(params["level"])
+        if params.get("level") not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LOG_LEVELS)}")
+        self._subscriptions.level = LOG_LEVELS.index(params["level"])
         return {}
 
     def _subscribe(self, params: Params) -> JsonObject:

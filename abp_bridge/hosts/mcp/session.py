@@ -18,7 +18,7 @@ import anyio
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -111,21 +111,21 @@ class McpSession:
 
         A modern one declares them with each request.
         """
-        route = self._find_route(calls)
+        carrier = self._find_carrier(calls)
         declared = {
             SurfaceVariant(
                 Surface.MCP_FORM,
-                form_version(route.client.version),
-                route.profile.plain,
-                titles=route.profile.titles,
-                interactive=route.profile.interactive,
-            ): route.capabilities.form,
+                form_version(carrier.client.version),
+                carrier.profile.plain,
+                titles=carrier.profile.titles,
+                interactive=carrier.profile.interactive,
+            ): carrier.capabilities.form,
             SurfaceVariant(
                 Surface.MCP_URL,
-                loopback=route.profile.loopback,
-                interactive=route.profile.interactive,
-            ): route.capabilities.url,
-            SurfaceVariant(Surface.MCP_SAMPLING): route.capabilities.sampling,
+                loopback=carrier.profile.loopback,
+                interactive=carrier.profile.interactive,
+            ): carrier.capabilities.url,
+            SurfaceVariant(Surface.MCP_SAMPLING): carrier.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
         return [
@@ -142,33 +142,33 @@ class McpSession:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
-        route = self._find_route(question.calls)
+        carrier = self._find_carrier(question.calls)
         if variant.surface is Surface.MODEL:
-            return await _ask_through_model(route.parked, question, problem)
-        with route.asking():
+            return await _ask_through_model(carrier.parked, question, problem)
+        with carrier.asking():
             if variant.surface is Surface.MCP_URL:
-                return await self._ask_on_page(route, question)
+                return await self._ask_on_page(carrier, question)
             reply = await self._request(
-                route, _NEEDED[variant.surface], *_encode(question, variant, route, problem)
+                carrier, _NEEDED[variant.surface], *_encode(question, variant, carrier, problem)
             )
             if variant.surface is Surface.MCP_SAMPLING:
                 content = elicitation.decode_sampled(reply.result)
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds)
             return _decode_response(reply, question)
 
-    async def _ask_on_page(self, route: _HostRoute, question: Question) -> SurfaceResponse:
-        named = not route.client.modern or route.profile.url_ids
+    async def _ask_on_page(self, carrier: _Carrier, question: Question) -> SurfaceResponse:
+        named = not carrier.client.modern or carrier.profile.url_ids
         elicitation_id = f"abp-{question.id}" if named else None
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(question, page.url, elicitation_id)
-            reply = await self._request(route, URL, "elicitation/create", params)
+            reply = await self._request(carrier, URL, "elicitation/create", params)
             return _decode_response(reply, question)
 
         try:
             return await self._page.ask(question, send_link)
         finally:
-            if route.client.version == V2025_11_25:  # it alone has a word for it
+            if carrier.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
@@ -177,31 +177,31 @@ class McpSession:
         """Show the link by a form without fields; or its address alone with the result of the call,
         of which the model then tells its user (`Host.send_link`).
         """
-        route = self._find_route(question.calls)
-        if not route.capabilities.form or FORM in self._not_supported:
-            return await _send_address_through_model(route.parked, question, link)
-        params = model_messages.encode_link(question, link.url, modes=route.capabilities.modes)
-        with route.asking():
-            reply = await self._request(route, FORM, "elicitation/create", params)
+        carrier = self._find_carrier(question.calls)
+        if not carrier.capabilities.form or FORM in self._not_supported:
+            return await _send_address_through_model(carrier.parked, question, link)
+        params = model_messages.encode_link(question, link.url, modes=carrier.capabilities.modes)
+        with carrier.asking():
+            reply = await self._request(carrier, FORM, "elicitation/create", params)
             return _decode_response(reply, question)
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
         does not say (`Host.roots`).
         """
-        route = self._find_route(calls)
-        if not route.capabilities.roots:
+        carrier = self._find_carrier(calls)
+        if not carrier.capabilities.roots:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return decode_roots((await self._request(route, ROOTS, "roots/list", {})).result)
+                return decode_roots((await self._request(carrier, ROOTS, "roots/list", {})).result)
         except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
-    def _find_route(self, calls: Sequence[str]) -> _HostRoute:
-        parked = self._calls.find_carrier(calls)
+    def _find_carrier(self, calls: Sequence[str]) -> _Carrier:
+        parked = self._calls.find_parked(calls)
         client = self._connection.client if parked is None else parked.client
-        return _HostRoute(
+        return _Carrier(
             parked,
             client,
             elicitation.decode_capabilities(client.capabilities, client.version),
@@ -209,17 +209,17 @@ class McpSession:
         )
 
     async def _request(
-        self, route: _HostRoute, need: str, method: str, params: JsonObject
+        self, carrier: _Carrier, need: str, method: str, params: JsonObject
     ) -> Reply:
         """What the host answers, and its own time for it."""
-        if not route.client.modern:
+        if not carrier.client.modern:
             return await self._request_legacy(need, method, params)
-        if route.parked is None:
+        if carrier.parked is None:
             raise SurfaceUnsupportedError(
                 "a host of this era is asked only inside of a call, and none is running",
                 lasting=False,
             )
-        return await route.parked.ask(method, params, need)
+        return await carrier.parked.ask(method, params, need)
 
     async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
         try:
@@ -241,7 +241,7 @@ class McpSession:
         """Log a notice for the host, and tell those who subscribed to the state that it changes
         (`Host.on_notice`).
         """
-        field = notice.data.get("field") if notice.event is Event.STATE_CHANGED else None
+        field = notice.data.get("field") if notice.kind is NoticeKind.STATE_CHANGED else None
         self._connection.subscriptions.log(
             encode_log(notice, origin),
             key=None if field is None else ("state", app, str(field)),
@@ -336,7 +336,7 @@ class McpSession:
 
 
 @dataclass(frozen=True, slots=True)
-class _HostRoute:
+class _Carrier:
     """How a question gets to the host: with a call that takes it along, if there is one, to the
     host as it showed itself there.
     """
@@ -388,7 +388,7 @@ async def _send_address_through_model(
 
 
 def _encode(
-    question: Question, variant: SurfaceVariant, route: _HostRoute, problem: str
+    question: Question, variant: SurfaceVariant, carrier: _Carrier, problem: str
 ) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
@@ -396,7 +396,7 @@ def _encode(
     return "elicitation/create", elicitation.encode_form(
         question,
         variant.version,
-        modes=route.capabilities.modes,
+        modes=carrier.capabilities.modes,
         plain=variant.plain,
         titles=variant.titles,
         problem=problem,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject, as_list
 from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
-from abp_bridge.protocols.mcp.versions import LEVELS
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Subscriptions:
     def __init__(self, rpc: JsonRpcConnection) -> None:
         self._rpc = rpc
         self.initialized = False
-        self.level = LEVELS.index("info")
+        self.level = LOG_LEVELS.index("info")
         self.subscribed: set[str] = set()
         self._listens: dict[Id, JsonObject] = {}
         self._logged: dict[Id, int] = {}
@@ -66,8 +66,8 @@ class Subscriptions:
 
     def start_logging(self, id: Id, level: str) -> None:
         """A request that runs wants to hear of logs, until `stop_logging`."""
-        if level in LEVELS:
-            self._logged[id] = LEVELS.index(level)
+        if level in LOG_LEVELS:
+            self._logged[id] = LOG_LEVELS.index(level)
 
     def stop_logging(self, id: Id) -> None:
         """The request has ended: it wants to hear no more."""
@@ -78,7 +78,7 @@ class Subscriptions:
 
         A newer one with the same `key` replaces one that still waits.
         """
-        level = LEVELS.index(params["level"])
+        level = LOG_LEVELS.index(params["level"])
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
         ):

@@ -111,7 +111,7 @@ class ToolCalls:
         self._expiring = False
         self._codec = RequestStateCodec()
 
-    def find_carrier(self, calls: Iterable[str]) -> ParkedCall | None:
+    def find_parked(self, calls: Iterable[str]) -> ParkedCall | None:
         """Of these calls, the one that can take a question to the host: the first that somebody
         waits for, else the first there is.
         """

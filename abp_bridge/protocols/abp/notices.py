@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonValue, as_list, as_number, as_object, as_text
-from abp_bridge.core.notice import Event, Notice, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.protocols.abp.envelope import payload_object
 
 PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"
 MAX_NUMBER = 1e15  # up to which a float still tells two steps apart
 
-_EVENTS = {event.value: event for event in Event if event is not Event.OTHER}
+_EVENTS = {event.value: event for event in NoticeKind if event is not NoticeKind.OTHER}
 
 
 def decode_notice(raw: JsonValue) -> Notice:
@@ -24,13 +24,13 @@ def decode_notice(raw: JsonValue) -> Notice:
     Total: what cannot be read becomes an `OTHER` notice that carries it.
     """
     if not isinstance(raw, Mapping):
-        return Notice(Event.OTHER, PREFIX + "unreadable", {"value": raw})
+        return Notice(NoticeKind.OTHER, PREFIX + "unreadable", {"value": raw})
     name = raw.get("event", raw.get("method"))
     name = sanitize.label(name, 120) if isinstance(name, str) and name else "unnamed"
     name = name if name.startswith(PREFIX) else PREFIX + name
     data = payload_object(raw.get("data", raw.get("params")))
-    event = _EVENTS.get(name.removeprefix(PREFIX), Event.OTHER)
-    if event is Event.CAPABILITIES_CHANGED:
+    event = _EVENTS.get(name.removeprefix(PREFIX), NoticeKind.OTHER)
+    if event is NoticeKind.CAPABILITIES_CHANGED:
         data = decode_changes(data)
     operation = data.get("operationId")
     return Notice(event, name, data, _name(operation) if operation is not None else None)

@@ -24,7 +24,7 @@ from abp_bridge.core.json_value import (
     as_texts,
 )
 from abp_bridge.core.menu import Option, Step
-from abp_bridge.core.notice import Event, Notice, Progress, describe
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.schema import is_number
 from abp_bridge.errors import RemoteProtocolError
@@ -232,7 +232,7 @@ def encode_ended(
 
 def encode_operation(card: str, notice: Notice) -> dict[str, JsonValue]:
     """An operation that an app told of as a card of its own: begun, or ended."""
-    if notice.event is Event.STARTED:
+    if notice.kind is NoticeKind.STARTED:
         title = sanitize.label(notice.data.get("capability", notice.operation))
         return {"sessionUpdate": "tool_call", **_tool_call(card, title, "in_progress")}
     return encode_ended(card, [describe(notice)], [], failed=notice.failed)

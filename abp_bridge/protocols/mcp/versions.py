@@ -11,4 +11,4 @@ V2026_07_28 = "2026-07-28"
 LEGACY = (V2025_11_25, V2025_06_18, "2025-03-26", "2024-11-05")
 MODERN = (V2026_07_28,)
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

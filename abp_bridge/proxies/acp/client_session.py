@@ -15,7 +15,7 @@ from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
 
-_THE_AGENTS = {Surface.MCP_SAMPLING, Surface.MODEL}
+_AGENT_SURFACES = {Surface.MCP_SAMPLING, Surface.MODEL}
 
 
 class ElicitorApi(Protocol):
@@ -62,7 +62,7 @@ class ProxiedHost:
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         """The client's surfaces for its person; the agent's model, where it lends it."""
-        models = [each for each in self._agent.variants(calls) if each.surface in _THE_AGENTS]
+        models = [each for each in self._agent.variants(calls) if each.surface in _AGENT_SURFACES]
         return [*self._client.surfaces.variants(), *models]
 
     async def ask(
@@ -75,7 +75,7 @@ class ProxiedHost:
         """Ask the client's person on a card of its own, for which tool call a question belongs to
         only the agent knows; or the agent's model on a surface of its own (`Host.ask`).
         """
-        asked = self._agent if variant.surface in _THE_AGENTS else self._client.surfaces
+        asked = self._agent if variant.surface in _AGENT_SURFACES else self._client.surfaces
         return await asked.ask(question, variant, problem, observe)
 
     async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:

@@ -61,7 +61,7 @@ class QuestionsApi:
         Raises:
             SurfaceUnsupportedError: It cannot be asked there, or no program has come lately.
         """
-        cell = matrix.route(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
+        cell = matrix.find_cell(matrix.shape(question), SurfaceVariant(Surface.QUESTIONS_API))
         if not cell.asks or any(each.type is FieldType.FILE for each in question.fields):
             raise SurfaceUnsupportedError(
                 cell.how or "the questions API carries no files", lasting=False

@@ -36,7 +36,7 @@ from support.puppets import App, Puppets, puppets
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
-from abp_bridge.core.notice import Event, Notice
+from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.hosts.acp.session import AcpSession
 from abp_bridge.rpc.connection import ByteReader, JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
@@ -1151,13 +1151,13 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
             "app",
             "app",
             Notice(
-                Event.STATE_CHANGED,
+                NoticeKind.STATE_CHANGED,
                 "notifications/state/changed",
                 {"field": field, "newValue": value},
             ),
         )
     for code in ("JAM", "FIRE"):
-        one.on_notice("app", "app", Notice(Event.ERROR, "notifications/error", {"code": code}))
+        one.on_notice("app", "app", Notice(NoticeKind.ERROR, "notifications/error", {"code": code}))
     sink.full = False
     link.close()
     told = [json.loads(line)["params"] for line in sink.taken.splitlines()[1:]]

@@ -80,7 +80,7 @@ class Play:
             return self.app
 
         await self._request(lambda request: self.calls.begin(request, start))
-        parked = self.calls.find_carrier([self.app.id])
+        parked = self.calls.find_parked([self.app.id])
         assert parked is not None
         self.parked = parked
 
