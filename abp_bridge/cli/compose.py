@@ -208,7 +208,8 @@ async def show_code(settings: Settings, question: Question, page: PageQuestion) 
     Returns:
         Where that was; empty where there is no such place.
     """
-    words = f"{question.origin} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
+    ways = f"{question.origin} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
+    words = "\n  ".join(filter(None, (ways, page.directions)))
     if settings.tty is not None and terminal(settings.tty).show(words):
         return "their terminal"
     if not settings.notify:

@@ -11,7 +11,7 @@ import contextlib
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from abp_bridge.core import file as files
@@ -134,6 +134,10 @@ class Question:
     whole: Schema = field(default_factory=dict)
     note: str = ""
     request: JsonObject = field(default_factory=dict)
+
+    def with_note(self, words: str) -> Question:
+        """The same, with a remark more."""
+        return replace(self, note=" ".join(filter(None, (self.note, words))))
 
     @property
     def call(self) -> str | None:

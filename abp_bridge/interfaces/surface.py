@@ -81,12 +81,14 @@ class PageLink:
 
 class PageQuestion(Protocol):
     """A question on the bridge's own page. `url` and `address` are a `PageLink`'s; `code` opens
-    `address`, and is no more to be read by a model than `url` is.
+    `address`, and is no more to be read by a model than `url` is. `directions` say how somebody who
+    came over SSH gets to either; empty where nobody did.
     """
 
     url: str
     address: str
     code: str
+    directions: str
 
     @property
     def opened(self) -> bool:

@@ -183,6 +183,7 @@ class RecordedPage:
 class _RecordedPageQuestion:
     def __init__(self, shown: PageQuestion, question: Question, recorder: Recorder) -> None:
         self.url, self.address, self.code = shown.url, shown.address, shown.code
+        self.directions = shown.directions
         self.open = shown.open
         self._question_page = shown
         self._question = question

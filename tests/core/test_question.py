@@ -283,3 +283,8 @@ def test_a_question_of_one_call_surely_is_that_calls() -> None:
     question = asked(TEXT)
     calls = [(), ("call-1",), ("call-2", "call-1")]
     assert [replace(question, calls=each).call for each in calls] == [None, "call-1", None]
+
+
+def test_remarks_of_the_bridge_add_up() -> None:
+    question = asked(TEXT).with_note("").with_note("First.").with_note("Second.")
+    assert question.note == "First. Second."

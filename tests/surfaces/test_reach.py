@@ -25,8 +25,9 @@ import mcp_types as types
 import pytest
 from playwright.async_api import Browser, BrowserContext, expect
 from support.acp_harness import client
-from support.harness import PATIENCE, Hosted, hosted, leave
+from support.harness import PATIENCE, Hosted, environment, hosted, leave, text
 from support.paths import ROOT
+from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
 from abp_bridge.apps.browser.chromium import run_chromium
@@ -45,6 +46,7 @@ NAME: dict[str, Json] = {"prompt": "Name?", "schema": {"type": "string", "title"
 CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")
 OPEN = ("--app", "demo", "--page", "open", "--ask-on", "page")
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/open/[\w-]+")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
 GO = re.compile(r"http://127\.0\.0\.1:\d+/go/[\w-]+")
 
 
@@ -516,18 +518,72 @@ def free_port() -> int:
         return port
 
 
+SSH = {"SSH_CONNECTION": "192.0.2.7 50022 192.0.2.9 2222", "USER": "ada"}
+PASSWORD: dict[str, Json] = {"prompt": "Your password?"}
+
+
+def ssh_line(url: str) -> str:
+    """What a person types at home to get to `url` here."""
+    port = urlsplit(url).port
+    return f"ssh -L {port}:127.0.0.1:{port} -p 2222 ada@192.0.2.9"
+
+
 async def test_over_ssh_the_command_that_forwards_the_page_is_there_to_copy() -> None:
     card, port = Card(), free_port()
-    env = {"SSH_CONNECTION": "192.0.2.7 50022 192.0.2.9 2222", "USER": "ada"}
     fixed = ("--page-port", str(port))
-    async with hosted(*OPEN, *fixed, answer=card.answer, client_info=CODEX, env=env) as host:
+    async with hosted(*OPEN, *fixed, answer=card.answer, client_info=CODEX, env=SSH) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        line = f"ssh -L {port}:127.0.0.1:{port} -p 2222 ada@192.0.2.9"
+        line = ssh_line(f"http://127.0.0.1:{port}")
         assert line in (await page_of(host))["at"]
     assert line in card.words
     link = LINK.search(card.words)
     assert link is not None
     assert link[1] == str(port)
+
+
+async def test_over_ssh_an_address_card_of_mcp_has_that_command_too() -> None:
+    async def answer(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+        assert ssh_line(params.url) in params.message
+        await visit(params.url)
+        return types.ElicitResult(action="accept")
+
+    async with hosted("--app", "demo", answer=answer, env=SSH) as host:
+        assert (await host.ask("elicitation/input", **PASSWORD))["data"] == {"value": "Ada"}
+
+
+async def test_over_ssh_an_address_card_of_acp_has_that_command_too() -> None:
+    cards: list[Json] = []
+
+    async def answer(method: str, params: Json) -> Json:
+        cards.append(params)
+        await visit(params["url"])
+        return {"action": "accept"}
+
+    async with client("--app", "demo", handler=answer, env=SSH) as editor:
+        await editor.initialize({"elicitation": {"url": {}}})
+        request = {"request": {"method": "elicitation/input", "params": PASSWORD}}
+        await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
+    (card,) = cards
+    assert ssh_line(card["url"]) in card["message"]
+
+
+async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_address() -> None:
+    asked = {"method": "elicitation/input", "params": PASSWORD}
+    with Tty() as terminal:
+        options = ("--app", "demo", "--page", "--ask-on", "page", "--tty", terminal.name)
+        async with hosted(*options, env=SSH) as host:
+            said = text(await host.call("demo.ask", request=asked))
+            (address,) = ADDRESS.findall(said)
+            assert ssh_line(address) in said
+            terminal.until(re.escape(ssh_line(address)))
+
+
+def test_over_ssh_ask_says_that_command_beside_its_link() -> None:
+    command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
+    with Screen(command, environment(**SSH)) as screen:
+        screen.until("ssh -L ")
+        screen.until("Answer at ")
 
 
 @pytest.mark.parametrize(

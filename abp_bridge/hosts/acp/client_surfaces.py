@@ -245,7 +245,8 @@ class ClientSurfaces:
         elicitation = f"abp-{question.id}"
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
-            params = acp.encode_url(question, self.session, card.id, page.url, elicitation)
+            noted = question.with_note(page.directions)
+            params = acp.encode_url(noted, self.session, card.id, page.url, elicitation)
             return await self._elicit(question, params, card)
 
         try:

@@ -161,7 +161,9 @@ class McpSession:
         elicitation_id = f"abp-{question.id}" if named else None
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
-            params = elicitation.encode_url(question, page.url, elicitation_id)
+            params = elicitation.encode_url(
+                question.with_note(page.directions), page.url, elicitation_id
+            )
             reply = await self._request(carrier, URL, "elicitation/create", params)
             return _decode_response(reply, question)
 

@@ -237,13 +237,14 @@ def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
 
 
 def message_of(question: Question, problem: str = "") -> str:
-    """What a question says, with its origin first."""
-    lines = [f"{question.origin} asks: {question.message}"]
-    if question.destructive:
-        lines.append(IRREVERSIBLE)
-    if problem:
-        lines.append(f"Please answer again: {sanitize.message(problem)}.")
-    return "\n\n".join(lines)
+    """What a question says, with its origin first, and what the bridge has to say of it."""
+    lines = [
+        f"{question.origin} asks: {question.message}",
+        IRREVERSIBLE if question.destructive else "",
+        question.note,
+        f"Please answer again: {sanitize.message(problem)}." if problem else "",
+    ]
+    return "\n\n".join(filter(None, lines))
 
 
 # --- fields -> properties -------------------------------------------------------------------------

@@ -22,9 +22,8 @@ ANSWER = "abp_answer"
 
 def pointer(question: Question, url: str) -> str:
     """The words that send a person to `url`, a page of the bridge's own."""
-    note = f"\n\n{question.note}" if question.note else ""
     return (
-        f"{message_of(question)}{note}\n\nThis is answered on a page of abp-bridge's own. Open this"
+        f"{message_of(question)}\n\nThis is answered on a page of abp-bridge's own. Open this"
         f" link, answer there, and then accept this: {url}"
     )
 
@@ -45,9 +44,8 @@ def encode_address(question: Question, address: str, place: str) -> str:
     """Where the page is, for the result of a call: the model passes it on. It opens with a code,
     which the person was shown at `place`.
     """
-    note = f"\n\n{question.note}" if question.note else ""
     return (
-        f"{message_of(question)}{note}\n\nThis is for your user, and not for you: it is answered on"
+        f"{message_of(question)}\n\nThis is for your user, and not for you: it is answered on"
         f" a page of abp-bridge's own, on this machine. Show your user this address: {address}\nIt"
         f" asks for a code, which {place} shows them. Do not ask for the code."
     )

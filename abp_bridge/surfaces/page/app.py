@@ -108,6 +108,7 @@ class OpenForm:
     Attributes:
         url: The link to it, good for one browser.
         address: Where it is for whoever has the `code`.
+        directions: How somebody who came over SSH gets to either, if somebody did.
         opened: Whether the person has seen it.
     """
 
@@ -120,6 +121,7 @@ class OpenForm:
         self.url = f"{site}/open/{link.token}"
         self.address = f"{site}/code/{link.id}"
         self.code = f"{link.code[:4]}-{link.code[4:]}"
+        self.directions = browser.directions(site)
         self._app = app
         self.opened = False
         self.link = link

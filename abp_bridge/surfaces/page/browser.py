@@ -99,6 +99,12 @@ def _has_display(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name) for name in _DISPLAYS)
 
 
+def directions(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """How a person who came over SSH gets to `url`, in words; empty where nobody came that way."""
+    command = forwarding(url, environ)
+    return command and f"If you came over SSH, type this on your own machine first: {command}"
+
+
 def forwarding(url: str, environ: Mapping[str, str] = os.environ) -> str:
     """The command by which a person who came over SSH gets to `url`, typed on their own machine;
     empty where nobody came that way.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -145,12 +144,15 @@ class PageSurface:
 
         async def send_link(shown: PageQuestion) -> SurfaceResponse:
             problem = await shown.open() if self._opens else ""
-            place, self.place = self.place, _describe_place(problem, shown.url)
+            place, self.place = (
+                self.place,
+                " ".join(filter(None, (problem and f"{problem}.", shown.directions))),
+            )
             if self._opens and not problem:
                 await anyio.sleep_forever()  # the page has the answer, sooner or later
             if self.place not in (place, ""):
                 logger.warning("%s", self.place)
-            noted = replace(question, note=" ".join(filter(None, (question.note, self.place))))
+            noted = question.with_note(self.place)
             show_code = partial(self._show_code, question, shown)
             link = PageLink(shown.url, shown.address, show_code)
             for _ in range(MAX_LINKS):
@@ -169,14 +171,6 @@ class PageSurface:
                 raise
             reason = f"{refusal}. {self.place}"
             raise SurfaceUnsupportedError(reason, lasting=refusal.lasting) from None
-
-
-def _describe_place(problem: str, url: str) -> str:
-    from abp_bridge.surfaces.page.browser import forwarding
-
-    command = forwarding(url)
-    words = f"Over SSH, its link works after this on your own machine: {command}"
-    return " ".join(filter(None, (problem and f"{problem}.", command and words)))
 
 
 async def ask_by_link(
