@@ -52,7 +52,7 @@ DRAWN: dict[str, Callable[[Question], object]] = {
 
 @pytest.mark.parametrize("surface", DRAWN)
 def test_what_the_bridge_has_to_say_stands_beside_the_question(surface: str) -> None:
-    asked = {"method": "elicitation/confirm", "params": ASKED}
+    asked: dict[str, Any] = {"method": "elicitation/confirm", "params": ASKED}
     question = decode_question(asked, id="q1", origin="app")
     with_note = json.dumps(DRAWN[surface](replace(question, note=NOTE)))
     assert with_note.count(NOTE) == 1
