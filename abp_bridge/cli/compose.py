@@ -88,7 +88,7 @@ class Composition:
             host,
             tasks or self._tasks,
             lambda target, named: make(target, named, self.settings),
-            providers=make_providers(self.settings, host, host.send_link, self.page),
+            providers=self._make_providers(host),
             observe=self._observe,
         )
 
@@ -112,11 +112,14 @@ class Composition:
         from abp_bridge.bridge.elicitor import Elicitor
 
         return Elicitor(
-            make_providers(self.settings, host, host.send_link, self.page),
+            self._make_providers(host),
             limit=self.settings.question_timeout,
             min_human_latency=self.settings.min_human_latency,
             observe=self._observe,
         )
+
+    def _make_providers(self, host: HostSurfaces) -> Providers:
+        return make_providers(self.settings, host, host.send_link, self.page, self._tasks)
 
     @cached_property
     def _observe(self) -> Observer:
@@ -151,9 +154,14 @@ def make_notifier(settings: Settings, tasks: TaskGroup) -> Observer:
 
 
 def make_providers(
-    settings: Settings, host: InputProvider, send_link: SendLink, page: PageServer
+    settings: Settings,
+    host: InputProvider,
+    send_link: SendLink,
+    page: PageServer,
+    tasks: TaskGroup,
 ) -> Providers:
     """Who can be asked in a session of `host`, which sends its person to the page by `send_link`.
+    Notifications are sent in `tasks`.
 
     What the process has once (its terminal, its answers) is the same in each.
     """
@@ -169,7 +177,7 @@ def make_providers(
         from abp_bridge.surfaces.page.surface import PageSurface
 
         own[Surface.PAGE] = PageSurface(
-            page, send_link, partial(show_code, settings), opens=settings.page == "open"
+            page, send_link, partial(show_code, settings, tasks), opens=settings.page == "open"
         )
     if settings.questions_api is not None and settings.questions_password:
         from abp_bridge.surfaces.opencode.surface import QuestionsApi
@@ -201,7 +209,9 @@ def terminal(device: str) -> Terminal:
     return Terminal(device)
 
 
-async def show_code(settings: Settings, question: Question, page: PageQuestion) -> str:
+async def show_code(
+    settings: Settings, tasks: TaskGroup, question: Question, page: PageQuestion
+) -> str:
     """Show the person the ways to the page where no model reads: at their terminal; or its code,
     which is nothing without its address, in a notification, whose words others can read.
 
@@ -217,4 +227,8 @@ async def show_code(settings: Settings, question: Question, page: PageQuestion) 
     from abp_bridge.surfaces.notify import show_on_desktop
 
     title, body = f"abp-bridge: {question.origin} asks", f"The code of its page: {page.code}"
-    return "a notification" if await show_on_desktop(title, body) else ""
+
+    def on_failure() -> None:
+        page.refuse("no desktop took the notification of its code")
+
+    return "a notification" if await show_on_desktop(tasks, title, body, on_failure) else ""

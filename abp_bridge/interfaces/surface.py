@@ -104,7 +104,13 @@ class PageQuestion(Protocol):
     async def wait_answer(self) -> SurfaceResponse:
         """The person's reply, when it comes.
 
-        Raises SurfaceUnsupportedError when its code was given wrong too often.
+        Raises SurfaceUnsupportedError when it was refused.
+        """
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Ask nobody there any more: `wait_answer` raises that, unless the person has seen it or it
+        is over.
         """
         ...
 

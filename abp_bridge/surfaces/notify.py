@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEND_LIMIT = 10.0  # seconds for one place to take a notification
+# seconds in which a desktop has usually taken or refused one; a question waits no longer for it
+GRACE = 0.5
 MAX_TEXT = 500  # characters of a question's words
 CONTROLLING = "/dev/tty"
 _NOBODY = ("mock", "mcp-sampling")  # the surfaces where no person is asked
@@ -128,14 +130,32 @@ class Notifier:
             raise NotificationError(f"apprise {why}")
 
 
-async def show_on_desktop(title: str, body: str) -> bool:
-    """Show one now; False where there is no desktop that takes it."""
-    try:
-        with anyio.fail_after(SEND_LIMIT):
-            await _show_on_desktop(title, body)
-    except (NotificationError, OSError):
-        return False
-    return True
+async def show_on_desktop(
+    tasks: TaskGroup, title: str, body: str, on_failure: Callable[[], None]
+) -> bool:
+    """Show one now, in `tasks`; what it takes longer than `GRACE` seconds nobody waits for.
+
+    Returns:
+        False where no desktop took it; `on_failure` is called where that turns out later.
+    """
+    ended, shown, is_late = anyio.Event(), True, False
+
+    async def send() -> None:
+        nonlocal shown
+        try:
+            with anyio.fail_after(SEND_LIMIT):
+                await _show_on_desktop(title, body)
+        except (NotificationError, OSError):
+            shown = False
+            if is_late:
+                on_failure()
+        ended.set()
+
+    tasks.start_soon(send)
+    with anyio.move_on_after(GRACE):
+        await ended.wait()
+    is_late = True
+    return shown
 
 
 async def _show_on_desktop(title: str, body: str) -> None:

@@ -45,11 +45,6 @@ CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def site() -> Iterator[Web]:
     with web() as running:
         yield running

@@ -25,11 +25,6 @@ PATIENCE = 15.0
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def running() -> Iterator[Web]:
     with web() as server:
         yield server

@@ -24,7 +24,7 @@ class Browser:
 
     def open(self, url: str) -> str:
         with self._opener.open(url, timeout=PATIENCE) as response:
-            self._url = response.url
+            self.url = response.url
             self.page = unescape(response.read().decode())
         return self.page
 
@@ -56,9 +56,9 @@ class Browser:
 
     def _post(self, body: bytes, kind: str) -> None:
         with self._opener.open(
-            Request(self._url, body, {"Content-Type": kind}), timeout=PATIENCE
+            Request(self.url, body, {"Content-Type": kind}), timeout=PATIENCE
         ) as response:
-            self._url = response.url
+            self.url = response.url
             self.page = unescape(response.read().decode())
 
 

@@ -4,17 +4,21 @@ It cannot open, answer or guess a question's page; no more can somebody else on 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from support.harness import Hosted, hosted, text
+from support.harness import PATIENCE, Hosted, hosted, text
+from support.programs import Programs
 from support.screen import Tty
 from support.visitor import LINK, Browser
 
@@ -154,3 +158,137 @@ async def test_who_only_knows_the_port_finds_nothing_and_costs_the_person_nothin
             assert (status, "This link was used" in page) == (403, True)
             await anyio.to_thread.run_sync(lambda: person.send(**{"field-0": "Turku"}))
             assert (await outcome_of(host))["data"] == {"value": "Turku"}
+
+
+# --- the code in a notification -------------------------------------------------------------------
+
+NOTIFIED = (*PAGE, "--notify")
+CODE = re.compile(r"The code of its page: (\S+)$")
+
+
+async def code_of(programs: Programs) -> str:
+    """The code that the desktop was given to show."""
+    with anyio.fail_after(PATIENCE):
+        while True:
+            for run in programs.runs():
+                if shown := CODE.search(run[-1]):
+                    return shown[1]
+            await anyio.lowlevel.checkpoint()
+
+
+def processes(root: int) -> list[Path]:
+    """A process and all that come of it, as the kernel shows them."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [root]
+    for each in found:
+        found += children.get(each, [])
+    return [Path(f"/proc/{each}") for each in found]
+
+
+def read_all(files: Iterable[Path]) -> str:
+    """What is in these files, as far as they can be read."""
+    texts = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            texts.append(file.read_text(errors="replace") if file.is_file() else "")
+    return "\n".join(texts)
+
+
+async def test_a_hostile_host_does_not_find_the_code_of_a_notification(
+    programs: Programs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It has every message, the environment and arguments of all processes, stderr, and whatever
+    file the bridge writes.
+    """
+    programs.add("notify-send")
+    home = tmp_path / "home"
+    home.mkdir()
+    files = ["--log-level", "debug", "--log-file", str(home / "log")]
+    files += ["--record", str(home / "trace"), "--output-dir", str(home / "results")]
+    env = programs.environment(HOME=str(home), TMPDIR=str(home), XDG_RUNTIME_DIR=str(home))
+    async with hosted(*NOTIFIED, *files, env=env) as host:
+        address = await address_of(host)
+        code = await code_of(programs)
+        assert host.pipes.process is not None
+        seen = processes(host.pipes.process.pid)
+        readable = json.dumps([host.wire.lines, await host.status()])
+        readable += read_all(each / name for each in seen for name in ("cmdline", "environ"))
+        assert "code, which a notification shows them" in readable
+        site, id = address.split("/code/")
+        for path in (f"open/{id}", f"go/{id}", f"q/{id}", "go/", "", "events"):
+            status, page = await request(f"{site}/{path}")
+            assert (status in (403, 404), QUESTION in page) == (True, False)
+        for words in set(re.findall(r"[\w-]{8,}", readable)):  # whatever it was shown, tried
+            assert (await request(f"{site}/open/{words}"))[0] == 403
+        status, page = await request(address, code="BBBB-BBBB")
+        assert (status, f"try {MAX_CODES - 1} more" in page) == (403, True)
+        assert (await request(address, action="send", **{"field-0": "Evil"}))[0] == 403
+        person = Browser()
+        await anyio.to_thread.run_sync(person.open, address)
+        await anyio.to_thread.run_sync(lambda: person.post(code=code))
+        assert QUESTION in person.page
+        assert (await request(address, code=code))[0] == 403, "it works once"
+        await anyio.to_thread.run_sync(lambda: person.send(**{"field-0": "Turku"}))
+        assert (await outcome_of(host))["data"] == {"value": "Turku"}
+        readable += json.dumps(host.wire.lines) + read_all(home.rglob("*"))
+    readable += read_all(home.rglob("*")) + capfd.readouterr().err
+    assert LINK.search(readable) is None
+    assert code not in readable
+    assert code.replace("-", "") not in readable
+
+
+async def test_a_notification_that_hangs_holds_no_question_up(programs: Programs) -> None:
+    programs.add("notify-send", hangs=True)
+    async with hosted(*NOTIFIED, env=programs.environment()) as host:
+        address = await address_of(host)
+        code = await code_of(programs)
+        assert programs.hanging
+        person = Browser()
+        await anyio.to_thread.run_sync(person.open, address)
+        await anyio.to_thread.run_sync(lambda: person.post(code=code))
+        await anyio.to_thread.run_sync(lambda: person.send(**{"field-0": "Turku"}))
+        assert (await outcome_of(host))["data"] == {"value": "Turku"}
+    assert not programs.hanging, "it ends with the bridge"
+
+
+async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: Programs) -> None:
+    programs.add("notify-send", 1, hangs=True)
+    async with hosted(*NOTIFIED, env=programs.environment()) as host:
+        address = await address_of(host)
+        await code_of(programs)
+        for _ in ("that a question waits", "its code"):
+            await anyio.to_thread.run_sync(programs.release)
+        response = await outcome_of(host)
+        assert "no desktop took the notification of its code" in response["error"]["message"]
+        assert "no longer open here" in (await request(address))[1]
+
+
+async def test_without_a_desktop_no_model_is_told_of_a_code(programs: Programs) -> None:
+    programs.add("notify-send", 1)
+    async with hosted(*NOTIFIED, env=programs.environment()) as host:
+        response = await host.ask(ASKED["method"], **ASKED["params"])
+        assert "its model is given no link to the page" in response["error"]["message"]
+        assert ADDRESS.search(json.dumps(host.wire.lines)) is None
+
+
+async def test_who_guesses_while_the_person_has_it_open_takes_nothing_from_them() -> None:
+    with Tty() as terminal:
+        async with hosted(*PAGE, "--tty", terminal.name) as host:
+            person, shown = Browser(), await address_of(host)
+            await anyio.to_thread.run_sync(person.open, shown)
+            await anyio.to_thread.run_sync(lambda: person.post(code=terminal.code()))
+            other = await address_of(host, PASSWORD)
+            code = terminal.code()
+            await anyio.to_thread.run_sync(person.open, urljoin(person.url, "../"))
+            (path,) = re.findall(r'href="([^"]+)"[^>]*>[^\n]*password', person.page)
+            await anyio.to_thread.run_sync(person.open, urljoin(person.url, path))
+            for _ in range(MAX_CODES):
+                await request(other, code="BBBB-BBBB")
+            status, page = await request(other, code=code)
+            assert (status, "This link was used" in page) == (403, True)
+            await anyio.to_thread.run_sync(lambda: person.send(**{"field-0": "1234"}))
+            assert (await outcome_of(host))["data"] == {"value": "1234"}

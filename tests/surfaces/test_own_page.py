@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,11 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, Page, expect
 from support.acp_harness import client, labels
-from support.harness import PATIENCE, Hosted, hosted, leave, text
+from support.harness import PATIENCE, Hosted, hosted, text
 from support.screen import Tty
 from support.visitor import Browser as Browser_
-
-from abp_bridge.apps.browser.chromium import run_chromium
-from abp_bridge.settings import Settings
 
 Json = Any
 
@@ -37,25 +33,6 @@ LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
 ASKED: Json = {"method": "elicitation/input", "params": SECRET}
 CODED = ("--app", "demo", "--page", "--ask-on", "page")  # the terminal only shows the code
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
-        yield running
-
-
-@pytest.fixture
-async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
-    context = await browser.new_context()
-    context.set_default_timeout(PATIENCE * 1000)
-    yield context
-    await leave(context)
 
 
 async def type_key(person: BrowserContext, words: str) -> None:

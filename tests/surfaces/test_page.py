@@ -26,7 +26,6 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.bridge.confirmation import make_question
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
@@ -34,7 +33,6 @@ from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question
 from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.settings import Settings
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode.surface import QuestionsApi
 from abp_bridge.surfaces.page import html
@@ -50,25 +48,6 @@ SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",
     "schema": {"type": "string", "title": "API key"},
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
-        yield running
-
-
-@pytest.fixture
-async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
-    context = await browser.new_context(viewport={"width": 400, "height": 800})
-    context.set_default_timeout(PATIENCE * 1000)
-    yield context
-    await leave(context)
 
 
 async def type_key(person: BrowserContext, url: str) -> None:

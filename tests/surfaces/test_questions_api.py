@@ -33,11 +33,6 @@ SECRET: dict[str, Json] = {
 }
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Program:
     """A client of the API at `port`."""
 

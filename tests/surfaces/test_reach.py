@@ -23,16 +23,15 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from playwright.async_api import Browser, BrowserContext, expect
+from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client
-from support.harness import PATIENCE, Hosted, environment, hosted, leave, text
+from support.harness import PATIENCE, Hosted, environment, hosted, text
 from support.paths import ROOT
+from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
-from abp_bridge.apps.browser.chromium import run_chromium
 from abp_bridge.protocols.abp import decode_question
-from abp_bridge.settings import Settings
 from abp_bridge.surfaces.page import browser as commands
 from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
@@ -48,48 +47,6 @@ OPEN = ("--app", "demo", "--page", "open", "--ask-on", "page")
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/open/[\w-]+")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
 GO = re.compile(r"http://127\.0\.0\.1:\d+/go/[\w-]+")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-class Programs:
-    """Programs in a folder of their own, each of which writes down how it was run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._log = folder / "log"
-        self._log.touch()
-
-    def add(self, name: str, code: int = 0) -> str:
-        """A program that notes its arguments and does no more. Returns its path."""
-        file = self.folder / name
-        noted = f'printf "%s\\n" "{name} $DISPLAY $TERM" "$@" "" >> {self._log}'
-        file.write_text(f"#!/bin/sh\n{noted}\nexit {code}\n")
-        file.chmod(0o755)
-        return str(file)
-
-    def environment(self, **more: str) -> dict[str, str]:
-        return {"PATH": f"{self.folder}:/usr/bin:/bin", **more}
-
-    def runs(self) -> list[list[str]]:
-        """What was run: name, display and terminal, then the arguments."""
-        return [run.split("\n") for run in self._log.read_text().split("\n\n") if run]
-
-    async def wait(self, count: int = 1) -> list[list[str]]:
-        with anyio.fail_after(PATIENCE):
-            while len(self.runs()) < count:
-                await anyio.lowlevel.checkpoint()
-        return self.runs()
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    return Programs(folder)
 
 
 async def visit(address: str, name: str = "Ada") -> str:
@@ -208,17 +165,13 @@ async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> 
 async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_noticed(
     programs: Programs,
 ) -> None:
-    gate = programs.folder / "gate"
-    os.mkfifo(gate)
-    opener = programs.folder / "xdg-open"
-    opener.write_text(f"#!/bin/sh\nread -r end < {gate}\n")
-    opener.chmod(0o755)
+    programs.add("xdg-open", hangs=True)
     card = Card()
     desktop = programs.environment(DISPLAY=":7")
     async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=desktop) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
     assert "No browser could be opened: xdg-open ran, and none came." in card.words
-    gate.write_text("\n")
+    programs.release()
 
 
 async def test_an_acp_client_shows_why_no_browser_came() -> None:
@@ -437,20 +390,6 @@ async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
                 await anyio.to_thread.run_sync(lambda: visitor.send(**{"field-0": "Ada"}))
     assert answers == [{"value": "Ada"}] * 5
     assert len(programs.runs()) == 1
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with run_chromium(Settings(chrome_sandbox=False, browser_timeout=20.0)) as running:
-        yield running
-
-
-@pytest.fixture
-async def person(browser: Browser) -> AsyncIterator[BrowserContext]:
-    context = await browser.new_context()
-    context.set_default_timeout(PATIENCE * 1000)
-    yield context
-    await leave(context)
 
 
 async def test_a_later_question_appears_in_the_tab_that_is_there(

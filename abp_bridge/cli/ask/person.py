@@ -64,7 +64,7 @@ class Person:
         self._terminal = None if settings.tty is None else terminal(settings.tty)
         self._page = LazyPageServer(tasks, settings.page_port)
         self._elicitor = Elicitor(
-            make_providers(settings, _NoHost(), self._send_link, self._page),
+            make_providers(settings, _NoHost(), self._send_link, self._page, tasks),
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),

@@ -66,6 +66,10 @@ _ENDED = {
 WITHDRAWN = "This question is no longer open: it was withdrawn, and no answer is needed any more."
 TIMED_OUT = "This question is no longer open: nobody answered it in time. The app has been told."
 ELSEWHERE = "This question is no longer open: it was answered elsewhere."
+MOVED = (
+    "This question is no longer open here: it is asked elsewhere, or the app was told that nobody"
+    " could be asked."
+)
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
 USED = "It works once. Ask the app again to get another."
@@ -131,6 +135,7 @@ class OpenForm:
         self.ending = anyio.Event()
         self.drafts: dict[str, Filled] = {}
         self._reply: SurfaceResponse | None = None
+        self._refusal = ""
 
     async def open(self) -> str:
         """Have the person's own browser at the page (`PageQuestion.open`)."""
@@ -140,12 +145,20 @@ class OpenForm:
         """The person's answer; content that fits the question, or none.
 
         Raises:
-            SurfaceUnsupportedError: Somebody guesses at its code.
+            SurfaceUnsupportedError: It was refused.
         """
         await self.ending.wait()
         if self._reply is None:  # who waits for it keeps it on the page
-            raise SurfaceUnsupportedError(GUESSED, lasting=False)
+            raise SurfaceUnsupportedError(self._refusal, lasting=False)
         return self._reply
+
+    def refuse(self, reason: str) -> None:
+        """Ask nobody here any more, unless the person has seen it or it is over
+        (`PageQuestion.refuse`).
+        """
+        if not (self.opened or self.link.words):
+            self._refusal = reason
+            self.close(MOVED)
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         """Answer it, unless it is over: False then.
@@ -330,14 +343,17 @@ class PageApp:
             given = (await read_form(request, files=False)).first("code")
         except http.FormError as why:
             return _notice("Not taken", str(why), why.status)
+        if not await _is_own_user(request):  # a code may stand where others can read it
+            return _notice("Who are you?", STRANGER, 403)
         if link.mark or link.words:  # meanwhile
             return self._show_used(request, link)
         if _same("".join(filter(str.isalpha, given.upper())), link.code):
             return self._admit(request, link)
         link.wrong += 1
         if link.wrong >= MAX_CODES:
-            logger.warning("%s; the question is withdrawn from there", GUESSED)
-            self._open[link.id].close(WITHDRAWN)
+            logger.warning("%s", GUESSED)
+            self._open[link.id].refuse(GUESSED)
+            link.mark = "" if link.words else secrets.token_urlsafe(32)  # the person has it open
             return self._show_used(request, link)
         return HTMLResponse(html.code_page(MAX_CODES - link.wrong), 403)
 
@@ -361,8 +377,7 @@ class PageApp:
         opening = self._opening
         if opening is None or not _same(request.url.path, urlsplit(opening.address).path):
             return _notice("This link is not known", USED, 403)
-        client, server = request.scope["client"], request.scope["server"]
-        if not await anyio.to_thread.run_sync(peer.is_own_user, tuple(client), tuple(server)):
+        if not await _is_own_user(request):
             return _notice("Who are you?", STRANGER, 403)
         if _looks_ahead(request):
             return Response(status_code=204)
@@ -505,6 +520,11 @@ _FormHandler = Callable[[Request, OpenForm, Filled | None], Response]
 
 async def _not_found(request: Request) -> Response:
     return _notice("Nothing here", "There is nothing at this address.", 404)
+
+
+async def _is_own_user(request: Request) -> bool:
+    client, server = request.scope["client"], request.scope["server"]
+    return await anyio.to_thread.run_sync(peer.is_own_user, tuple(client), tuple(server))
 
 
 def _looks_ahead(request: Request) -> bool:

@@ -1,0 +1,56 @@
+"""Programs of a desktop, on a `PATH` of the tests' own: what was started, and with what."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+
+from support.harness import PATIENCE
+
+
+class Programs:
+    """Programs in a folder of their own, each of which writes down how it was run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = folder / "log"
+        self._log.touch()
+        self._gate = folder / "gate"
+
+    def add(self, name: str, code: int = 0, *, hangs: bool = False) -> str:
+        """A program that notes its arguments and does no more, or `hangs` until it is released.
+        Returns its path.
+        """
+        file = self.folder / name
+        noted = f'printf "%s\\n" "{name} $DISPLAY $TERM" "$@" "" >> {self._log}'
+        if hangs:
+            os.mkfifo(self._gate)
+        waits = f"echo $$ > {self.folder}/pid; read -r end < {self._gate}" if hangs else ""
+        file.write_text(f"#!/bin/sh\n{noted}\n{waits}\nexit {code}\n")
+        file.chmod(0o755)
+        return str(file)
+
+    def release(self) -> None:
+        """Let one go on that hangs."""
+        self._gate.write_text("\n")
+
+    @property
+    def hanging(self) -> bool:
+        """Whether the last one that hangs still does."""
+        return Path(f"/proc/{(self.folder / 'pid').read_text().strip()}").exists()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"PATH": f"{self.folder}:/usr/bin:/bin", **more}
+
+    def runs(self) -> list[list[str]]:
+        """What was run: name, display and terminal, then the arguments."""
+        return [run.split("\n") for run in self._log.read_text().split("\n\n") if run]
+
+    async def wait(self, count: int = 1) -> list[list[str]]:
+        with anyio.fail_after(PATIENCE):
+            while len(self.runs()) < count:
+                await anyio.lowlevel.checkpoint()
+        return self.runs()
