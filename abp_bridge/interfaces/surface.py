@@ -101,6 +101,10 @@ class PageQuestion(Protocol):
         """
         ...
 
+    async def wait_late_browser(self) -> bool:
+        """Whether the browser that `open` waited for in vain comes after all; waits a while."""
+        ...
+
     async def wait_answer(self) -> SurfaceResponse:
         """The person's reply, when it comes.
 

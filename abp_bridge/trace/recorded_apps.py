@@ -185,6 +185,7 @@ class _RecordedPageQuestion:
         self.url, self.address, self.code = shown.url, shown.address, shown.code
         self.directions = shown.directions
         self.open = shown.open
+        self.wait_late_browser = shown.wait_late_browser
         self.refuse = shown.refuse
         self._question_page = shown
         self._question = question

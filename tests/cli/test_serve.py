@@ -246,7 +246,8 @@ BAD_COMMANDS = {
     "no command": ("stdio:", "needs a command"),
     "an app that refuses": (
         f"""stdio:{sys.executable} -c 'import json;i=json.loads(input())["id"];"""
-        """print(json.dumps({"jsonrpc":"2.0","id":i,"result":{"success":False,"error":{"code":"SESSION_INVALID","message":"no"}}}));input()'""",
+        """e={"code":"SESSION_INVALID","message":"no"};r={"success":False,"error":e};"""
+        """print(json.dumps({"jsonrpc":"2.0","id":i,"result":r}));input()'""",
         "SESSION_INVALID: no",
     ),
 }

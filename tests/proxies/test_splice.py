@@ -40,7 +40,10 @@ ODD_LINES = [
     b"\n",
     b" \t \r\n",
     b'[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}]\n',
-    b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"id":8,"method":"session/cancel","params":{"a":1,"a":2}}\n',
+    (
+        b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"id":8,"method":"session/cancel",'
+        b'"params":{"a":1,"a":2}}\n'
+    ),
     (
         b'{ "jsonrpc" : "2.0" , "id" : 12345678901234567890123 , "method" : "session/prompt" ,'
         b' "params" : { "n" : 1.0e+05 , "m" : 1e999 } }\r\n'

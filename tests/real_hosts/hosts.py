@@ -221,9 +221,6 @@ class Host(RpcPeer):
 
 CODEX = _text("codex.toml")
 CODEX_SERVER = _text("codex_server.toml")
-# Codex waits a second for a server that is not required: how busy the machine is besides is not to
-# count. Who may not ask for this, is just not given it.
-AT_ONCE = ("nice", "-n", "-20")
 
 
 def codex_home(stage: Stage, server: str = "") -> dict[str, str]:
@@ -237,7 +234,7 @@ def codex_with_bridge(
     stage: Stage, bridge_env: Mapping[str, str], app: str = "demo", *, required: bool = True
 ) -> dict[str, str]:
     """The same, with the bridge as its server."""
-    command, *args = stage.bridge(app) if required else [*AT_ONCE, *stage.bridge(app)]
+    command, *args = stage.bridge(app)
     env = {**BRIDGE_ENV, **bridge_env}.items()
     server = CODEX_SERVER.format(
         command=json.dumps(command),

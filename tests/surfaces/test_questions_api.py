@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -248,13 +249,25 @@ async def test_a_question_can_be_rejected() -> None:
         assert responses[0]["metadata"]["outcome"] == "declined"
 
 
-async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
-    async with served() as (host, program), program.events() as heard:
+async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
+    async with served() as (host, program):
         response = await host.ask("elicitation/confirm", message="Quick?", timeout=500)
         assert response["metadata"]["outcome"] == "timed_out"
-        assert (await heard("question.asked"))["id"] == (await heard("question.rejected"))[
-            "requestID"
-        ]
+        assert await program.listed(0) == []
+
+
+async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
+    asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
+    async with (
+        served() as (host, program),
+        program.events() as heard,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(partial(host.call, "demo.ask", request=asked))
+        (request,) = await program.listed()
+        assert (await heard("question.asked"))["id"] == request["id"]
+        await host.client.call_tool("abp_disconnect", {})
+        assert (await heard("question.rejected"))["requestID"] == request["id"]
         assert await program.listed(0) == []
 
 

@@ -31,11 +31,19 @@ from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
+from abp_bridge.core.matrix import Surface, SurfaceVariant
+from abp_bridge.core.question import Question
+from abp_bridge.interfaces.surface import (
+    PageLink,
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.surfaces.page import app, peer
 from abp_bridge.surfaces.page import browser as commands
-from abp_bridge.surfaces.page import peer
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
-from abp_bridge.surfaces.page.surface import LazyPageServer
+from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
@@ -172,6 +180,56 @@ async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_notic
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
     assert "No browser could be opened: xdg-open ran, and none came." in card.words
     programs.release()
+
+
+async def test_a_slow_browser_is_waited_for_where_the_host_can_show_no_link(
+    programs: Programs,
+) -> None:
+    programs.add("xdg-open")
+    async with (
+        hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        await host.client.call_tool("abp_connect", {})
+
+        async def come_late() -> None:
+            ((_, address),) = await programs.wait()
+            while "none came" not in (await page_of(host)).get("at", ""):
+                await anyio.lowlevel.checkpoint()
+            await visit(address)
+
+        tasks.start_soon(come_late)
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+
+
+async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+
+    async def note(address: str) -> str:
+        opened.append(address)
+        return "xdg-open"
+
+    async def cannot(question: Question, link: PageLink) -> SurfaceResponse:
+        raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
+
+    async def nowhere(question: Question, page: PageQuestion) -> str:
+        return ""
+
+    monkeypatch.setattr(commands, "open_browser", note)
+    monkeypatch.setattr(app, "OPEN_LIMIT", 0.0)
+    monkeypatch.setattr(app, "LATE_LIMIT", 0.0)
+    monkeypatch.setattr(peer, "is_own_user", lambda client, server: True)
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    question = decode_question(raw, id="q1", origin="app")
+    async with anyio.create_task_group() as tasks:
+        surface = PageSurface(LazyPageServer(tasks), cannot, nowhere, opens=True)
+        with pytest.raises(SurfaceUnsupportedError, match="this host shows nothing"):
+            await surface.ask(question, SurfaceVariant(Surface.PAGE))
+        page = await anyio.to_thread.run_sync(Visitor().open, opened[0])
+        assert "This question is no longer open here" in page
+        tasks.cancel_scope.cancel()
 
 
 async def test_an_acp_client_shows_why_no_browser_came() -> None:

@@ -83,7 +83,7 @@ class Person:
             where = link.url if is_terminal else link.address
             print_message(f"{question.origin} asks. Answer at {where}")
         problem = await self._page.open_browser()
-        if problem and not is_shown:
+        if problem and not is_shown and not await self._page.wait_late_browser():
             raise SurfaceUnsupportedError(
                 f"stderr is no terminal to show the page's link on. {problem}. Run it at a"
                 " terminal, or name one (--tty DEVICE)",

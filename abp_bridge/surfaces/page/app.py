@@ -50,7 +50,8 @@ MAX_CODES = 5  # wrong codes, after which a question has none any more
 CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no words come of them, and none is taken for a digit
 CODE_LENGTH = 8  # letters: 34 bits, of which somebody tries `MAX_CODES`
 BEAT = 15.0  # seconds between signs of life on a stream
-OPEN_LIMIT = 5.0  # seconds for a browser to come
+OPEN_LIMIT = 5.0  # seconds for a browser to come, before the person is told of the page otherwise
+LATE_LIMIT = 25.0  # seconds more for a slow one, where they cannot be: hosts wait for 60
 TAB_LIMIT = 2.0  # seconds after a page went out, in which its tab begins to listen
 
 _CONTENT_POLICY = (
@@ -97,12 +98,14 @@ class _Link:
 class _Opening:
     """One try to get a browser to the page; every question that is asked meanwhile waits for it.
 
-    `address` leads there once; `problem` is why it failed, when it is `done`.
+    `address` leads there once; `problem` is why it failed, when it is `done`; `command` may still
+    bring a browser then.
     """
 
     address: str
     came: anyio.Event
     done: anyio.Event
+    command: str = ""
     problem: str = ""
 
 
@@ -140,6 +143,10 @@ class OpenForm:
     async def open(self) -> str:
         """Have the person's own browser at the page (`PageQuestion.open`)."""
         return await self._app.open_browser()
+
+    async def wait_late_browser(self) -> bool:
+        """Whether one comes that did not in time (`PageQuestion.wait_late_browser`)."""
+        return await self._app.wait_late_browser()
 
     async def wait_answer(self) -> SurfaceResponse:
         """The person's answer; content that fits the question, or none.
@@ -254,26 +261,35 @@ class PageApp:
         if self._streams.open:  # a tab that shows what is asked next
             return ""
         if (opening := self._opening) is None or opening.done.is_set():
-            address = f"{self._server.url}/go/{secrets.token_urlsafe(8)}"
+            address, came = f"{self._server.url}/go/{secrets.token_urlsafe(8)}", anyio.Event()
             if opening is not None and not opening.came.is_set():
-                address = opening.address  # its browser may be slow
-            opening = self._opening = _Opening(address, anyio.Event(), anyio.Event())
+                address, came = opening.address, opening.came  # its browser may be slow
+            opening = self._opening = _Opening(address, came, anyio.Event())
             self._tasks.start_soon(self._wait_browser, opening)
         await opening.done.wait()
         return opening.problem
 
     async def _wait_browser(self, opening: _Opening) -> None:
-        command = "its command"
         try:
             with anyio.move_on_after(OPEN_LIMIT):
-                command = await browser.open_browser(opening.address)
+                opening.command = await browser.open_browser(opening.address)
                 await opening.came.wait()
         except browser.BrowserError as problem:
             opening.problem = f"No browser could be opened: {problem}"
         else:
             if not opening.came.is_set():
+                command = opening.command or "its command"
                 opening.problem = f"No browser could be opened: {command} ran, and none came"
         opening.done.set()
+
+    async def wait_late_browser(self) -> bool:
+        """Whether one that was opened comes after all, within `LATE_LIMIT`."""
+        opening = self._opening
+        if opening is None or not opening.command:
+            return False
+        with anyio.move_on_after(LATE_LIMIT):
+            await opening.came.wait()
+        return opening.came.is_set()
 
     # --- the server ---
 
@@ -372,7 +388,7 @@ class PageApp:
 
     async def _go(self, request: Request) -> Response:
         """The person's browser comes, led by a command that others may have read: to the question,
-        or to all where there are several.
+        to all where there are several, or where it is too late to how the last one ended.
         """
         opening = self._opening
         if opening is None or not _same(request.url.path, urlsplit(opening.address).path):
@@ -384,8 +400,8 @@ class PageApp:
         if opening.came.is_set():
             return _notice("This link was used", USED, 403)
         opening.came.set()
-        only = [each.link.address for each in self._unanswered().values()]
-        return self._welcome(only[0] if len(only) == 1 else self._home, {})
+        links = [each.link for each in self._unanswered().values()] or [*self._asked.values()][-1:]
+        return self._welcome(links[0].address if len(links) == 1 else self._home, {})
 
     def _welcome(self, address: str, marks: Mapping[str, str]) -> Response:
         """To `address`, in a browser that is the person's from now on, and has the `marks` below

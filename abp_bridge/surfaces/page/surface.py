@@ -50,6 +50,10 @@ class LazyPageServer:
         """Have the person's browser at the page: why that failed, or nothing."""
         return "" if self._page is None else await self._page.open_browser()
 
+    async def wait_late_browser(self) -> bool:
+        """Whether it comes after all; waits a while."""
+        return self._page is not None and await self._page.wait_late_browser()
+
     @property
     def is_used(self) -> bool:
         """Whether a question was on it."""
@@ -155,14 +159,15 @@ class PageSurface:
             noted = question.with_note(self.place)
             show_code = partial(self._show_code, question, shown)
             link = PageLink(shown.url, shown.address, show_code)
-            for _ in range(MAX_LINKS):
-                response = await self._send_link(noted, link)
-                if response.outcome is not Outcome.ACCEPTED or shown.opened:
-                    return response
-            raise SurfaceUnsupportedError(
-                f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
-                lasting=False,
-            )
+            try:
+                return await self._send_links(noted, link, shown)
+            except SurfaceUnsupportedError as refusal:
+                is_coming = self._opens and await shown.wait_late_browser()
+                if not (is_coming or shown.opened):
+                    shown.refuse(str(refusal))
+                    raise
+            await anyio.sleep_forever()
+            raise AssertionError
 
         try:
             return await self._page.ask(question, send_link)
@@ -171,6 +176,18 @@ class PageSurface:
                 raise
             reason = f"{refusal}. {self.place}"
             raise SurfaceUnsupportedError(reason, lasting=refusal.lasting) from None
+
+    async def _send_links(
+        self, question: Question, link: PageLink, shown: PageQuestion
+    ) -> SurfaceResponse:
+        for _ in range(MAX_LINKS):
+            response = await self._send_link(question, link)
+            if response.outcome is not Outcome.ACCEPTED or shown.opened:
+                return response
+        raise SurfaceUnsupportedError(
+            f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
+            lasting=False,
+        )
 
 
 async def ask_by_link(
