@@ -200,6 +200,12 @@ class Streams:
 
     def __init__(self) -> None:
         self.open = 0
+        self._idle = anyio.Event()
+
+    async def wait_idle(self) -> None:
+        """Wait until none is open."""
+        while self.open:
+            await self._idle.wait()
 
     def response(self, events: AsyncIterator[str]) -> Response:
         """`events` as they come, each as it stands on the wire."""
@@ -214,6 +220,9 @@ class Streams:
                 yield event
         finally:
             self.open -= 1
+            if not self.open:
+                self._idle.set()
+                self._idle = anyio.Event()
 
 
 class _Protocol(H11Protocol):

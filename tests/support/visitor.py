@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from http.cookiejar import CookieJar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from support.harness import PATIENCE
@@ -27,6 +27,16 @@ class Browser:
             self.url = response.url
             self.page = unescape(response.read().decode())
         return self.page
+
+    def listen(self) -> None:
+        """Follow what is open, as a page with scripts does, until `close`."""
+        home = urljoin(self.url, "../events")
+        self._stream = self._opener.open(home, timeout=PATIENCE)
+        self._stream.readline()
+
+    def close(self) -> None:
+        """The tab is closed."""
+        self._stream.close()
 
     def send(self, **filled: str) -> None:
         """Fill the form in, and press a button: `action` says which."""

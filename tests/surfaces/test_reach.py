@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -504,6 +505,26 @@ async def test_who_closed_the_tab_gets_another(programs: Programs, person: Brows
 
                 tasks.start_soon(act)
                 assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": name}
+
+
+async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
+    programs: Programs,
+) -> None:
+    programs.add("xdg-open")
+    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(host.ask, "elicitation/input", **NAME))
+            address = (await programs.wait())[0][1]
+            tab = Visitor()
+            await anyio.to_thread.run_sync(tab.open, address)
+            await anyio.to_thread.run_sync(tab.listen)
+            await anyio.to_thread.run_sync(lambda: tab.send(**{"field-0": "Ada"}))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(host.ask, "elicitation/input", **NAME))
+            while not (await host.status())["questions"]["open"]:
+                await anyio.lowlevel.checkpoint()
+            tab.close()
+            await visit((await programs.wait(2))[1][1])
 
 
 # --- SSH, and a port of one's own -----------------------------------------------------------------

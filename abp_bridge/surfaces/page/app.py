@@ -255,6 +255,8 @@ class PageApp:
 
     async def open_browser(self) -> str:
         """Have it at the page, in one tab for all. Returns why that failed, or nothing."""
+        with anyio.move_on_after(OPEN_LIMIT):
+            await self._streams.wait_idle()  # a tab that closes now has not shown it
         listens_until = self._seen + TAB_LIMIT
         if not self._streams.open and (left := listens_until - anyio.current_time()) > 0:
             await anyio.sleep(left)
