@@ -89,11 +89,12 @@ class Camera:
         self._folder = folder
 
     @asynccontextmanager
-    async def shown(self, question: Question) -> AsyncIterator[Page]:
+    async def shown(self, question: Question, *, code: bool = False) -> AsyncIterator[Page]:
+        """A tab at the question or, with `code`, at the address that a model is told."""
         with anyio.move_on_after(600):
             async with self._loopback.show(question) as sheet:
                 tab = await self._person.new_page()
-                await tab.goto(sheet.url)
+                await tab.goto(sheet.address if code else sheet.url)
                 yield tab
                 await tab.close()
 
@@ -141,6 +142,8 @@ async def take_all(folder: Path) -> None:
         async with camera.shown(TRIP) as tab, camera.shown(SECRET), camera.shown(DELETE):
             await tab.goto(tab.url.rpartition("q/")[0])
             await camera.take(tab, "inbox")
+        async with camera.shown(TRIP, code=True) as tab:
+            await camera.take(tab, "code")
         await person.close()
         tasks.cancel_scope.cancel()
 
