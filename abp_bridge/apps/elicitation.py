@@ -7,6 +7,7 @@ from __future__ import annotations
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener
+from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 
 
 async def handle_elicitation(
@@ -22,8 +23,6 @@ async def handle_elicitation(
     Returns:
         The ABP response, `{success, data}` or `{success, error}`.
     """
-    from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
-
     try:
         question = decode_question(raw, id=listener.new_question_id(), origin=origin)
     except RemoteProtocolError as problem:

@@ -187,7 +187,9 @@ class AppConnection:
                 Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
             )
         call = self.calls.get(question.call or "") or self._only_call()
-        question = replace(question, calls=(call.id,) if call else tuple(reversed(self.calls)))
+        calls = (call.id,) if call else tuple(reversed(self.calls))
+        if calls != question.calls:
+            question = replace(question, calls=calls)
         self._questions[question.id] = question
         running = list(self.calls.values()) if call is None else [call]
         for each in running:  # any of them may be the one that waits for this person

@@ -85,7 +85,6 @@ class Elicitor:
                 reason=f"{MAX_OPEN} questions are open already",
             )
         limit = min(question.timeout or self._limit, MAX_TIME)
-        question = replace(question, timeout=limit)
         entry = self.ledger.add(question, anyio.current_time())
         self._observe(InputRequestEvent(entry.since, question))
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + limit)
@@ -114,7 +113,8 @@ class Elicitor:
 
     def _end(self, entry: Entry, event: LedgerEvent, outcome: Outcome, reason: str) -> None:
         """End a question that nobody answered; one that has ended stays as it is."""
-        self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
+        if entry.answer is None:
+            self.ledger.apply(entry.question.id, event, answer=_unanswered(entry, outcome, reason))
 
     async def _answer(self, entry: Entry) -> Answer:
         try:
@@ -140,8 +140,9 @@ class Elicitor:
         question = entry.question
         routing = Routing(question, self._providers.variants(question.calls))
         for attempt in routing.attempts():
-            self.ledger.apply(question.id, LedgerEvent.ASK, route=attempt.name)
-            self._observe(AttemptEvent(anyio.current_time(), question.id, attempt.name))
+            name = attempt.name
+            self.ledger.apply(question.id, LedgerEvent.ASK, route=name)
+            self._observe(AttemptEvent(anyio.current_time(), question.id, name))
             try:
                 answer = await ask_on(
                     self._providers, question, attempt, self._witness, self._observe

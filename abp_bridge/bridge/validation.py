@@ -178,7 +178,7 @@ class _Exchange:
         if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
             return response, []
         content, wrong = validate_answer(question, response.content)
-        return replace(response, content=content), wrong
+        return SurfaceResponse(response.outcome, content, response.seconds), wrong
 
 
 def _invalid(response: SurfaceResponse) -> SurfaceResponse:
@@ -188,5 +188,5 @@ def _invalid(response: SurfaceResponse) -> SurfaceResponse:
 
 def _unsupported_keywords(question: Question) -> tuple[str, ...]:
     """The keywords of the app's schemas that nobody checked."""
-    schemas = (question.whole, *(field.schema for field in question.fields))
+    schemas = filter(None, (question.whole, *(field.schema for field in question.fields)))
     return tuple(sorted({word for each in schemas for word in schema.unsupported_keywords(each)}))

@@ -145,9 +145,12 @@ def judge(at: Circumstances) -> Verdict:
     row = next(row for row in _ROWS if row.fits(at))
     answered_by = row.answered_by or at.machine
     assert answered_by is not None, "only the row of a machine has no name of its own"
-    seconds = at.seen.seconds
+    return Verdict(answered_by, row.evidence, row.reason and _tell(row.reason, at.seen.seconds))
+
+
+def _tell(reason: str, seconds: float) -> str:
     took = f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
-    return Verdict(answered_by, row.evidence, row.reason.format(took=took))
+    return reason.format(took=took)
 
 
 def reading_time(question: Question, shortest: float) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from typing import NoReturn
 
 from abp_bridge.core.json_value import JsonValue
@@ -18,7 +19,7 @@ def parse(source: str | bytes) -> JsonValue:
     Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out
     of range.
     """
-    text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
+    text = source.removeprefix(BOM_UTF8).decode() if isinstance(source, bytes) else source
     try:
         value: JsonValue = _DECODER.decode(text)
     except RecursionError:

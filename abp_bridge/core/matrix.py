@@ -316,7 +316,7 @@ _BY_FIELD = {
 def find_cell(asked: QuestionShape, variant: SurfaceVariant) -> Cell:
     """The cell for a shape and a variant; a pair that is not in the matrix is refused."""
     row = MATRIX.get((variant.surface, variant.version), {})
-    cell = row.get(asked, refusal(f"{variant.surface.value} {variant.version} is not known here"))
+    cell = row.get(asked) or refusal(f"{variant.surface.value} {variant.version} is not known here")
     if not variant.loopback:
         return _NO_LOOPBACK
     if variant.plain and variant.surface is Surface.MCP_FORM and cell.asks:
@@ -350,15 +350,12 @@ def _cell(question: Question, variant: SurfaceVariant) -> Cell:
     Several fields go no better than each of them, and the route says how.
     """
     asked = shape(question)
-    cells = [find_cell(asked, variant)]
-    if (
-        variant.surface is Surface.ACP_PERMISSION
-        and cells[0].asks
-        and (reason := obstacle(question))
-    ):
+    whole = find_cell(asked, variant)
+    if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
         return refusal(reason)
-    if asked is QuestionShape.FIELDS:
-        cells += [find_cell(_field_shape(field), variant) for field in question.fields]
+    if asked is not QuestionShape.FIELDS:
+        return whole
+    cells = [whole, *(find_cell(_field_shape(field), variant) for field in question.fields)]
     hardest = max(cells, key=lambda cell: _HARDNESS.index(cell.support))
     hows = dict.fromkeys(cell.how for cell in cells if cell.support is hardest.support)
     return Cell(hardest.support, ", ".join(hows))

@@ -154,16 +154,15 @@ class JsonRpcConnection:
         self._on_protocol_error = on_protocol_error
         self._cancel_request = cancel_request
         self._shared = shared
-        self._waiting: dict[Id, _Waiter] = {}
+        self._waiting: dict[Hashable, _Waiter] = {}  # by the ids of our requests
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
-        self._tail = memoryview(b"")
-        self._unsent: dict[tuple[str, Hashable], _Waiter] = {}
+        self._tail: bytes | memoryview = b""
         self._leaving: list[_Waiter] = []  # for requests of which the tail has the last byte
         self._queued = 0
         self._notifications: Counter[str] = Counter()
         self._serial = 0
         self._work = anyio.Event()
-        self._room = anyio.Event()
+        self._room: anyio.Event | None = None  # that somebody waits for
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self.coalesced = 0
@@ -242,9 +241,8 @@ class JsonRpcConnection:
         if after is not None:
             self.notify(*after, deferred=True)
         id, data = self._protocol.request(method, params)
-        key = ("request", id)
-        waiter = self._waiting[id] = self._unsent[key] = _Waiter()
-        self._enqueue(key, data)
+        waiter = self._waiting[id] = _Waiter()
+        self._enqueue(("request", id), data)
         try:
             await waiter.done
         finally:
@@ -323,8 +321,7 @@ class JsonRpcConnection:
     async def _until(self, size: int) -> None:
         """Wait until no more than `size` bytes are still to be written."""
         while self._queued > size:
-            if self._room.is_set():  # else somebody waits for this one already
-                self._room = anyio.Event()
+            self._room = self._room or anyio.Event()
             await self._room.wait()
 
     def _dispatch(self, event: IncomingMessage) -> None:
@@ -341,7 +338,6 @@ class JsonRpcConnection:
             self._on_protocol_error(event)
 
     def _cancel(self, id: Id, reason: str) -> None:
-        self._unsent.pop(("request", id), None)
         unsent = self._outbox.pop(("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
@@ -359,6 +355,12 @@ class JsonRpcConnection:
 
     def _enqueue(self, key: tuple[str, Hashable], data: bytes, *, deferred: bool = False) -> None:
         if self._closed:
+            return
+        waits = deferred and not self._shared
+        if not (waits or self._tail or self._outbox):  # nothing to go after, or with
+            self._tail, self._queued = data, len(data)
+            self._note_leaving(key)
+            self._flush_now()
             return
         if key in self._outbox:
             self.coalesced += 1
@@ -379,7 +381,7 @@ class JsonRpcConnection:
             self._notifications[key[0]] += key[0] in _BOUNDED
         if self._tail:
             return
-        if deferred and not self._shared:
+        if waits:
             self._wake_later()
         else:
             self._flush_now()
@@ -409,25 +411,30 @@ class JsonRpcConnection:
             OSError: Nobody reads any more.
         """
         while self._tail or self._outbox:
-            if not self._tail:
-                self._tail = memoryview(self._next_to_write())
+            self._tail = self._tail or self._next_to_write()
             written = self._writer.write_nowait(self._tail)
             self._queued -= written
-            self._tail = self._tail[written:]
-            if self._tail:
+            if written < len(self._tail):
+                self._tail = memoryview(self._tail)[written:]
                 break
+            self._tail = b""
             self._note_sent()
-        self._room.set()
+        if self._room is not None:
+            self._room.set()
+            self._room = None
 
     def _next_to_write(self) -> bytes:
         data = b""
         while self._outbox and len(data) < MAX_TOGETHER:
             key, more = self._outbox.popitem(last=False)
             self._notifications[key[0]] -= key[0] in _BOUNDED
-            if (waiter := self._unsent.pop(key, None)) is not None:
-                self._leaving.append(waiter)
+            self._note_leaving(key)
             data = data + more if data else more
         return data
+
+    def _note_leaving(self, key: tuple[str, Hashable]) -> None:
+        if key[0] == "request" and (waiter := self._waiting.get(key[1])) is not None:
+            self._leaving.append(waiter)
 
     def _note_sent(self) -> None:
         for waiter in self._leaving:
