@@ -23,6 +23,8 @@ from abp_bridge.interfaces.surface import (
 
 Own = Mapping[Surface, InputProvider]
 
+_MODEL = Surface.MODEL.value
+
 
 class Providers:
     """Implements `InputProvider` with all of them.
@@ -34,27 +36,27 @@ class Providers:
         self, host: InputProvider, own: Own | None = None, order: Sequence[str] = ORDER
     ) -> None:
         self._host = host
-        self._own = dict(own or {})
+        self._own = {surface.value: provider for surface, provider in (own or {}).items()}
         self._order = order
         self._started: dict[str, str] = {}
 
     async def start(self) -> None:
         """An app is there that may ask: whoever has to be found by others before that, is."""
-        for surface, provider in self._own.items():
-            if surface.value in self._order and isinstance(provider, Startable):
+        for name, provider in self._own.items():
+            if name in self._order and isinstance(provider, Startable):
                 try:
-                    self._started[surface.value] = await provider.start()
+                    self._started[name] = await provider.start()
                 except (
                     SurfaceUnsupportedError
                 ) as problem:  # said again to the app whose question cannot be asked there
-                    self._started[surface.value] = f"not there: {problem}"
+                    self._started[name] = f"not there: {problem}"
 
     @property
     def places(self) -> Mapping[str, str]:
         """Where others find a surface, or why they do not, by the name it was set up by."""
         return self._started | {
-            surface.value: provider.place
-            for surface, provider in self._own.items()
+            name: provider.place
+            for name, provider in self._own.items()
             if isinstance(provider, Locatable) and provider.place
         }
 
@@ -71,9 +73,9 @@ class Providers:
         for name in self._order:
             if name == HOST:
                 found += [(HOST, column) for column in hosts if column.surface is not Surface.MODEL]
-            elif name == Surface.MODEL.value:
+            elif name == _MODEL:
                 found += [(name, column) for column in hosts if column.surface is Surface.MODEL]
-            elif (provider := self._own.get(Surface(name))) is not None:
+            elif (provider := self._own.get(name)) is not None:
                 found += [(name, column) for column in provider.variants(calls)]
         return found
 
@@ -85,6 +87,5 @@ class Providers:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask by whoever has the surface (`InputProvider.ask`)."""
-        return await self._own.get(variant.surface, self._host).ask(
-            question, variant, problem, observe
-        )
+        provider = self._own.get(variant.surface.value, self._host)
+        return await provider.ask(question, variant, problem, observe)

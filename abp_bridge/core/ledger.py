@@ -140,14 +140,14 @@ class Ledger:
         """
         entry = self._open.get(id)
         state = State.ENDED if entry is None else entry.state
-        if (state, event) not in TRANSITIONS:
+        after = TRANSITIONS.get((state, event))
+        if after is None:
             raise LocalProtocolError(
                 f"question {id} is {state.value}: it cannot take '{event.value}'"
             )
         if entry is None:
             self.late_count += event is LedgerEvent.ANSWER
             return False
-        after = TRANSITIONS[state, event]
         if after is State.ENDED:
             self._end(entry, event, answer)
         else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
@@ -137,15 +137,13 @@ class Menu:
 # --- walks ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     label: str
     value: _Pressed
     rejects: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(NamedTuple):
     title: str
     text: str
     items: Sequence[_Item]

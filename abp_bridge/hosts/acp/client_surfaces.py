@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -150,14 +149,18 @@ class ClientSurfaces:
         observe: Observer,
         call: str | None,
     ) -> SurfaceResponse:
-        with self._errors_translated(variant):
+        try:
             if call is not None and variant.surface is Surface.ACP_FORM:
                 return await self._ask_on(question, variant, _Card(call), problem, observe)
-            with self._tool_call_card(question) as card:
+            card = self._make_card(question)
+            try:
                 response = await self._ask_on(question, variant, card, problem, observe)
                 card.outcome = response.outcome
                 return response
-        return _TAKEN_DOWN
+            finally:
+                self._end_card(card)
+        except (RemoteError, ConnectionClosedError) as error:
+            return self._without_outcome(variant, error)
 
     async def send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
         """Ask the person to open `link` while a prompt runs, by a permission to say "Done" or
@@ -174,52 +177,49 @@ class ClientSurfaces:
         return await self.turns.within(lambda: self._send_link(question, link.url))
 
     async def _send_link(self, question: Question, url: str) -> SurfaceResponse:
-        with (
-            self._errors_translated(self._permission_variant),
-            self._tool_call_card(question) as card,
-        ):
-            chosen, seconds = await self._request_permission(
-                question, acp.link_step(question, url), card
-            )
+        card = self._make_card(question)
+        try:
+            step = acp.link_step(question, url)
+            chosen, seconds = await self._request_permission(question, step, card)
             card.outcome = acp.decode_link_outcome(chosen)
             return SurfaceResponse(card.outcome, seconds=seconds)
-        return _TAKEN_DOWN
+        except (RemoteError, ConnectionClosedError) as error:
+            return self._without_outcome(self._permission_variant, error)
+        finally:
+            self._end_card(card)
 
-    @contextmanager
-    def _errors_translated(self, variant: SurfaceVariant) -> Iterator[None]:
-        """What the client answers instead of an outcome, in the words of `Host.ask`. That it took
-        the question down is no error: what comes after the block says so.
+    def _without_outcome(
+        self, variant: SurfaceVariant, error: RemoteError | ConnectionClosedError
+    ) -> SurfaceResponse:
+        """What the client answered instead of an outcome, in the words of `Host.ask`. That it took
+        the question down is no error.
         """
-        try:
-            yield
-        except RemoteError as error:
-            if error.code != acp.REQUEST_CANCELLED:
-                lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
-                if lasting and variant.surface is not Surface.ACP_PERMISSION:
-                    self._refused.add(variant.surface)
-                raise SurfaceUnsupportedError(
-                    f"the client answered: {label(error, 300)}", lasting=lasting
-                ) from None
-        except ConnectionClosedError:
+        if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
+        if error.code == acp.REQUEST_CANCELLED:
+            return _TAKEN_DOWN
+        lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
+        if lasting and variant.surface is not Surface.ACP_PERMISSION:
+            self._refused.add(variant.surface)
+        words = f"the client answered: {label(error, 300)}"
+        raise SurfaceUnsupportedError(words, lasting=lasting) from None
 
-    @contextmanager
-    def _tool_call_card(self, question: Question) -> Iterator[_Card]:
+    def _make_card(self, question: Question) -> _Card:
         """A tool call that is the question's own: clients have one permission at a time on each
-        (Zed drops the one before). It is told of with the first request, and ends with the block.
+        (Zed drops the one before). It is told of with the first request.
         """
         self._serial += 1
         id = f"{self._cards}{self._serial}"
-        card = _Card(id, acp.encode_question_card(id, question))
-        try:
-            yield card
-        finally:
+        return _Card(id, acp.encode_question_card(id, question))
+
+    def _end_card(self, card: _Card) -> None:
+        """Tell how the card's question ended, where the client knows the card."""
+        if card.announcement is None:
             ending = _ENDINGS.get(card.outcome)
-            if card.announcement is None:
-                words = [ending or "Not answered."]
-                ended = acp.encode_ended(id, words, [], failed=ending is None)
-                # The app waits for its answer, and nobody for this.
-                self._connection.notify(*self._encode_update(ended), deferred=True)
+            words = [ending or "Not answered."]
+            ended = acp.encode_ended(card.id, words, [], failed=ending is None)
+            # The app waits for its answer, and nobody for this.
+            self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _ask_on(
         self,

@@ -230,12 +230,14 @@ def _preference(params: JsonObject) -> _Parts:
     return {**_input({**params, "schema": schema}), "default": default}
 
 
+_YES_OR_NO = (Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm"),)
+
+
 def _confirm(params: JsonObject) -> _Parts:
-    field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Confirm")
     prompt = _prompt(params, "Please confirm.")
     return {
         "message": prompt,
-        "fields": mark_secrets((field,), (params,), prompt),
+        "fields": mark_secrets(_YES_OR_NO, (params,), prompt),
         "destructive": params.get("destructive") is True,
     }
 
