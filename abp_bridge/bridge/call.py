@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 MAX_SUMMARY_LINES = 50  # different lines of a summary: more would bury the result
 FOREVER = float("inf")
+_SESSION_ENDED = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
 
 
 class Call:
@@ -78,7 +79,7 @@ class Call:
         self._summary_lines: Counter[str] = Counter()
         self._omitted_lines = 0
         self._done = anyio.Event()
-        self._ended = CallOutcome(failed("CANCELLED", "The session ended.", cancelled=True))
+        self._ended = _SESSION_ENDED
 
     async def wait(self) -> CallOutcome:
         """The outcome, once there is one."""

@@ -50,8 +50,9 @@ class ResultStore:
             with their content as long as it is at most `SHOWN_LIMIT` bytes together.
         """
         files: list[SavedFile] = []
-        data, found = abp.extract(result.data)
-        data = abp.fill(data, [self._save_item(app, files, item) for item in found])
+        taken, found = abp.extract(result.data)
+        items = [self._save_item(app, files, item) for item in found]
+        data = abp.fill(taken, items) if items else result.data
         text = to_text(data)
         if len(text) > INLINE_LIMIT:
             is_text = isinstance(data, str)
@@ -63,7 +64,7 @@ class ResultStore:
             # It is too large to be shown: that is why it is a file.
             files += [replace(file, content=None) for file in whole]
             data = item if "savedTo" in item else data
-        return replace(result, data=data), files
+        return result if data is result.data else replace(result, data=data), files
 
     def _save_item(
         self, app: str, files: list[SavedFile], item: abp.Blob | abp.Reference

@@ -88,11 +88,11 @@ def well_formed(value: JsonValue) -> JsonValue:
     """`value` with a mark (U+FFFD) for each half of a character, in the names of members too: who
     reads JSON as UTF-8 refuses the whole message for one.
     """
-    written = json.dumps(value, ensure_ascii=False)
+    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     try:
         written.encode()
     except UnicodeEncodeError:
         marked = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        whole: JsonValue = json.loads(marked)
+        whole: JsonValue = marked if isinstance(value, str) else json.loads(marked)
         return whole
     return value

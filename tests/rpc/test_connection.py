@@ -285,6 +285,17 @@ async def test_a_request_that_never_left_is_not_sent_any_more(takes_back: bool) 
     assert ends.sink.methods == ["first", "last"]
 
 
+async def test_an_answer_to_a_request_that_has_not_left_yet_ends_nothing_else() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")  # the reader is stuck with this one
+        ends.source.say(id="abp-1", result="guessed")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ends.link.request, "ask", {})
+        ends.sink.make_room()
+        ends.link.notify("last")
+    assert ends.sink.methods == ["first", "ask", "last"]
+
+
 @pytest.mark.parametrize("stuck", [False, True], ids=["one write", "behind what waits"])
 async def test_what_goes_before_a_request_is_read_before_it(stuck: bool) -> None:
     async with running(room=0 if stuck else None) as ends:
