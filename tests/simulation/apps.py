@@ -1,0 +1,196 @@
+"""An app that asks and tells while it is called, and remembers how each question ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
+
+from .person import Asked, Person
+from .wires import Peer, Pipe, ReadEnd, Weather
+
+Json = Any
+
+CLASSES = ["first of #", "second of #", "third of #"]
+CITIES = [f"city {each} of #" for each in "ABCDEFGHIJKL"]
+QUESTIONS: list[tuple[str, Json, Json]] = [
+    ("elicitation/input", {"prompt": "# What name?"}, {"value": "a name for #"}),
+    ("elicitation/confirm", {"message": "# Go on?"}, {"confirmed": True}),
+    ("elicitation/confirm", {"message": "# Go on there?"}, {"confirmed": False}),
+    (
+        "elicitation/confirm",
+        {"message": "# Delete it?", "destructive": True},
+        {"confirmed": True},
+    ),
+    (
+        "elicitation/select",
+        {"prompt": "# Which class?", "options": CLASSES},
+        {"selected": CLASSES[1]},
+    ),
+    ("elicitation/select", {"prompt": "# Which?", "options": CITIES}, {"selected": CITIES[7]}),
+    (
+        "elicitation/input",
+        {"prompt": "# What key?", "schema": {"type": "string", "format": "password"}},
+        {"value": "hunter-#"},
+    ),
+    ("elicitation/preference", {"prompt": "# Colour?", "default": "red"}, {"value": "blue #"}),
+]
+
+
+class Child:
+    """What `spawn` gives, without a process."""
+
+    ending = "signal 9"
+
+    def __init__(self, reader: ByteReader, writer: ByteWriter) -> None:
+        self.stdout = reader
+        self.stdin = writer
+        self.heard = anyio.Event()
+        self.process = self
+
+    async def wait(self) -> int:
+        await self.heard.wait()
+        return -9
+
+
+class App:
+    """One app: `spawn` stands in for the product's.
+
+    Args:
+        rng: Decides what each call does.
+        weather: Of its pipes.
+        person: Is told of each question before it is asked.
+        burst: Notices that one step tells, at most.
+        crashes: How likely a step is its last.
+    """
+
+    def __init__(
+        self, rng: Random, weather: Weather, person: Person, burst: int, crashes: float
+    ) -> None:
+        self._rng = rng
+        self._weather = weather
+        self._person = person
+        self._burst = burst
+        self._crashes = crashes
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._asked: dict[Json, Asked] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.peer: Peer | None = None
+        self.ended: list[tuple[Asked, list[Json]]] = []  # of apps that ran before
+        self.may_omit_call = (
+            False  # one call at a time runs to its end: whose a question is, is clear
+        )
+        self.told = 0
+        self.steps = 0
+        self.crashed = 0
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether what it is told at the end reaches it before it has to go."""
+        weather = self._weather
+        return weather.latency <= 0.02 and not weather.stalls and weather.capacity > 10_000
+
+    @asynccontextmanager
+    async def spawn(self, command: Json, *, env: Json = None) -> AsyncIterator[Child]:
+        up, down = Pipe(self._rng, self._weather), Pipe(self._rng, self._weather)
+        child = Child(ReadEnd(up), down)
+        peer = self.peer = Peer(down, up, self._on_message)
+        running = asyncio.get_running_loop().create_task(peer.run())
+        running.add_done_callback(lambda done: child.heard.set())
+        try:
+            yield child
+        finally:
+            peer.hang_up()
+            for task in [*self._calls.values(), *self._tasks]:
+                task.cancel()
+            self._settle(peer)
+            self.steps += up.steps + down.steps
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(running, *self._calls.values(), return_exceptions=True)
+            self._calls.clear()
+
+    def _settle(self, peer: Peer) -> None:
+        for id, asked in self._asked.items():
+            self.ended.append((asked, peer.answered.get(id, [])))
+        self._asked.clear()
+
+    def _on_message(self, message: Json) -> None:
+        assert self.peer is not None
+        method, params = message["method"], message.get("params") or {}
+        if "id" not in message:
+            return
+        result: Json = {}
+        if method == "initialize":
+            app = {"id": "sim", "name": "Simulated"}
+            result = {"sessionId": "1", "app": app, "capabilities": [{"name": "work"}]}
+        elif method == "capabilities/list":
+            result = [{"name": "work", "description": "Work"}]
+        elif method == "capabilities/call":
+            call = params["options"]["callId"]
+            work = self._work(self.peer, message["id"], call)
+            self._calls[call] = asyncio.get_running_loop().create_task(work)
+            return
+        elif method == "capabilities/cancel" and params["callId"] in self._calls:
+            self._calls[params["callId"]].cancel()
+        elif method == "shutdown":
+            for each in [*self._calls.values(), *self._tasks]:
+                each.cancel()
+        self.peer.send({"id": message["id"], "result": result})
+
+    async def _work(self, peer: Peer, id: Json, call: str) -> None:
+        answers: list[Json] = []
+        for _ in range(self._rng.randint(1, 4)):
+            step = self._rng.random()
+            if self._rng.random() < self._crashes:
+                self.crashed += 1
+                for asked in self._asked.values():
+                    asked.withdrawn = True
+                peer.write(b'{"jsonrpc": "2.0", "id": 7, "meth')
+                await asyncio.sleep(0.001)
+                peer.hang_up()
+                return
+            if step < 0.2:
+                self._tell(peer, call, self._rng.randint(1, self._burst))
+            elif step < 0.3:
+                await asyncio.sleep(self._rng.choice([0.0, 0.01, 1.0]))
+            else:
+                many = self._rng.choice([1, 1, 1, 2, 3])
+                waits = self._rng.random() < 0.95
+                asking = [self._ask(peer, call, waits) for _ in range(many)]
+                if not waits:
+                    self._spawn(*asking)
+                else:
+                    answers += await asyncio.gather(*asking)
+        peer.send({"id": id, "result": {"success": True, "data": {"answers": len(answers)}}})
+
+    def _spawn(self, *work: Any) -> None:
+        for each in work:
+            task = asyncio.get_running_loop().create_task(each)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, peer: Peer, call: str, waits: bool) -> Json:
+        method, params, data = self._rng.choice(QUESTIONS)
+        if self._rng.random() < 0.3:
+            params = {**params, "timeout": self._rng.choice([500, 20_000, 200_000])}
+        asked = self._person.expect({"method": method, "params": params}, data, call)
+        omits = waits and self.may_omit_call and self._rng.random() < 0.5
+        named = {} if omits else {"operationId": call}
+        id = peer.next_id() + 1_000_000
+        self._asked[id] = asked
+        return await peer.request(method, {**asked.request["params"], **named}, id=id)
+
+    def _tell(self, peer: Peer, call: str, count: int) -> None:
+        for _ in range(count):
+            self.told += 1
+            if self._rng.random() < 0.5:
+                data: Json = {"note": f"notice-{self.told}"}
+                peer.send({"method": "notifications/note", "params": data})
+            else:
+                data = {"field": f"f{self.told % 3}", "newValue": f"notice-{self.told}"}
+                peer.send({"method": "notifications/state/changed", "params": data})
