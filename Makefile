@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup chromium tmux demo test check format bench hosts conformance fixtures docs clean
+.PHONY: help setup chromium tmux demo test check format bench hosts conformance soak fixtures docs clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
@@ -17,6 +17,8 @@ help:
 	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
+
+	@echo 'make soak               10,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
 
 setup: $(STAMP)
 
@@ -82,6 +84,9 @@ hosts: setup $(if $(findstring --record,$(ARGS)),tmux)
 
 conformance: setup
 	$(BIN)/pytest tests/conformance $(ARGS)
+
+soak: setup
+	$(BIN)/python -m tests.simulation $(ARGS)
 
 docs: setup chromium
 	$(BIN)/python docs/screenshots.py docs/page

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from abp_bridge import VERSION
-from abp_bridge.apps.elicitation import handle_elicitation
+from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, NoticeKind
@@ -27,6 +27,7 @@ from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope, to_env
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.rpc.protocol import (
     METHOD_NOT_FOUND,
+    Id,
     InvalidMessage,
     JsonRpcProtocol,
     Notification,
@@ -70,6 +71,7 @@ class StdioApp:
         self._connection: JsonRpcConnection | None = None
         self._listener: AppListener | None = None
         self._gone = anyio.Event()
+        self._questions: set[Id] = set()  # the app's requests that are being answered
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -105,6 +107,7 @@ class StdioApp:
                     with anyio.move_on_after(SHUTDOWN_LIMIT, shield=True):
                         await self._shut_down()
                     self._listener = None
+                    self._end_questions(self._connection)
                     tasks.cancel_scope.cancel()
         except OSError as problem:
             raise AppError(
@@ -199,6 +202,7 @@ class StdioApp:
             return
         if isinstance(message, Request):
             if message.method.startswith(("elicitation/", "sampling/")):
+                self._questions.add(message.id)
                 self._tasks.start_soon(self._answer, self._connection, message, listener)
             else:
                 words = f"An ABP client has no method {message.method[:80]!r}"
@@ -219,8 +223,15 @@ class StdioApp:
     ) -> None:
         raw = {"method": request.method, "params": request.params}
         response = await handle_elicitation(raw, listener, self.origin)
+        self._questions.discard(request.id)
         if connection.is_open(request.id):
             connection.respond(request.id, response)
+
+    def _end_questions(self, connection: JsonRpcConnection) -> None:
+        """Answer what was asked too late for anybody to be asked."""
+        for id in self._questions:
+            if connection.is_open(id):
+                connection.respond(id, SESSION_ENDED)
 
 
 class Binding:

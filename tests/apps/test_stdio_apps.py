@@ -179,6 +179,33 @@ async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> N
         ] == [uri]
 
 
+async def nobody(params: Json) -> None:
+    await anyio.sleep_forever()
+
+
+async def test_what_an_app_asks_while_it_is_shut_down_is_answered(tmp_path: Path) -> None:
+    confirm = {"method": "elicitation/confirm", "params": {"message": "Save before you go?"}}
+    last = [{"jsonrpc": "2.0", "id": f"q{each}", **confirm} for each in range(20)]
+    async with (
+        puppets(tmp_path) as apps,
+        hosted("--app", apps.target, answer=nobody) as host,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def come_and_go() -> None:
+            for tool in ("abp_connect", "abp_disconnect"):
+                await host.client.call_tool(tool, {})
+
+        tasks.start_soon(come_and_go)
+        app = await apps.app()
+        await app.open()
+        ended = {"jsonrpc": "2.0", "id": (await app.next("shutdown"))["id"], "result": {}}
+        await app.write(b"".join(json.dumps(each).encode() + b"\n" for each in [*last, ended]))
+        answers = [await app.next() for _ in last]
+    assert {each["id"] for each in answers} == {each["id"] for each in last}
+    assert {each["result"]["error"]["code"] for each in answers} == {"CANCELLED"}
+
+
 def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

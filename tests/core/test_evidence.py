@@ -39,6 +39,13 @@ HOST = {
     "a timer": (True, glimpses(0.72, 0.71), Glimpse(0.73, preset=False), POLICY, "steady-latency"),
     "two alike": (True, glimpses(0.72), Glimpse(0.73, preset=False), PERSON, "interactive-host"),
     "a person's times": (True, glimpses(0.9, 1.4), SLOW, PERSON, "interactive-host"),
+    "a person's time, three times": (
+        True,
+        glimpses(71.1, 71.2),
+        Glimpse(71.2, preset=False),
+        PERSON,
+        "interactive-host",
+    ),
     "one was taken down": (True, glimpses(0.9, inf), SLOW, PERSON, "interactive-host"),
     "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),
     "what stood there, by nobody knows whom": (None, [], PRESET, UNKNOWN, "preset"),

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 from .person import Asked, Person

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from .page import Page
 from .person import DONE, Asked, Person
@@ -17,8 +18,10 @@ from .wires import Peer, Pipe
 
 Json = Any
 
+PATIENCE = 300.0  # seconds that a modern host gives its person for one round
 SETTLING = 5.0  # seconds until what the end of a call brings with it has happened
 QUIET = 60.0  # seconds without a message, after which none comes
+LINK = re.compile(r"http://page/[\w-]+")
 PREFIX = "io.modelcontextprotocol/"
 
 
@@ -46,6 +49,7 @@ class Host:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cards: dict[Json, asyncio.Task[None]] = {}
         self.together = rng.choice([1, 1, 2, 3])  # calls at once
+        self.is_clear = True  # every call of a result is over
         self.results: list[Json | None] = []
         self.on_idle: Callable[[], None] = lambda: None  # no call of this host's runs now
         self.status = ""
@@ -60,7 +64,8 @@ class Host:
             calls -= many
             results = await asyncio.gather(*(self._call() for _ in range(many)))
             self.results += results
-            if not self.peer.gone and "input_required" not in json.dumps(results):
+            self.is_clear &= "input_required" not in json.dumps(results)
+            if not self.peer.gone and self.is_clear:
                 await asyncio.sleep(SETTLING)
                 self.on_idle()
         await self._close()
@@ -112,7 +117,7 @@ class Host:
                 else {"outcome": "cancelled"}
             }
         if params["mode"] == "url":
-            self._begin(self._visit(params["url"]))
+            self._page.visit(params["url"])
             return {"action": "accept"}
         if asked.wish == "accept":
             return {"action": "accept", "content": self._fill(asked, params["requestedSchema"])}
@@ -121,19 +126,16 @@ class Host:
         return {"action": how}
 
     def _press(self, asked: Asked, params: Json) -> str | None:
-        if "http://page/" in json.dumps(params):  # a card that shows the way to the page
-            self._begin(self._visit(f"http://page/{_after(json.dumps(params), 'http://page/')}"))
-            return next(each for each in params["options"] if each["kind"] == "allow_once")[
-                "optionId"
-            ]
-        return self._person.press(asked, params["options"])
+        if (link := LINK.search(json.dumps(params))) is not None:  # a card that shows the way
+            self._page.visit(link[0])
+            done = next(each for each in params["options"] if each["kind"] == "allow_once")
+            return str(done["optionId"])
+        pressed: str | None = self._person.press(asked, params["options"])
+        return pressed
 
     def _fill(self, asked: Asked, schema: Json) -> Json:
         asked.accept()
         return self._person.fill(asked, schema)
-
-    async def _visit(self, url: str) -> None:
-        self._page.visit(url)
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -146,15 +148,6 @@ class Host:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _after(text: str, word: str) -> str:
-    rest = text.split(word, 1)[1]
-    return "".join(iter(lambda it=iter(rest): _plain(next(it, "")), ""))
-
-
-def _plain(letter: str) -> str:
-    return letter if letter.isalnum() or letter == "-" else ""
 
 
 class LegacyHost(Host):
@@ -190,8 +183,10 @@ class LegacyHost(Host):
         await asyncio.sleep(self._rng.uniform(0, 30))
         if id not in self.peer.answered:
             self.peer.send({"method": "notifications/cancelled", "params": {"requestId": id}})
-            await asyncio.sleep(1)
-            self.peer._dispatch({"id": id, "result": "given up"})  # it expects no answer
+            await asyncio.sleep(SETTLING)
+            if id in self.peer.answered:  # the two crossed: the call may go on
+                self.is_clear = False
+            self.peer.expect_nothing(id)
 
     async def _close(self) -> None:
         heard = -1
@@ -233,7 +228,7 @@ class ModernHost(Host):
                 key: self._begin(self._reply(each["method"], each["params"]))
                 for key, each in result["inputRequests"].items()
             }
-            await asyncio.wait(replies.values(), timeout=600)
+            await asyncio.wait(replies.values(), timeout=PATIENCE)
             answers = {key: each.result() for key, each in replies.items() if each.done()}
             if not answers:  # the person is not there: nobody comes back
                 return response
@@ -247,7 +242,7 @@ class ModernHost(Host):
 class AcpClient(Host):
     """ACP, with permissions or with forms of its own."""
 
-    capabilities: Json = {}
+    capabilities: ClassVar[Json] = {}
 
     async def _open(self) -> None:
         params = {"protocolVersion": 1, "clientCapabilities": self.capabilities}
@@ -278,7 +273,7 @@ class AcpClient(Host):
 
 
 class AcpFormClient(AcpClient):
-    capabilities: Json = {"elicitation": {"form": {}, "url": {}}}
+    capabilities: ClassVar[Json] = {"elicitation": {"form": {}, "url": {}}}
 
 
 HOSTS: list[Callable[..., Host]] = [LegacyHost, ModernHost, AcpClient, AcpFormClient]

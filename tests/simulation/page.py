@@ -8,7 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from abp_bridge.core.question import Outcome, Question
-from abp_bridge.interfaces.surface import PageQuestion, SurfaceResponse
+from abp_bridge.interfaces.surface import (
+    PageQuestion,
+    SurfaceResponse,
+    SurfaceUnsupportedError,
+)
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 from .person import Person
@@ -23,6 +27,7 @@ class Shown:
         self.url = f"http://page/{question.id}"
         self.address = self.url
         self.code = "0000"
+        self.directions = ""
         self.opened = False
         self._question = question
         self._person = person
@@ -55,6 +60,10 @@ class Shown:
 
     async def wait_answer(self) -> SurfaceResponse:
         return await self._answer
+
+    def refuse(self, reason: str) -> None:
+        if not self.opened and not self._answer.done():
+            self._answer.set_exception(SurfaceUnsupportedError(reason, lasting=False))
 
     def answer(self, reply: SurfaceResponse, words: str = "") -> bool:
         if self._answer.done():

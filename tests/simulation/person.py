@@ -84,7 +84,7 @@ class Person:
 
     def delay(self) -> float:
         """Seconds from seeing a question to the answer: nobody is faster than they read."""
-        return self._rng.choice([3.0, 3.0, 8.0, 25.0, 70.0]) + self._rng.uniform(0, 2)
+        return min(2 + self._rng.lognormvariate(2, 1), 100.0)
 
     def fill(self, asked: Asked, schema: Json) -> Json:
         """The form's content: the same data, as its fields have it."""
@@ -102,7 +102,7 @@ class Person:
             kind = "allow_once" if value and asked.wish == "accept" else "reject_once"
             pressed = next(each for each in options if each["kind"] == kind)
             asked.given.append({"confirmed": kind == "allow_once"})
-            return pressed["optionId"]
+            return str(pressed["optionId"])
         if asked.wish == "decline":
             skip = next((each for each in options if each["kind"] == "reject_once"), None)
             if skip is not None:

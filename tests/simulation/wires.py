@@ -221,6 +221,11 @@ class Peer:
             return None
         return await waiting
 
+    def expect_nothing(self, id: int) -> None:
+        """Whoever waits for this response waits no more."""
+        if (waiting := self._waiting.pop(id, None)) is not None and not waiting.done():
+            waiting.set_result(None)
+
     def hang_up(self) -> None:
         """Say no more, read no more. Idempotent."""
         self.gone = True

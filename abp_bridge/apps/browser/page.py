@@ -22,7 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.apps.browser.fetch import site
-from abp_bridge.apps.elicitation import handle_elicitation
+from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.notice import Notice, NoticeKind
@@ -336,7 +336,7 @@ class AppPage:
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
 
         async def ask() -> None:
-            response: JsonObject = _failure("CANCELLED", "The session ended.", cancelled=True)
+            response = SESSION_ENDED
             try:
                 if self._listener is not None:
                     response = await handle_elicitation(request, self._listener, self.origin)
@@ -469,6 +469,5 @@ def _thrown(words: str) -> ScriptResult:
     return ScriptResult({"message": words}, thrown=True)
 
 
-def _failure(code: str, words: str, *, cancelled: bool = False) -> JsonObject:
-    error: JsonObject = {"code": code, "message": words, "retryable": False}
-    return {"success": False, **({"cancelled": True} if cancelled else {}), "error": error}
+def _failure(code: str, words: str) -> JsonObject:
+    return {"success": False, "error": {"code": code, "message": words, "retryable": False}}
