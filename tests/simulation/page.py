@@ -38,6 +38,9 @@ class Shown:
         self.visit()
         return ""
 
+    async def wait_late_browser(self) -> bool:
+        return False
+
     def visit(self) -> None:
         """The person is there."""
         if not self.opened:

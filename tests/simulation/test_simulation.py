@@ -63,7 +63,8 @@ def _answer_twice(self: JsonRpcConnection, key: Json, data: bytes, **how: Json) 
 def _swap_answers(self: JsonRpcConnection, event: IncomingMessage) -> None:
     """A response goes to whoever waits longest."""
     if isinstance(event, Response) and event.error is None:
-        event = Response(next(iter(self._waiting)), event.result, None)
+        longest: Json = next(iter(self._waiting))
+        event = Response(longest, event.result, None)
     _dispatch(self, event)
 
 
