@@ -105,7 +105,7 @@ class Notifier:
                 _ring(self._channels.tty or CONTROLLING)
                 await self._send(_show_on_desktop, title, body)
             if self._channels.urls:
-                await self._send(self._push, title, body)
+                await self._send(self._push_beside, title, body)
         self._sending = False
 
     async def _send(self, send: _Send, title: str, body: str) -> None:
@@ -116,15 +116,17 @@ class Notifier:
             why = str(problem) or "it took too long"
             logger.warning("a notification of a question was not sent: %s", why)
 
-    async def _push(self, title: str, body: str) -> None:
+    async def _push_beside(self, title: str, body: str) -> None:
+        await anyio.to_thread.run_sync(self._push, title, body, abandon_on_cancel=True)
+
+    def _push(self, title: str, body: str) -> None:
+        """Blocks, already for loading apprise."""
         try:
             services = import_module("apprise").Apprise()
         except ImportError:
             raise NotificationError("--notify-url needs apprise: pip install apprise") from None
         unread = [url for url in self._channels.urls if not services.add(url)]
-        sent = await anyio.to_thread.run_sync(
-            lambda: services.notify(body, title), abandon_on_cancel=True
-        )
+        sent = services.notify(body, title)
         if unread or not sent:  # which address, is not said: it may hold a password
             why = "cannot read an address" if unread else "did not get it through"
             raise NotificationError(f"apprise {why}")

@@ -701,9 +701,11 @@ class Apprise:
 
 
 @asynccontextmanager
-async def with_apprise(folder: Path, urls: str) -> AsyncIterator[Hosted]:
-    """A bridge that finds an apprise of the test's own, which writes down what it sends."""
-    (folder / "apprise.py").write_text(APPRISE)
+async def with_apprise(folder: Path, urls: str, first: str = "") -> AsyncIterator[Hosted]:
+    """A bridge that finds an apprise of the test's own, which does `first` when it is loaded, and
+    writes down what it sends.
+    """
+    (folder / "apprise.py").write_text(APPRISE + first)
     python = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     env = {
         "PYTHONPATH": python,
@@ -728,6 +730,14 @@ async def test_other_services_are_apprises(tmp_path: Path) -> None:
         await host.ask("elicitation/input", **NAME)
         sent = await read_when_there(tmp_path / "sent")
     assert sent == "ntfy://topic|abp-bridge: demo asks|Answer where your agent runs.\n"
+
+
+async def test_an_apprise_that_hangs_holds_no_question_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    slow = f'open("{tmp_path / "gate"}").read()'
+    async with with_apprise(tmp_path, "ntfy://topic", slow) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        assert (await host.status())["questions"]["open"] == []
 
 
 async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -> None:
