@@ -6,15 +6,19 @@ and stderr and writes down each line first.
 So whoever starts the program has the program itself as child, signals, exit code and all, and that
 process is nobody's child: hosts that end what a program has started do not end it. PREFIX-PID.jsonl
 gets one object a line: `{"time": SECONDS, "from": "host" | "program", "message": ...}`, the message
-as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`. Imports
-little: what it adds to the start is taken from the program's first second.
+as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`. What
+becomes the program imports next to nothing: it would be taken from the program's first second.
 """
+
+from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
-from typing import BinaryIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 START = time.monotonic()
 
@@ -23,6 +27,8 @@ class Record:
     """The file, written a line at a time from three threads."""
 
     def __init__(self, path: str) -> None:
+        import threading
+
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
         self._lock = threading.Lock()
 
@@ -62,6 +68,8 @@ def main() -> None:
     os.setsid()
     if os.fork():
         os._exit(0)
+    import threading
+
     for other in (stdin, stdout, stderr):
         os.close(other)
     record = Record(name)
