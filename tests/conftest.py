@@ -18,7 +18,15 @@ settings.load_profile("ci")
 
 HERE = Path(__file__).parent
 # What needs programs from npm, or writes fixtures, runs where it is named only.
-BY_NAME = [HERE / path for path in ("real_hosts", "real_hosts/test_recordings.py", "conformance")]
+BY_NAME = [
+    HERE / path
+    for path in (
+        "real_hosts",
+        "real_hosts/test_recordings.py",
+        "real_hosts/test_busy.py",
+        "conformance",
+    )
+]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -49,10 +49,11 @@ class Routing:
         """Whether `answer` ends the question.
 
         What a host answered by itself does not while somebody else may be asked, and neither does
-        what needs proof of a person, and has none.
+        a no of nobody knows whom, or what needs proof of a person, and has none.
         """
-        policy = answer.answered_by is AnsweredBy.HOST_POLICY
-        if policy or answer.outcome is Outcome.UNSUPPORTED:
+        accepted = answer.outcome is Outcome.ACCEPTED
+        nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))
+        if answer.answered_by in nobody or answer.outcome is Outcome.UNSUPPORTED:
             self.host_answer = self.host_answer or answer
             return False
         return True

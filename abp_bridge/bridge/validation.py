@@ -72,7 +72,12 @@ class Witness:
         if machine is None and not by_hand:
             self._before.append(seen)
         reading = reading_time(question, self._shortest_reading)
-        return judge(Circumstances(seen, by_hand, machine, variant.interactive, reading, before))
+        maybe_nobody = variant.dismisses and response.outcome is Outcome.CANCELLED
+        return judge(
+            Circumstances(
+                seen, by_hand, machine, variant.interactive, maybe_nobody, reading, before
+            )
+        )
 
 
 async def ask_on(

@@ -53,6 +53,7 @@ class Circumstances:
         machine: What answers on that surface, where no person can.
         interactive: True for a host that is known to show its person what it is asked, False for
             one that is known to answer by itself, None for any other.
+        maybe_nobody: The host gives such an answer by itself too, where nobody sits at it.
         reading: Seconds that a reader needs for the question; 0 where nobody measures.
         before: What this host answered before, oldest first.
     """
@@ -61,6 +62,7 @@ class Circumstances:
     by_hand: bool = False
     machine: AnsweredBy | None = None
     interactive: bool | None = None
+    maybe_nobody: bool = False
     reading: float = 0.0
     before: Sequence[Glimpse] = ()
 
@@ -119,6 +121,13 @@ _ROWS = (
         AnsweredBy.HOST_POLICY,
         lambda at: at.reading and _is_steady(at),
         f"{_BY_ITSELF}, after {{took}} each time; {_NOBODY}.",
+    ),
+    _Row(
+        "maybe-headless",
+        AnsweredBy.UNKNOWN,
+        lambda at: at.reading and at.maybe_nobody,
+        "The host dismisses by itself what nobody is there to see; nobody knows whether a person"
+        " did.",
     ),
     _Row("interactive-host", AnsweredBy.PERSON, lambda at: at.interactive),
     _Row("not-measured", AnsweredBy.PERSON, lambda at: not at.reading),

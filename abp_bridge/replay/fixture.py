@@ -40,7 +40,7 @@ _OWN_WORDS = {
     ("payload", "agent"),
 }
 _TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
-_POLICY = re.compile(r"(by itself in )[\d.]+ ms")
+_POLICY = re.compile(r"(by itself in )[\d.]+ m?s")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/(?:open|code)/(\[link \d+\])")
 # what a model is to bring back
 _NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')

@@ -39,6 +39,8 @@ MAX_TOGETHER = 4 * 1024  # bytes of messages that wait, before they leave in a w
 DEFERRAL = 0.005  # seconds that what nobody waits for may wait for something to leave with
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
+OnSent = Callable[[float], None]  # when a message has left, in seconds of the loop's clock
+
 
 class ByteReader(Protocol):
     """Where a connection's bytes come from. A class that derives from it owes the first two."""
@@ -157,7 +159,8 @@ class JsonRpcConnection:
         self._waiting: dict[Hashable, _Waiter] = {}  # by the ids of our requests
         self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
         self._tail: bytes | memoryview = b""
-        self._leaving: list[_Waiter] = []  # for requests of which the tail has the last byte
+        self._on_sent: dict[tuple[str, Hashable], OnSent] = {}  # of responses that wait to leave
+        self._leaving: list[OnSent] = []  # of messages of which the tail has the last byte
         self._queued = 0
         self._notifications: Counter[str] = Counter()
         self._serial = 0
@@ -278,13 +281,21 @@ class JsonRpcConnection:
         kind = self._new_key("notification") if key is None else ("newest", key)
         self._enqueue(kind, self._protocol.notify(method, params), deferred=deferred)
 
-    def respond(self, id: Id, result: JsonValue) -> None:
+    def respond(self, id: Id, result: JsonValue, on_sent: OnSent | None = None) -> None:
         """Answer the other side's request `id`.
+
+        Args:
+            id: The request's.
+            result: What it gets.
+            on_sent: Is told when the last byte of it has left (seconds of the loop's clock).
 
         Raises:
             LocalProtocolError: It was answered already, or never asked.
         """
-        self._enqueue(self._new_key("response"), self._protocol.respond(id, result))
+        key, data = self._new_key("response"), self._protocol.respond(id, result)
+        if on_sent is not None:
+            self._on_sent[key] = on_sent
+        self._enqueue(key, data)
 
     def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> None:
         """Answer the other side's request `id` with an error; as `respond` otherwise."""
@@ -434,11 +445,13 @@ class JsonRpcConnection:
 
     def _note_leaving(self, key: tuple[str, Hashable]) -> None:
         if key[0] == "request" and (waiter := self._waiting.get(key[1])) is not None:
-            self._leaving.append(waiter)
+            self._leaving.append(waiter.note_sent)
+        elif key in self._on_sent:
+            self._leaving.append(self._on_sent.pop(key))
 
     def _note_sent(self) -> None:
-        for waiter in self._leaving:
-            waiter.sent = waiter.done.get_loop().time()
+        for on_sent in self._leaving:
+            on_sent(asyncio.get_running_loop().time())
         self._leaving.clear()
 
     async def _write(self, scope: anyio.CancelScope) -> None:
@@ -463,6 +476,9 @@ class _Waiter:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.response: Response | None = None
         self.sent = self.answered = math.inf
+
+    def note_sent(self, at: float) -> None:
+        self.sent = at
 
     def wake(self) -> None:
         if not self.done.done():

@@ -47,6 +47,7 @@ def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> Non
     for outcome, by in (
         (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY),
         (Outcome.UNSUPPORTED, AnsweredBy.UNKNOWN),
+        (Outcome.CANCELLED, AnsweredBy.UNKNOWN),
     ):
         routing = Routing(asked(), [FORM])
         assert not routing.accept(said(outcome, by))

@@ -5,11 +5,14 @@ by the next surface where a policy answered.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
-from support.harness import accept, hosted, refuse
+from support.harness import MODERN, Hosted, accept, hosted, refuse
 
 Json = Any
 pytestmark = pytest.mark.anyio
@@ -26,6 +29,28 @@ async def test_a_link_that_is_refused_at_once_was_refused_by_the_host(action: st
     assert response["metadata"]["evidence"] == "faster-than-reading"
 
 
+SLOW_CIPHER = """
+import sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name.endswith(".aead"):
+            time.sleep(0.6)
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+async def test_what_is_loaded_before_a_round_leaves_is_no_time_of_the_hosts(tmp_path: Path) -> None:
+    """The state of the first round is sealed, and what seals it is loaded for that."""
+    (tmp_path / "sitecustomize.py").write_text(SLOW_CIPHER)
+    env = {**FLOOR, "PYTHONPATH": str(tmp_path)}
+    async with hosted("--app", "demo", answer=refuse("decline"), version=MODERN, env=env) as host:
+        response = await host.ask("elicitation/confirm", message="Book?")
+    assert response["metadata"]["answeredBy"] == "host-policy"
+    assert response["metadata"]["evidence"] == "faster-than-reading"
+
+
 async def test_what_a_policy_answered_is_asked_on_the_next_surface(tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps(["written"]))
@@ -34,6 +59,51 @@ async def test_what_a_policy_answered_is_asked_on_the_next_surface(tmp_path: Pat
         response = await host.ask("elicitation/input", prompt="Your name?")
     assert response["data"] == {"value": "written"}
     assert response["metadata"]["answeredBy"] == "script"
+
+
+FAST_AGENT = types.Implementation(name="fast-agent-mcp", version="0.10.46")
+
+
+@asynccontextmanager
+async def slow_fast_agent(action: str, *arguments: str) -> AsyncIterator[Hosted]:
+    """It answers only after the bridge has heard something else of it, and so has waited: by this
+    floor long enough for a reader.
+    """
+
+    async def answer(params: Json) -> Json:
+        await host.client.list_tools()
+        return refuse(action)(params)
+
+    floor = {"ABP_PERSON_FLOOR": "0.001"}
+    arguments = ("--app", "demo", *arguments)
+    async with hosted(*arguments, answer=answer, env=floor, client_info=FAST_AGENT) as host:
+        yield host
+
+
+async def test_a_host_that_dismisses_by_itself_is_no_person_however_long_it_took(
+    tmp_path: Path,
+) -> None:
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps(["written"]))
+    arguments = ["--answers", str(answers), "--ask-on", "host,mock"]
+    async with slow_fast_agent("cancel", *arguments) as host:
+        response = await host.ask("elicitation/input", prompt="Your name?")
+    assert response["data"] == {"value": "written"}
+    assert response["metadata"]["answeredBy"] == "script"
+
+
+@pytest.mark.parametrize(
+    ("action", "who", "evidence"),
+    [("cancel", "unknown", "maybe-headless"), ("decline", "person", "interactive-host")],
+)
+async def test_a_no_that_only_a_person_says_is_told_from_one_that_a_host_says_too(
+    action: str, who: str, evidence: str
+) -> None:
+    async with slow_fast_agent(action) as host:
+        response = await host.ask("elicitation/confirm", message="Book?")
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == (who, evidence)
+    assert response["cancelled"]
 
 
 async def test_without_a_next_surface_a_policys_answer_is_told_as_one() -> None:

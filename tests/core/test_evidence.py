@@ -96,6 +96,16 @@ def test_by_hand_is_a_persons_however_fast() -> None:
     assert verdict == (PERSON, "own-surface", "")
 
 
+@pytest.mark.parametrize("interactive", [True, None])
+def test_a_dismissal_by_a_host_that_dismisses_by_itself_is_nobody_knows_whose(
+    interactive: bool | None,
+) -> None:
+    at = Circumstances(SLOW, interactive=interactive, maybe_nobody=True, reading=READING)
+    who, evidence, reason = judge(at)
+    assert (who, evidence) == (UNKNOWN, "maybe-headless")
+    assert "nobody knows whether a person did" in reason
+
+
 def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
     verdict = judge(Circumstances(Glimpse(0.0, preset=True), before=glimpses(0.0, 0.0)))
     assert verdict == (PERSON, "not-measured", "")

@@ -1,5 +1,6 @@
-"""`make hosts ARGS='codex goose'` and `make hosts ARGS='--record codex-tui'`: which of pytest's
-tests they mean. What is the name of no host is pytest's own.
+"""`make hosts ARGS='codex goose'`, `make hosts ARGS='--record codex-tui'` and `make hosts
+ARGS='--busy copilot'`: which of pytest's tests they mean. What is the name of no host is pytest's
+own.
 """
 
 import sys
@@ -8,15 +9,18 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-RECORDINGS = TESTS / "test_recordings.py"
+BY_NAME = {"--record": TESTS / "test_recordings.py", "--busy": TESTS / "test_busy.py"}
 
 
 def arguments(words: list[str]) -> list[str]:
-    if "--record" in words:
-        names = [word for word in words if word != "--record"]
-        return [str(RECORDINGS), "-k", " or ".join(names)]
-    hosts = {path.stem.removeprefix("test_"): path for path in TESTS.glob("test_*.py")}
-    del hosts["recordings"]
+    for flag, path in BY_NAME.items():
+        if flag in words:
+            return [str(path), "-k", " or ".join(word for word in words if word != flag)]
+    hosts = {
+        path.stem.removeprefix("test_"): path
+        for path in TESTS.glob("test_*.py")
+        if path not in BY_NAME.values()
+    }
     named = [hosts[word] for word in words if word in hosts]
     options = [word for word in words if word not in hosts]
     return [*options, *(str(path) for path in named or sorted(hosts.values()))]

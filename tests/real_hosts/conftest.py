@@ -9,6 +9,24 @@ from .hosts import installed
 from .model import Model
 from .stage import Stage
 
+TABLE = "right of twenty"  # the property of a test that is a row of the table below
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Who answered on a busy machine, host by host."""
+    rows = [
+        row
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, row in report.user_properties
+        if name == TABLE
+    ]
+    for row in rows and [
+        ["host", "confirm", "select", "form", "destructive", "slowest ms", "told"],
+        *rows,
+    ]:
+        terminalreporter.write_line(" | ".join(map(str, row)))
+
 
 @pytest.fixture
 def model() -> Iterator[Model]:

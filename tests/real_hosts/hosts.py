@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from support import npm
+from support import npm, pypi
 from support.npm import Package
 from support.peer import RpcPeer
 
@@ -43,9 +43,15 @@ COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
 
+FAST_AGENT = pypi.Package("fast-agent-mcp", "0.10.46", "fast-agent", python="3.13")
+
+
 def installed(host: str) -> Path:
     """The program of `host`, installed if it is not there. Raises NotInstalled."""
-    return npm.program(PACKAGES[host], npm.CACHE / "hosts" / host)
+    folder = npm.CACHE / "hosts" / host
+    if host == "fastagent":
+        return pypi.program(FAST_AGENT, folder)
+    return npm.program(PACKAGES[host], folder)
 
 
 # --- what a model is told, and what a person answers ----------------------------------------------
@@ -245,12 +251,12 @@ def codex_with_bridge(
     return codex_home(stage, server)
 
 
-def codex_exec(stage: Stage, script: str, *, required: bool = True) -> None:
+def codex_exec(stage: Stage, script: str, *, required: bool = True, **bridge_env: str) -> None:
     """`codex exec`, headless, to its end."""
     run(
         stage,
         [stage.program, "exec", "--json", "--skip-git-repo-check", script],
-        codex_with_bridge(stage, {}, required=required),
+        codex_with_bridge(stage, bridge_env, required=required),
     )
 
 
@@ -373,6 +379,46 @@ def goose(stage: Stage, **bridge_env: str) -> Editor:
 def claude(stage: Stage, **bridge_env: str) -> Editor:
     """`claude-agent-acp` in an editor."""
     return Editor(stage, [stage.program], claude_home(stage), stage.bridge(), **bridge_env)
+
+
+# --- hosts that run one prompt, headless, to its end ----------------------------------------------
+
+
+def _server(stage: Stage, bridge_env: Mapping[str, str]) -> dict[str, Json]:
+    """The bridge as hosts are told of a server."""
+    command, *args = stage.bridge()
+    return {"command": command, "args": args, "env": {**BRIDGE_ENV, **bridge_env}}
+
+
+def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
+    """`claude -p`: the program that `claude-agent-acp` brings along."""
+    program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
+    servers = {"mcpServers": {"abp": _server(stage, bridge_env)}}
+    options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
+    run(stage, [program, "-p", script, *options, "mcp__abp__abp_call"], claude_home(stage))
+
+
+def copilot_print(stage: Stage, script: str, **bridge_env: str) -> None:
+    """`copilot -p`, with our model for a provider of the person's own, and nothing else reached."""
+    servers = {"mcpServers": {"abp": {"tools": ["*"], **_server(stage, bridge_env)}}}
+    env = stage.environment(
+        COPILOT_PROVIDER_BASE_URL=f"{stage.model.url}/v1",
+        COPILOT_PROVIDER_API_KEY="none",
+        COPILOT_MODEL="mock",
+        COPILOT_OFFLINE="true",
+    )
+    options = ["--additional-mcp-config", json.dumps(servers), "--allow-all-tools"]
+    run(stage, [stage.program, "-p", script, *options], env)
+
+
+def fast_agent_message(stage: Stage, script: str, **bridge_env: str) -> None:
+    """`fast-agent go --message`."""
+    config = stage.home / "fast-agent.yaml"
+    provider = {"api_key": "none", "base_url": f"{stage.model.url}/v1"}
+    servers = {"abp": {"transport": "stdio", **_server(stage, bridge_env)}}
+    config.write_text(json.dumps({"generic": provider, "mcp": {"servers": servers}}))
+    options = ["--config-path", str(config), "--servers", "abp", "--model", "generic.mock"]
+    run(stage, [stage.program, "go", *options, "--message", script], stage.environment())
 
 
 # --- acpx -----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ reduced, and played again at once. Which there are, and what each shows, stands 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -55,17 +54,6 @@ Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 
 # --- hosts that the checks do not have ------------------------------------------------------------
-
-
-def claude_print(stage: Stage) -> None:
-    """`claude -p`, headless, to its end: the program that `claude-agent-acp` brings along."""
-    program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
-    command, *args = stage.bridge()
-    servers = {"mcpServers": {"abp": {"command": command, "args": args, "env": BRIDGE_ENV}}}
-    options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
-    hosts.run(
-        stage, [program, "-p", PLAN, *options, "mcp__abp__abp_call"], hosts.claude_home(stage)
-    )
 
 
 def acpx_at_a_terminal(stage: Stage) -> None:
@@ -268,6 +256,7 @@ GOOSE, GOOSE_LEGACY, SESSION = (
 )
 # A person of these tests does not read: by an editor without a profile, nobody could tell.
 UNMEASURED = {"ABP_PERSON_FLOOR": "0"}
+NEVER = "60000"  # milliseconds that no policy takes, however busy this machine is
 CLAUDE, CLAUDE_LEGACY = (
     "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
 )
@@ -437,7 +426,25 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude",
         PRINT,
         [*BOOK, *CLASS],
-        claude_print,
+        lambda stage: hosts.claude_print(stage, PLAN),
+    ),
+    Recorded(
+        "copilot-print/declines-by-itself",
+        "copilot -p declines in the same breath, and nobody has been asked: a preference has the"
+        " app's default",
+        "copilot",
+        "copilot {copilot} -p",
+        [*BOOK, *CLASS],
+        lambda stage: hosts.copilot_print(stage, PLAN, ABP_PERSON_FLOOR=NEVER),
+    ),
+    Recorded(
+        "fast-agent/dismisses-by-itself",
+        "fast-agent's headless mode dismisses what it is asked, and nobody has been asked: a"
+        " preference has the app's default",
+        "fastagent",
+        f"fast-agent {hosts.FAST_AGENT.version} go --message",
+        [*BOOK, *CLASS],
+        lambda stage: hosts.fast_agent_message(stage, PLAN, ABP_PERSON_FLOOR=NEVER),
     ),
     Recorded(
         "acpx/approve-all",

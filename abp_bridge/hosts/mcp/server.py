@@ -171,7 +171,7 @@ class McpServer:
                 if request.client.modern:
                     result = complete_result(result, SERVER)
                 self._subscriptions.stop_logging(id)
-                self._rpc.respond(id, result)
+                self._rpc.respond(id, result, request.on_sent)
             except (RpcError, InvalidParamsError) as problem:
                 self._rpc.respond_error(id, problem.code, str(problem), problem.data)
             except Exception:

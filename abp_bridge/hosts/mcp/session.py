@@ -119,6 +119,7 @@ class McpSession:
                 carrier.profile.plain,
                 titles=carrier.profile.titles,
                 interactive=carrier.profile.interactive,
+                dismisses=carrier.profile.dismisses,
             ): carrier.capabilities.form,
             SurfaceVariant(
                 Surface.MCP_URL,

@@ -10,9 +10,10 @@ come.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -21,7 +22,7 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.parked_call import ParkedCall
+from abp_bridge.hosts.mcp.parked_call import ParkedCall, Pending
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,
     RequestState,
@@ -259,8 +260,7 @@ class ToolCalls:
             return _encode_unfinished(parked)
         parked.promised = True
         asked = dict(list(parked.pending.items())[:MAX_ASKED])
-        for pending in asked.values():
-            pending.shown = pending.shown or anyio.current_time()
+        request.on_sent = partial(_note_shown, [*asked.values()])
         state = RequestState(
             parked.call.id, digest(request.tool, request.arguments), request.round + 1
         )
@@ -309,6 +309,11 @@ class ToolCalls:
             parked.fail_questions(HostTimeoutError(reason))
             await anyio.sleep(GRACE)
             parked.cancel(reason)
+
+
+def _note_shown(asked: Sequence[Pending], at: float) -> None:
+    for pending in asked:
+        pending.shown = pending.shown or at
 
 
 async def _gather_round(parked: ParkedCall) -> None:

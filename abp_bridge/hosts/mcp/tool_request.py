@@ -14,6 +14,7 @@ from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.request_state import RequestState
+    from abp_bridge.rpc.connection import OnSent
 
 
 class Abandonable(Protocol):
@@ -35,6 +36,7 @@ class ToolRequest:
         arguments: What it asks that tool with.
         round: How many results asked for input before it.
         parked: The call, once there is one.
+        on_sent: Is told when its result has left (seconds of the loop's clock).
         state: What it brings back of an earlier round, where that was made here.
     """
 
@@ -48,6 +50,7 @@ class ToolRequest:
         self.arguments: JsonObject = {}
         self.round = 0
         self.parked: Abandonable | None = None
+        self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
 
     def cancel(self, reason: str) -> None:

@@ -114,6 +114,8 @@ class Play:
         async def run() -> None:
             with request.scope:
                 result = await attach(request)
+                if request.on_sent is not None:
+                    request.on_sent(anyio.current_time())
                 self.results.append(result)
                 if "requestState" in result:
                     self.states.append(result["requestState"])

@@ -1,0 +1,67 @@
+"""Programs that come from PyPI, their versions pinned: one environment each, filled when missing,
+for those that need another Python than ours.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .npm import INSTALL_LIMIT, NotInstalled
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package, its version pinned, the program of it, and the Python that it needs, by its
+    version.
+    """
+
+    name: str
+    version: str
+    program: str
+    python: str
+
+
+def program(package: Package, folder: Path) -> Path:
+    """The program of `package`, installed in `folder` if that has no such version.
+
+    Raises NotInstalled.
+    """
+    environment = folder / package.version
+    found = environment / "bin" / package.program
+    if not found.exists():
+        print(f"installing {package.name} {package.version} into {environment}", flush=True)
+        shutil.rmtree(environment, ignore_errors=True)
+        found_python = find_python(package.python)
+        if found_python is None:
+            raise NotInstalled(f"there is no Python {package.python}")
+        _run([found_python, "-m", "venv", str(environment)])
+        _run([str(environment / "bin" / "pip"), "install", f"{package.name}=={package.version}"])
+    return found
+
+
+def find_python(version: str) -> str | None:
+    """A Python of this version, if there is one: pyenv's own, as what it has on the path may be
+    nothing but a pointer, or another.
+    """
+    name = f"python{version}"
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}"))
+    return next(map(str, kept), shutil.which(name))
+
+
+def _run(command: list[str]) -> None:
+    try:
+        ended = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"{command[0]} took longer than {INSTALL_LIMIT:g} s") from None
+    if ended.returncode:
+        raise NotInstalled(f"{command[0]} failed:\n{ended.stderr.strip()}")
