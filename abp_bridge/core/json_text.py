@@ -21,7 +21,7 @@ def parse(source: str | bytes) -> JsonValue:
     """
     text = source.removeprefix(BOM_UTF8).decode() if isinstance(source, bytes) else source
     try:
-        value: JsonValue = _DECODER.decode(text)
+        value: JsonValue = DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
@@ -55,4 +55,4 @@ def _finite(word: str) -> float:
     return value
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)

@@ -465,3 +465,5 @@ _KEYWORDS: dict[str, _Keyword] = {
     "pattern": _pattern,
     "format": _format,
 }
+
+KEYWORDS = _ANNOTATIONS.union(_KEYWORDS)  # all that this part of JSON Schema has

@@ -42,8 +42,8 @@ from abp_bridge.rpc.tap import Tap, observe_stream
 from abp_bridge.settings import Settings, to_environment
 from abp_bridge.trace.format import BRIDGE, DEEPEST, TOOLS, Entry, Head, dump, dump_entry, dump_head
 from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
+from abp_bridge.trace.redact.known import SECRET
 from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
-from abp_bridge.trace.redact.structure import SECRET
 
 logger = logging.getLogger(__name__)
 
@@ -160,14 +160,18 @@ class Recorder:
     def _clean(self, entry: Entry) -> JsonValue:
         """What `entry` says without its secrets."""
         if entry.kind == "message":
-            self._redactor.learn_named(entry.value)
+            self._redactor.clean(entry.value)  # and what its names tell of is learned from it
             return self._redactor.clean_message(self._answers.without_secrets(entry))
         if entry.kind == "raw":  # first without its secrets, then as far as it is kept
             words = self._redactor.clean_text(entry.value)
             more = len(words) - MAX_RAW
             return words[:MAX_RAW] + (f" [cut {more} characters]" if more > 0 else "")
         if entry.kind in ("fill", "event"):
-            return self._redactor.clean_members(entry.value)
+            line = as_object(entry.value)
+            return {
+                name: each if name in ("event", "press") else self._redactor.clean(each)
+                for name, each in line.items()
+            }
         return self._redactor.clean(entry.value)
 
     @contextlib.contextmanager

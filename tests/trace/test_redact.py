@@ -10,6 +10,7 @@ import importlib
 import json
 import pkgutil
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from abp_bridge.settings import Settings
 from abp_bridge.trace.format import Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.redact.answers import SecretAnswers
-from abp_bridge.trace.redact.patterns import TOKENS, VALUES, TokenPattern, ValuePattern, hide
 from abp_bridge.trace.redact.redactor import MAX_SECRETS, Redactor, RedactorFullError
 
 Json = Any
@@ -84,6 +84,7 @@ SPELLINGS: dict[str, Spell] = {
     "HTML": html.escape,
     "HTML in HTML": lambda text: html.escape(html.escape(text)),
     "HTML in JSON": lambda text: escaped(html.escape(text)),
+    "HTML in an address": lambda text: percent(html.escape(text)),
     "an address in JSON": lambda text: for_html(quote_plus(text, errors="replace")),
     "lines of Windows": lambda text: text.replace("\n", "\r\n"),
 }
@@ -94,7 +95,10 @@ ENCODINGS: dict[str, Spell] = {
     "Base64 after two": base64_after("ab"),
     "Base64 after three": base64_after("abc"),
     "Base64 in JSON of PHP": lambda text: base64_after("ann:")(text).replace("/", "\\/"),
+    "Base64 in lines": lambda text: "\n".join(textwrap.wrap(base64_after("x")(text), 8)),
+    "Base64 in lines, in JSON": lambda text: r"\r\n".join(textwrap.wrap(base64_url(text), 8)),
     "hexadecimal": lambda text: text.encode(errors="surrogatepass").hex(),
+    "hexadecimal in the middle": lambda text: f"0a{text.encode(errors='surrogatepass').hex()}ff",
     "large hexadecimal": lambda text: text.encode(errors="surrogatepass").hex().upper(),
 }
 PLANTED = (
@@ -133,7 +137,7 @@ def test_a_secret_is_found_however_it_is_spelled(secret: str, spelling: str) -> 
     st.sampled_from(sorted(SPELLINGS)),
 )
 def test_no_mixture_of_spellings_hides_a_secret(secret: str, one: str, other: str) -> None:
-    if "address" in one + other:
+    if "address" in one + other or "form" in one + other:  # which have no half characters
         secret = secret.encode(errors="replace").decode()
     words = redactor()
     words.learn(secret)
@@ -253,21 +257,47 @@ def test_every_method_that_is_dispatched_stays() -> None:
 MARKED = re.compile("«([^»]*)»")
 
 
-@pytest.mark.parametrize(
-    ("row", "example"),
-    [pytest.param(row, each, id=each) for row in (*VALUES, *TOKENS) for each in row.examples],
+# what is said in text, with « » around what is hidden of it
+HIDDEN = (
+    'POST {"password": "«hunter2»", "na',
+    '"pin": «4711»',
+    "{'password': '«hunter2»'}",
+    "'pins': «['4711']}»",
+    r'"{\"password\": \"«hunter2»\"}"',
+    "run --password «hunter2» --verbose",
+    "run --client-secret='«hunter two»'",
+    'Authorization: «Digest ann, response="hunter2"»\nAccept: all',
+    "Set-Cookie: «sid=abc; csrf=hunter2»",
+    "?password=«hunter2»&x=1",
+    "user: ann\npassword: «correct horse»\n",
+    "export DB_PASSWORD='«hunter two»'",
+    "password: «|\n  hunter2»",
+    "it ran with PASSWORD=«hunter2» then",
+    "and with an api key = '«hunter two»' now",
+    "usuario: ana\ncontraseña: «hunter2»",
+    "密码\uff1a«hunter2»",
+    "<user>ann</user><password>«hunter2»</password>",
+    "/login?user=ann&api%5Fkey=«hunter2»#top",
+    "https://b.example/f?X-Amz-Signature=«Zq7hunterX9»&x=1",
+    "https://«ann:hunter2»@example.com/",
+    "with Bearer «abc.def.ghi»",
+    "with basic «YW5uOmh1bnRlcjI=»",
+    "it is «eyJhbGciOiJub25l.eyJzdWIiOiJhbm4i.c2lnbmVk»!",
+    "key: «-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----».",
+    "cut «-----BEGIN PRIVATE KEY-----\nabc»",
+    *(
+        f"with «{start}{'a1B2' * 9}»,"
+        for start in ("sk-", "ghp_", "github_pat_", "glpat-", "xoxb-", "AIza", "hf_", "npm_")
+    ),
+    "with «AKIAABCDEFGHIJKLMNOP»,",
 )
-def test_each_pattern_hides_what_is_marked_in_its_examples(
-    row: ValuePattern | TokenPattern, example: str
-) -> None:
+
+
+@pytest.mark.parametrize("example", HIDDEN)
+def test_of_a_text_just_what_is_a_secret_is_hidden(example: str) -> None:
     said, hidden = MARKED.sub(r"\1", example), MARKED.sub("[secret]", example)
     assert said != hidden
-    assert row.hide(said) == hidden, "this row alone"
-    assert hide(said) == hidden, "and all of them"
-
-
-def test_each_pattern_has_an_example() -> None:
-    assert all(row.examples for row in (*VALUES, *TOKENS))
+    assert redactor().clean_text(said) == hidden
 
 
 def test_a_secret_inside_of_what_is_kept_back_is_one_elsewhere_too() -> None:
@@ -733,6 +763,12 @@ PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
     ),
     "an environment of an MCP server in ACP": said({"env": [{"name": "API_KEY", "value": S}]}),
     "a header of an MCP server in ACP": said({"headers": [{"name": "X-Api-Key", "value": S}]}),
+    "an environment of an MCP server by its name": said(
+        {"mcpServers": {"files": {"env": {"LEVEL": S}}}}
+    ),
+    "a header of an MCP server by its name": said(
+        {"mcpServers": {"files": {"headers": {"X-Level": S}}}}
+    ),
     "an argument after its option": said({"args": ["--api-key", S]}),
     "GITHUB_TOKEN": said({"GITHUB_TOKEN": S}),
     "PGPASSWORD": said({"PGPASSWORD": S}),
@@ -766,6 +802,8 @@ ECHOES: dict[str, tuple[Json, Json, str]] = {
     "a number beyond 2**53": ("6212345678901234567", {"card": 6212345678901234567}, "6212345"),
     "overlapping": (["abcdefgh", "efghijkl"], "abcdefghijkl", "ijkl"),
     "longer than is looked for": ("x" * 9000, "x" * 9000, "xxxx"),
+    "JSON in the middle of it": ("pa[12]{}x", "it was pa[12]{}x.", "pa["),
+    "JSON ends in it": ('x"]y!z', '["it was x"]y!z', "y!z"),
     "another normal form": ("p\u00e4sswort", "pa\u0308sswort", "sswort"),
 }
 
@@ -776,3 +814,19 @@ def test_a_secret_is_not_told_by_its_echo(name: str) -> None:
     words = Redactor(env={}, places={})
     words.learn(secret)
     assert left not in json.dumps(words.clean(said))
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "left"),
+    [
+        ("%A4bcdef12", "(\u00e4bcdef12)", "bcdef12"),
+        ("12abcdef%C3", "(12abcdef\u00e4)", "abcdef"),
+        ("abcd", "(YWJjZ\u00e9)", "YWJj"),
+    ],
+)
+def test_half_a_character_is_no_end_of_a_recording(secret: str, said: str, left: str) -> None:
+    words = redactor()
+    words.learn(secret)
+    found = words.clean_text(said)
+    assert left not in found
+    assert found == "([secret])"

@@ -8,33 +8,53 @@ nothing was asked that it answers, it is a secret.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_names
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, member_names
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import Entry, is_request, is_response
-from abp_bridge.trace.redact.redactor import RedactorFullError
-from abp_bridge.trace.redact.structure import (
-    SECRET,
-    blank,
-    leaves,
-    without_suggestions,
-)
+from abp_bridge.trace.redact.known import SECRET
+from abp_bridge.trace.redact.structure import leaves, without_suggestions
 
-Asker = tuple[str, bool]  # a party, and whether the bridge asked it (or it asked the bridge)
-Key = tuple[JsonValue, ...]  # an asker, and what its question is known by
+Key = tuple[JsonValue, ...]  # a party, whether the bridge asked it, and what the question is
 
-MAX_OPEN = 4_000  # requests that are kept in mind
-_ENVELOPE = ("jsonrpc", "id", "type", "timestamp")
-_PUBLIC = ("metadata", "_meta", "inputRequests", "requestState", "resultType")
-_OUTCOMES = {"accept", "decline", "cancel", *(each.value for each in Outcome)}
+MAX_OPEN = 4_000  # requests that are kept in mind; an answer to an older one is taken for a secret
 _VALUES = ("value", "confirmed", "selected", "result", "content", "data")
 _MEMBERS = frozenset((*_VALUES, "mimeType", "encoding", "filename"))
+_OUTCOMES = ("accept", "decline", "cancel", *(each.value for each in Outcome))
+_RESULT = ("metadata", "_meta", "inputRequests", "requestState", "resultType")
+# What of an answer is nobody's secret, by the part of it.
+_IS_PUBLIC: dict[str, Callable[[str, JsonValue], bool]] = {
+    "message": lambda name, value: name in ("jsonrpc", "id", "type", "timestamp") or value is None,
+    "result": lambda name, value: (
+        value is None
+        or isinstance(value, bool)
+        or name in _RESULT
+        or (name in ("action", "outcome") and value in _OUTCOMES)
+    ),
+    "error": lambda name, value: (
+        name == "code" and (isinstance(value, int) or (isinstance(value, str) and value.isupper()))
+    ),
+}
+# Its other parts; what else is in an error are words, and elsewhere it is what was answered.
+_PARTS = {
+    ("message", "result"): "result",
+    ("message", "payload"): "result",
+    ("message", "error"): "error",
+    ("result", "error"): "error",
+}
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was asked under one key: how often, and the questions for a secret among it."""
+
+    unanswered: int = 0
+    questions: list[Question] = field(default_factory=list)
 
 
 class SecretAnswers:
@@ -43,25 +63,18 @@ class SecretAnswers:
     def __init__(self, learn: Callable[[JsonValue], None]) -> None:
         """`learn` hears of each secret that is found."""
         self._learn = learn
-        self._secret: dict[Key, list[Question]] = {}  # by what will answer them
-        self._open: Counter[Key] = Counter()  # requests without an answer, the oldest first
-        self._asked: set[Asker] = set()  # who was ever asked for a secret
-        self._mixed: set[Key] = set()  # keys that two requests had at the same time
+        self._open: dict[Key, _Asked] = {}  # the oldest first
+        self._askers: set[Key] = set()  # who was ever asked for a secret
 
     def without_secrets(self, entry: Entry) -> JsonValue:
-        """The message of `entry` without the secrets that it answers questions with, or suggests.
-
-        Raises:
-            RedactorFullError: too many questions for secrets are open.
-        """
+        """The message of `entry` without secrets that answer a question, or that one suggests."""
         if isinstance(entry.value, list):
             return [self._message(each, entry) for each in entry.value]
         return self._message(entry.value, entry)
 
     def may_be_answer(self, entry: Entry) -> bool:
         """Whether a line that nobody can read may answer a question for a secret."""
-        asker = (entry.party, not entry.ours)
-        return any(key[:2] == asker and key in self._open for key in self._secret)
+        return (entry.party, not entry.ours) in self._askers
 
     def _message(self, message: JsonValue, entry: Entry) -> JsonValue:
         if not isinstance(message, Mapping):
@@ -70,126 +83,90 @@ class SecretAnswers:
         question = secret_question(read)
         is_question = question is not None and str(read["method"]).startswith("elicitation/")
         if is_request(read) or (is_question and "id" not in read):
-            self._on_question((entry.party, entry.ours, _id(read.get("id"))), question)
-            return self._without_responses(without_suggested(message, question), entry)
+            self._on_question((entry.party, entry.ours, _id(read)), question)
+            inside = "payload" if "payload" in message else "params"
+            if question is not None:  # what there is to choose from stays, or nobody could choose
+                message = {**message, inside: without_suggestions(message[inside])}
+            return self._without_responses(message, entry)
         if read.get("type") == "elicitation/response" or is_response(read):
-            self._on_result_questions(entry, read.get("result"))
-            return self._without_answer(message, entry)
+            result = as_object(read.get("result"))
+            for name, request in as_object(result.get("inputRequests")).items():
+                state = as_text(result.get("requestState"))
+                within = secret_question(as_object(request))
+                self._on_question((entry.party, entry.ours, state, name), within)
+            key: Key = (entry.party, not entry.ours, _id(message))
+            answer = self._without_secrets(message, "message", key, ours=entry.ours)
+            if key in self._open:
+                self._open[key].unanswered -= 1
+                if not self._open[key].unanswered:
+                    del self._open[key]
+            return answer
         return self._without_responses(message, entry)
 
     # --- what is asked ---
 
     def _on_question(self, key: Key, question: Question | None) -> None:
-        if self._open[key]:
-            self._mixed.add(key)
-        elif question is None and key not in self._mixed:
-            self._secret.pop(key, None)  # the id is used again, for something else
-        self._open[key] += 1
+        asked = self._open.setdefault(key, _Asked())
+        asked.unanswered += 1
         if question is not None:
-            if len(self._secret) >= MAX_OPEN:
-                raise RedactorFullError
-            self._secret.setdefault(key, []).append(question)
-            self._asked.add((str(key[0]), key[1] is True))
-        if len(self._open) > MAX_OPEN:  # who was not answered for so long will not be
+            asked.questions.append(question)
+            self._askers.add(key[:2])
+        if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
-
-    def _questions_for(self, entry: Entry, *name: JsonValue, known: bool) -> list[Question] | None:
-        """The questions for secrets that this answers; none if nobody knows; None: it is public."""
-        asker = (entry.party, not entry.ours)
-        questions = self._secret.get((*asker, *name))
-        if questions is None and (known or asker not in self._asked):
-            return None
-        return questions or []
 
     # --- what is answered ---
 
-    def _without_answer(self, message: JsonObject, entry: Entry) -> JsonValue:
-        """Of a result what is no secret stays, of an error its code."""
-        id = _id(message.get("id"))
-        key: Key = (entry.party, not entry.ours, id)
-        known = self._open.pop(key, 0)
-        if known > 1:
-            self._open[key] = known - 1
-        questions = self._questions_for(entry, id, known=known > 0)
-        if questions is None:
-            return message
-        result = partial(self._result, questions, ours=entry.ours)
-        readers: dict[str, Callable[[JsonValue], JsonValue]]
-        readers = {"error": self._error, "result": result, "payload": result}
-        return {
-            name: value
-            if name in _ENVELOPE or value is None
-            else readers.get(name, self._secretly)(value)
-            for name, value in message.items()
-        }
-
-    def _error(self, error: JsonValue) -> JsonValue:
-        """It may say what was wrong with the value."""
-        if not isinstance(error, Mapping):
-            return self._secretly(error)
-        code = error.get("code")
-        public = isinstance(code, int) or (isinstance(code, str) and code.isupper())
-        return {
-            name: code if name == "code" and public else _flat_or_blank(each)
-            for name, each in error.items()
-        }
-
-    def _result(
-        self, questions: Sequence[Question], result: JsonValue, *, ours: bool = False
+    def _without_secrets(
+        self, answer: JsonValue, part: str, key: Key, *, ours: bool = False
     ) -> JsonValue:
-        """The bridge's own errors quote nobody, and stay."""
-        if not isinstance(result, Mapping):
-            return self._secretly(result)
+        """`answer` as it is, if it answers what is no secret, or nobody was asked for one."""
+        asked = self._open.get(key)
+        questions = asked.questions if asked else []
+        is_public = not questions if asked else key[:2] not in self._askers
+        return answer if is_public else self._hide(answer, part, questions, ours=ours)
+
+    def _hide(
+        self, value: JsonValue, part: str, questions: Sequence[Question], *, ours: bool = False
+    ) -> JsonValue:
+        """A part of an answer: of a result what is no secret stays, of an error its code.
+
+        An error may say what was wrong with the value; the bridge's own in a result do not.
+        """
+        if part == "words":
+            return _flat(value)
+        if part == "content" or not isinstance(value, Mapping):
+            return self._content(value, questions)
+        other = "words" if part == "error" else "content"
         return {
-            name: value
-            if _is_public(name, value) or (name == "error" and ours)
-            else self._error(value)
-            if name == "error"
-            else self._content(questions, value)
-            for name, value in result.items()
+            name: each
+            if _IS_PUBLIC[part](name, each) or (ours and (part, name) == ("result", "error"))
+            else self._hide(each, _PARTS.get((part, name), other), questions, ours=ours)
+            for name, each in value.items()
         }
 
-    def _content(self, questions: Sequence[Question], content: JsonValue) -> JsonValue:
-        """What was answered.
-
-        The names of fields stay; the rest is the person's, the names in it too.
+    def _content(self, content: JsonValue, questions: Sequence[Question]) -> JsonValue:
+        """What was answered: the names of fields stay, the rest is the person's, the names in it
+        too.
         """
-        secrets = [secret for question in questions for secret in secrets_of(question, content)]
-        for secret in secrets if questions else [content]:
-            self._learn_with_names(secret)
+        given = [secrets_of(each, content) for each in questions] if questions else [content]
+        names = [name for name in member_names(given) if name not in _MEMBERS]
+        self._learn([*leaves(given), *names])
         if not isinstance(content, Mapping):
-            return _flat_or_blank(content)
-        fields = _MEMBERS | {field.name for question in questions for field in question.fields}
+            return _flat(content)
+        fields = _MEMBERS.union(each.name for question in questions for each in question.fields)
         return {name if name in fields else SECRET: _flat(each) for name, each in content.items()}
 
-    def _secretly(self, value: JsonValue) -> JsonValue:
-        self._learn_with_names(value)
-        return _flat_or_blank(value)
-
-    def _learn_with_names(self, value: JsonValue) -> None:
-        """In what a person typed, the names inside are the person's too."""
-        self._learn(
-            [*leaves(value), *(name for name in member_names(value) if name not in _MEMBERS)]
-        )
-
-    # --- MCP 2026-07-28: questions in a result, and answers in the request that comes back ---
-
-    def _on_result_questions(self, entry: Entry, result: JsonValue) -> None:
-        for name, request in as_object(as_object(result).get("inputRequests")).items():
-            key = (entry.party, entry.ours, _state(result), name)
-            self._on_question(key, secret_question(as_object(request)))
-
     def _without_responses(self, message: JsonObject, entry: Entry) -> JsonValue:
+        """MCP 2026-07-28: answers in the request that comes back. They may come again."""
         params = as_object(message.get("params"))
         responses = params.get("inputResponses")
         if not isinstance(responses, Mapping):
             return message
-        kept: dict[str, JsonValue] = {}
-        for name, response in responses.items():
-            key = (_state(params), name)
-            known = (entry.party, not entry.ours, *key) in self._open
-            questions = self._questions_for(entry, *key, known=known)
-            kept[name] = response if questions is None else self._result(questions, response)
+        asked = (entry.party, not entry.ours, as_text(params.get("requestState")))
+        kept = {
+            name: self._without_secrets(each, "result", (*asked, name))
+            for name, each in responses.items()
+        }
         return {**message, "params": {**params, "inputResponses": kept}}
 
 
@@ -209,52 +186,27 @@ def secret_question(message: JsonObject) -> Question | None:
     return question if question.secret else None
 
 
-def without_suggested(message: JsonObject, question: Question | None) -> JsonObject:
-    """A question for a secret without the values that it suggests.
-
-    What there is to choose from stays, or nobody could choose.
-    """
-    if question is None:
-        return message
-    inside = "payload" if "payload" in message else "params"
-    return {**message, inside: without_suggestions(message[inside])}
-
-
 def secrets_of(question: Question, answer: JsonValue) -> list[JsonValue]:
     """What in an answer is secret: all but the fields that are none, and what was chosen, which
     stands in the question.
     """
-    names = [field.name for field in question.fields]
-    is_wrapped = set(as_object(answer)) == {"value"}
-    is_wrapped = is_wrapped and (question.wrapped or "value" not in names)
+    fields = {field.name: field for field in question.fields}
+    is_wrapped = set(as_object(answer)) == {"value"} and (question.wrapped or "value" not in fields)
     given = as_object(answer)["value"] if is_wrapped else answer
     if not isinstance(given, Mapping) or question.wrapped:
-        return [] if len(question.fields) == 1 and question.fields[0].choices else [given]
+        return [] if len(fields) == 1 and question.fields[0].choices else [given]
     public = {
-        field.name
-        for field in question.fields
+        name
+        for name, field in fields.items()
         if (question.secret and not field.secret) or field.choices
     }
     return [each for name, each in given.items() if name not in public]
-
-
-def _is_public(name: str, value: JsonValue) -> bool:
-    is_outcome = name in ("action", "outcome") and isinstance(value, str) and value in _OUTCOMES
-    return value is None or isinstance(value, bool) or name in _PUBLIC or is_outcome
-
-
-def _flat_or_blank(value: JsonValue) -> JsonValue:
-    return _flat(value) if isinstance(value, Mapping) else blank(value)
 
 
 def _flat(value: JsonValue) -> JsonValue:
     return value if value is None or value == "" else SECRET
 
 
-def _id(id: JsonValue) -> JsonValue:
+def _id(message: JsonObject) -> JsonValue:
+    id = message.get("id")
     return id if isinstance(id, (str, int, float)) else None
-
-
-def _state(holder: JsonValue) -> JsonValue:
-    state = as_object(holder).get("requestState")
-    return state if isinstance(state, str) else None

@@ -13,19 +13,7 @@ def path_replacer(places: Mapping[str, str]) -> Callable[[str], str]:
     Args:
         places: paths, and what is written for each.
     """
-    whole = {path.rstrip("/"): name for path, name in places.items()}
-    patterns = [
-        (
-            re.compile(rf"(?<![\w.]){re.escape(path)}(?![\w-]|\.\w)"),
-            whole[path].replace("\\", r"\\"),
-        )
-        for path in sorted(whole, key=len, reverse=True)
-        if len(path) > 1
-    ]
-
-    def replace(text: str) -> str:
-        for pattern, name in patterns:
-            text = pattern.sub(name, text)
-        return text
-
-    return replace
+    names = {path.rstrip("/"): name for path, name in places.items() if len(path) > 1}
+    deepest = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or r"(?!)"
+    pattern = re.compile(rf"(?<![\w.])(?:{deepest})(?![\w-]|\.\w)")
+    return lambda text: pattern.sub(lambda found: names[found[0]], text)

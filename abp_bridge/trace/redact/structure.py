@@ -1,5 +1,5 @@
-"""What the structure of a value says: which words a message needs to be one, and which values are
-secrets by the names that they stand under. Pure.
+"""Where in a message secrets stand: what the structure of a value says, and the names in it; and
+which words a message needs to be one. Pure.
 
 It knows no secret itself; which names tell of one, `core.secret_names` knows.
 """
@@ -7,19 +7,18 @@ It knows no secret itself; which names tell of one, `core.secret_names` knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from json import JSONDecoder
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
-from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, walk
+from abp_bridge.core.json_text import DECODER, is_deeper
+from abp_bridge.core.json_value import JsonObject, JsonValue, walk
+from abp_bridge.core.schema import KEYWORDS, parts
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.methods import METHODS
+from abp_bridge.trace.redact.known import SECRET
 
-SECRET = "[secret]"  # noqa: S105
 DEEPEST = 100  # levels of JSON inside of text: no app nests more, and each is walked
 TRIES = 64  # places in a text where JSON may begin: each may be read to the text's end
-
-Blank = Callable[[JsonValue], JsonValue]
 
 # Names of members, and words that stand alone. All methods are words of a message too.
 _WORDS = """
@@ -34,18 +33,11 @@ KEPT = METHODS | frozenset(_WORDS.split())
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SUGGESTIONS = ("default", "const", "example", "examples")
-_SCHEMA_WORDS = """
-    type title description format pattern enum enumNames oneOf anyOf allOf not $ref $schema $defs
-    minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems
-    maxItems uniqueItems properties required additionalProperties items prefixItems writeOnly
-    readOnly deprecated sensitive nullable contentEncoding contentMediaType x-order
-"""
-_KEYWORDS = frozenset((*_SCHEMA_WORDS.split(), *_SUGGESTIONS))
-_HANDED = ("env", "headers")  # what a program is given
-_PROGRAMS = ("mcpServers", *_HANDED)
+_DESCRIBES = frozenset(["$ref", "nullable", "contentEncoding", "contentMediaType", "x-order"])
+_DESCRIBES |= KEYWORDS.union(_SUGGESTIONS)
 
-
-# --- values ---------------------------------------------------------------------------------------
+_BEGINS = re.compile(r'\{\s*["}]|\[\s*(?:[\[{"\d-]|true\b|false\b|null\b)')
+_NAMES_NEXT = re.compile(r"([\w .\[\]%-]{1,80})[\"']?\s{0,8}[:=]\s{0,8}\Z")
 
 
 def blank(value: JsonValue) -> JsonValue:
@@ -64,110 +56,57 @@ def leaves(value: JsonValue) -> Iterator[str | int | float]:
             yield each
 
 
-def without_secret(holder: JsonObject, name: str, under: str, blank: Blank) -> JsonValue:
-    """A member's value without what its name says is a secret.
+def part_of(name: str, around: str) -> str:
+    """What a member is a part of: a `program`, or what one is `given`, if any.
 
     Args:
-        holder: the object that the member is of.
-        name: the member's.
-        under: what the holder itself stands under, if that is one of `program_part`'s.
-        blank: what makes a value that has to go into one that may stay.
+        name: The member's.
+        around: What its object is a part of.
     """
-    value = holder[name]
-    if under and name in _HANDED and isinstance(value, (list, Mapping)):
-        return _without_values(value, blank)
-    if _names_its_value(holder, name):
-        return blank(value)
-    if not holds_secret(name):
-        return value
-    return without_suggestions(value, blank) if _is_schema(value) else blank(value)
+    if name == "mcpServers":
+        return "program"
+    return "given" if around and name in ("env", "headers") else around
 
 
-def program_part(name: str) -> str:
-    """`name`, if programs and what they are given stand under it; else nothing."""
-    return name if name in _PROGRAMS else ""
+def names_secret(holder: JsonObject, name: str, around: str) -> bool:
+    """Whether a member is a secret: by its name, the one beside it, or what it is a part of."""
+    beside = holder.get("name", holder.get("key"))
+    if name == "value" and isinstance(beside, str) and holds_secret(beside):
+        return True
+    is_given = around == "given" and not (name == "name" and "value" in holder)
+    return is_given or holds_secret(name)
 
 
-def follows_option(items: Sequence[JsonValue], place: int) -> bool:
-    """Whether the text at this place is a secret by the word before it: as after `--api-key`."""
-    before = items[place - 1] if place else None
-    return (
-        isinstance(items[place], str)
-        and isinstance(before, str)
-        and before.startswith("-")
-        and "=" not in before
-        and holds_secret(before)
-    )
+def is_option(word: JsonValue) -> bool:
+    """Whether a secret is what comes after this in a list: as after `--api-key`."""
+    return isinstance(word, str) and re.match(r"-[^=]*\Z", word) is not None and holds_secret(word)
 
 
-def without_suggestions(schema: JsonValue, blank: Blank = blank) -> JsonValue:
+def without_suggestions(
+    schema: JsonValue, blank: Callable[[JsonValue], JsonValue] = blank
+) -> JsonValue:
     """A schema of a secret without the values that it suggests; what can be chosen stays."""
     if isinstance(schema, Mapping):
         return {
             name: blank(each) if name in _SUGGESTIONS else without_suggestions(each, blank)
             for name, each in schema.items()
         }
-    if isinstance(schema, list):
-        return [without_suggestions(each, blank) for each in schema]
-    return schema
+    return [without_suggestions(e, blank) for e in schema] if isinstance(schema, list) else schema
 
 
-def _without_values(handed: JsonValue, blank: Blank) -> JsonValue:
-    """Variables and headers that a program is given: all of them, whatever they are called."""
-    if isinstance(handed, Mapping):
-        return {name: blank(each) for name, each in handed.items()}
-    return [
-        {**item, "value": blank(item["value"])}
-        if isinstance(item, Mapping) and "value" in item
-        else item
-        for item in as_list(handed)
-    ]
-
-
-def _names_its_value(holder: JsonObject, member: str) -> bool:
-    """Whether the name of this `value` stands beside it, and is a telling one."""
-    name = holder.get("name", holder.get("key"))
-    return member == "value" and isinstance(name, str) and holds_secret(name)
-
-
-def _is_schema(value: JsonValue) -> bool:
+def is_schema(value: JsonValue) -> bool:
     """Whether this describes a field, and is no value of one: it has what JSON Schema knows, and
     nothing else.
     """
-    if not isinstance(value, Mapping) or not set(value) <= _KEYWORDS:
+    if not isinstance(value, Mapping):
         return False
     inside, kind = value.get("properties", {}), value.get("type", "string")
     return (
-        isinstance(inside, Mapping)
+        all(_DESCRIBES.issuperset(part) for _, part in parts(value))
+        and isinstance(inside, Mapping)
         and all(isinstance(each, Mapping) for each in inside.values())
         and all(each in _TYPES for each in (kind if isinstance(kind, list) else [kind]))
     )
-
-
-_ORDINARY = re.compile(r"[a-z]+(?:[_./-][a-z]+)+|[\d.,:/-]{1,7}|\d{4}-\d\d-\d\d|[A-Za-z]{1,15}")
-_MIXED = re.compile(r"\d|[a-z].*[A-Z]|[A-Z].*[a-z].*[A-Z]|[^\w\s./-]")
-
-
-def looks_secret(text: str) -> bool:
-    """Whether a text that stood under a telling name is worth looking for elsewhere: and is not
-    anybody's word.
-    """
-    if len(text) < 8 or _ORDINARY.fullmatch(text):
-        return False
-    return len(text) >= 16 or _MIXED.search(text) is not None
-
-
-# --- JSON in text ---------------------------------------------------------------------------------
-
-_BEGINS = re.compile(r'\{\s*["}]|\[\s*(?:[\[{"\d-]|true\b|false\b|null\b)')
-_NAMES_NEXT = re.compile(r"([\w .\[\]%-]{1,80})[\"']?\s{0,8}[:=]\s{0,8}\Z")
-
-
-def _no_constant(word: str) -> JsonValue:
-    raise ValueError(word)
-
-
-_DECODER = JSONDecoder(parse_constant=_no_constant)
 
 
 def json_in(text: str) -> Iterator[tuple[int, int, JsonValue]]:
@@ -178,13 +117,11 @@ def json_in(text: str) -> Iterator[tuple[int, int, JsonValue]]:
         if found is None:
             return
         at = found.start() + 1
-        try:
-            value, end = _DECODER.raw_decode(text, found.start())
-        except (ValueError, RecursionError):
-            continue
-        if not is_deeper(value, DEEPEST):
-            yield found.start(), end, value
-            at = end
+        with suppress(ValueError, RecursionError):
+            value, end = DECODER.raw_decode(text, found.start())
+            if not is_deeper(value, DEEPEST):
+                yield found.start(), end, value
+                at = end
 
 
 def names_next(text: str) -> bool:

@@ -1,0 +1,203 @@
+"""Texts that are known, and where they stand in others however they are written there: escaped in
+JSON any number of times, in an address, in HTML, in Base64, in hexadecimal. Pure.
+
+A text is looked at in several ways, with its escapes read, its Base64 decoded, and so on; each view
+knows where its bytes stand in the text. Looking takes time in proportion to the text, and next to
+nothing for what is known and not there.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from binascii import a2b_base64, unhexlify
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from string import ascii_letters, digits, hexdigits
+from typing import NamedTuple
+
+SECRET = "[secret]"  # noqa: S105
+
+PIECE = 128  # characters that are looked for of what is longer: elsewhere it may be cut off
+LINE = 8  # characters of a line that is looked for wherever it stands
+ALONE = 4  # characters; what is shorter is only looked for where it stands alone
+LAYERS = 6  # escapes of one kind within those of another
+
+_UTF8 = ("utf-8", "surrogatepass")
+_NUMBER = re.compile(r"[\d\s-]{6,}")
+_ESCAPE = re.compile(
+    rb"%(?:25)*(?P<byte>[0-9A-Fa-f]{2})"
+    rb"|&(?:amp;)*(?P<entity>#?[0-9A-Za-z]{1,32};)"
+    rb"|(?<!\\)\\++u(?P<unit>[0-9A-Fa-f]{4})"
+    rb"(?:(?<=[dD][89abAB]..)\\++u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2}))?"
+)
+# A backslash belongs to what it stands before; lines end in one way.
+_BACKSLASHES = re.compile(rb"(?:\\++r\\++(?=n)|\r(?=\n)|\\++)(?P<bare>.|\Z)", re.DOTALL)
+_BARE = bytes.maketrans(b"\n\r\t\b\f+", b"nrtbf ")  # letters after a backslash; a form's blank
+_ALONE = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))%b(?![A-Za-z0-9])"  # letters of escapes are none
+_TRAIL = re.compile(rb"(?:\\++(?:u005[cC])?|%(?:25)*5[cC])*+")
+_BREAK = re.compile(rb"(?:\\++[rn]?|[\r\n])[ \t]*")
+_WITHIN = (b"\x80", b"\xc0")  # bytes from the first, and less than the other, begin no character
+_AS_BASE64 = bytes(
+    each if chr(each) in f"{ascii_letters}{digits}+/" else ord("A") for each in range(256)
+)
+_AS_HEX = bytes(each if chr(each) in hexdigits else ord("0") for each in range(256))
+
+
+class _View(NamedTuple):
+    """Bytes, and where in a text each of them begins, and the last one ends."""
+
+    data: bytes
+    places: Sequence[int]
+    way: str = "characters"
+
+
+class _Known(NamedTuple):
+    """A piece of text as it is and as `_fold` has it, and what is written instead.
+
+    What has to stand `alone` is no part of a longer word, and in no encoding of bytes.
+    """
+
+    literal: bytes
+    folded: bytes
+    instead: str
+    alone: bool
+
+    def spans(self, text: bytes, views: Iterable[_View]) -> Iterator[tuple[int, int, str]]:
+        """Where it stands in `text`, and what is written there."""
+        for data, places, way in views:
+            piece = self.folded if way == "folded" else self.literal
+            if piece not in data or (self.alone and way == "bytes"):
+                continue
+            pattern = (_ALONE if self.alone else b"%b") % re.escape(piece)
+            for found in re.finditer(pattern, data):
+                start, end = places[found.start()], places[found.end()]
+                if self.literal.endswith(b"\\") and (trail := _TRAIL.match(text, end)):
+                    end = trail.end()
+                while _WITHIN[0] <= text[start : start + 1] < _WITHIN[1]:
+                    start -= 1
+                while _WITHIN[0] <= text[end : end + 1] < _WITHIN[1]:
+                    end += 1
+                yield start, end, self.instead
+
+
+class KnownTexts:
+    """Texts, and what is written instead of each."""
+
+    def __init__(self, known: Iterable[_Known] = ()) -> None:
+        """What is `known` already, of another."""
+        self._known = dict.fromkeys(known)
+
+    def add(self, text: str, instead: str) -> None:
+        """Know `text` from now on: whole and trimmed, line by line, and in other normal forms."""
+        forms = [text, text.strip(), *(unicodedata.normalize(way, text) for way in ("NFC", "NFD"))]
+        if _NUMBER.fullmatch(text):
+            forms.append(re.sub(r"\D", "", text))
+        for form in forms:
+            self.add_piece(form, instead, alone=len(form) < ALONE)
+            for line in map(str.strip, form.splitlines()):
+                if len(line) >= ALONE:
+                    self.add_piece(line, instead, alone=len(line) < LINE and line not in forms)
+
+    def add_piece(self, text: str, instead: str, *, alone: bool) -> None:
+        """Know just `text`, perhaps only where it is no part of a longer word."""
+        starts = range(0, max(len(text) - LINE, min(len(text), 1)), PIECE)
+        for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
+            literal = text[start:end].encode(*_UTF8)
+            folded = _fold(_unescape(literal)).data or literal
+            known = _Known(literal, folded, instead, alone or len(folded) < ALONE)
+            self._known[known] = None
+
+    def those_in(self, text: str) -> KnownTexts:
+        """Those of them that may stand in `text`: all that need be looked for in its parts."""
+        views = _views(text.encode(*_UTF8)) if self._known else []
+        data = b"\0".join(view.data for view in views)
+        return KnownTexts(
+            known
+            for known in self._known
+            if known.literal in data or (known.folded != known.literal and known.folded in data)
+        )
+
+    def bracketed(self) -> KnownTexts:
+        """Those that JSON in a text could be a part of, or begin in, or end in."""
+        return KnownTexts(known for known in self._known if re.search(rb"[]\[{}]", known.literal))
+
+    def replace(self, text: str) -> str:
+        """`text` without what is known.
+
+        All is found before anything is replaced: one may be a part of another, or overlap it.
+        """
+        data = text.encode(*_UTF8)
+        views = _views(data) if self._known else []
+        found = [span for known in self._known for span in known.spans(data, views)]
+        kept: list[str] = []
+        done = 0
+        for start, end, instead in sorted(found, key=lambda span: (span[0], -span[1])):
+            if kept and start <= done:  # one with what is before; and a secret whatever else it is
+                kept[-1] = SECRET if SECRET in (instead, kept[-1]) else kept[-1]
+            else:
+                kept += [data[done:start].decode(*_UTF8), instead]
+            done = max(done, end)
+        return "".join([*kept, data[done:].decode(*_UTF8)])
+
+
+# --- a text in several ways -----------------------------------------------------------------------
+
+
+def _views(text: bytes) -> list[_View]:
+    unescaped = _unescape(text)
+    views = [unescaped, _fold(unescaped)]
+    if unescaped.data != text:
+        views.append(_View(text, range(len(text) + 1)))
+    whole = _rewrite(unescaped, _BREAK, lambda _: b"")
+    places = [*whole.places, *[len(text)] * 8]
+    size = len(whole.data) // 4 * 4 + 4
+    letters = whole.data.replace(b"-", b"+").replace(b"_", b"/").translate(_AS_BASE64) + b"A" * 8
+    for at in range(4):
+        thirds = places[at:]
+        del thirds[1::4]  # a byte begins in two letters of four, and ends with the next one
+        views.append(_View(a2b_base64(letters[at : at + size]), thirds, "bytes"))
+    pairs = whole.data.translate(_AS_HEX) + b"0" * 8
+    views += [_View(unhexlify(pairs[at : at + size]), places[at::2], "bytes") for at in (0, 1)]
+    return views
+
+
+def _unescape(text: bytes) -> _View:
+    """A text without the escapes of addresses, HTML and JSON, but for backslashes."""
+    view = _View(text, range(len(text) + 1))
+    for _ in range(LAYERS):
+        before, view = view, _rewrite(view, _ESCAPE, _character)
+        if view is before:
+            break
+    return view
+
+
+def _fold(unescaped: _View) -> _View:
+    """Without backslashes: the same for a text and for what JSON makes of it."""
+    bare = _rewrite(unescaped, _BACKSLASHES, lambda found: found["bare"])
+    return _View(bare.data.translate(_BARE), bare.places, "folded")
+
+
+def _rewrite(
+    view: _View, pattern: re.Pattern[bytes], change: Callable[[re.Match[bytes]], bytes]
+) -> _View:
+    kept: list[bytes] = []
+    places: list[int] = []
+    done = 0
+    for found in pattern.finditer(view.data):
+        start, changed = found.start(), change(found)
+        kept += [view.data[done:start], changed]
+        places += [*view.places[done:start], *[view.places[start]] * len(changed)]
+        done = found.end()
+    if not done:
+        return view
+    return _View(b"".join([*kept, view.data[done:]]), [*places, *view.places[done:]])
+
+
+def _character(escape: re.Match[bytes]) -> bytes:
+    if escape["byte"]:
+        return bytes.fromhex(escape["byte"].decode())
+    if escape["entity"]:
+        return html.unescape(f"&{escape['entity'].decode()}").encode(*_UTF8)
+    units = bytes.fromhex((escape["unit"] + (escape["low"] or b"")).decode())
+    return units.decode("utf-16-be", "surrogatepass").encode(*_UTF8)
