@@ -380,8 +380,8 @@ async def _send_address_through_model(
     if not (place := await link.show_code()):
         raise SurfaceUnsupportedError(
             "this host shows no forms, and its model is given no link to the page: set up a"
-            " browser that can be opened (--page open), or where to show the page's code (--tty"
-            " DEVICE, --notify)",
+            " browser to be opened (--page open), or where to show the page's code (--tty DEVICE,"
+            " --notify)",
             lasting=False,
         )
     words = model_messages.encode_address(question, link.address, place)
