@@ -16,6 +16,12 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="each bridge that means the same on all fixtures"
+    )
+
+
 HERE = Path(__file__).parent
 # What needs programs from npm, or writes fixtures, runs where it is named only.
 BY_NAME = [

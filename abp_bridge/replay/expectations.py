@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from abp_bridge.core.json_value import JsonValue, as_object
-from abp_bridge.replay.match import MOST, Match, excerpt, match
+from abp_bridge.replay.match import MOST, Choice, Match, excerpt, match
+from abp_bridge.replay.meaning import Kind, kind_of
 from abp_bridge.replay.mismatch import MAX_SHOWN, ReplayMismatchError
-from abp_bridge.replay.placeholders import ANY, ID, OPTION, UnknownPlaceholderError, fill, kind
+from abp_bridge.replay.placeholders import ANY, ID, UnknownPlaceholderError, fill
 from abp_bridge.replay.shutdown import Key, OpenQuestions, is_answer, key
 from abp_bridge.trace.format import (
     AGENT,
@@ -48,10 +49,16 @@ class Expectations:
     """
 
     def __init__(
-        self, entries: Sequence[Entry], known: Mapping[str, JsonValue] = MappingProxyType({})
+        self,
+        entries: Sequence[Entry],
+        known: Mapping[str, JsonValue] = MappingProxyType({}),
+        host: str = "",
     ) -> None:
-        """`known` is what is known from the start, such as the folder that the bridge runs in."""
+        """`known` is what is known from the start, such as the folder that the bridge runs in;
+        `host` is the protocol that the host speaks.
+        """
         self.entries = entries
+        self._host = host
         self.known = dict(known)
         self.questions = OpenQuestions()
         self.awaited: list[Entry] = []  # of the window, what has not come
@@ -59,8 +66,7 @@ class Expectations:
         self._early: list[Entry] = []  # what the bridge said before the fixture came to it
         self._matched_early = (-1, -1)  # the window and the names when `_early` was last matched
         self._answered: dict[Key, int] = {}  # a request of ours -> the line that answered it
-        # (kind, party, value) -> the name that stands for it
-        self._chosen: dict[tuple[str, str, JsonValue], str] = {}
+        self._chosen: dict[Choice, str] = {}  # the name that stands for it
         self._open_window(0)
 
     @property
@@ -186,23 +192,20 @@ class Expectations:
             if found := self._compare(entry, message):
                 self._check_order(entry, message)
                 self.awaited = [each for each in self.awaited if each is not entry]
-                self._on_match(message, found.learned, entry.line)
+                self._on_match(message, found, entry.line)
                 return True
         return False
 
     def _compare(self, entry: Entry, message: Entry) -> Match:
-        return match(
-            entry.value,
-            message.value,
-            self.known,
-            lambda name, value: self._chosen.get(_choice(name, message.party, value)),
-        )
+        party, kind = message.party, self._kind(message)
+        return match(entry.value, message.value, self.known, self._chosen, party=party, kind=kind)
 
-    def _on_match(self, message: Entry, learned: Mapping[str, JsonValue], line: int) -> None:
-        self.known.update(learned)
-        for name, value in learned.items():
-            if kind(name) != OPTION:
-                self._chosen[_choice(name, message.party, value)] = name
+    def _kind(self, message: Entry) -> Kind:
+        return kind_of(message.party, self._host)
+
+    def _on_match(self, message: Entry, found: Match, line: int) -> None:
+        self.known.update(found.learned)
+        self._chosen.update(found.chosen)
         if message.kind == "closed":
             self._forget(message.party)
         self.questions.remove(message.party, message.value)
@@ -273,7 +276,7 @@ class Expectations:
         """The first line after the window that fits, but for names that are not known yet."""
         for entry in self.entries[self._end :]:
             same = entry.ours and _topic(entry) == _topic(message)
-            if same and match(entry.value, message.value, {}):
+            if same and match(entry.value, message.value, {}, kind=self._kind(message)):
                 return entry
         return None
 
@@ -312,13 +315,6 @@ def _unexpected(
 
 def _looseness(entry: Entry) -> int:
     return json.dumps(entry.value, default=str).count(ANY)
-
-
-def _choice(name: str, party: str, value: JsonValue) -> tuple[str, str, JsonValue]:
-    """What a name must not have in common with another: ids of JSON-RPC differ for each party,
-    other names everywhere, options in one message.
-    """
-    return kind(name), party if kind(name) == ID else "", value
 
 
 def _topic(entry: Entry) -> tuple[object, ...]:

@@ -62,6 +62,7 @@ _CHOSEN = {
     "optionId": "option",
     "sessionId": "session",
 }
+_INPUT = "inputRequests"  # whose members the bridge names
 _ANYWHERE = {"call", "session", "elicitation", "question"}  # names that also stand in text
 
 
@@ -245,7 +246,8 @@ class _Names:
             self._ids[key(party, message["id"])] = self._new("id")
         is_permission = message.get("method") == "session/request_permission"
         for member, each, word in _chosen_names(message):
-            is_known = (member, each) in self._values and not (is_permission and word == "option")
+            is_new = word == "input" or (is_permission and word == "option")
+            is_known = (member, each) in self._values and not is_new
             if (member, each) not in self._foreign and not is_known:
                 self._name(member, each, word)
 
@@ -267,7 +269,7 @@ class _Names:
             return ANY
         if isinstance(value, Mapping):
             return {
-                self._text(name, entry): self._value(each, (*path, name), entry)
+                self._member(name, path, entry): self._value(each, (*path, name), entry)
                 for name, each in value.items()
             }
         if isinstance(value, list):
@@ -275,6 +277,11 @@ class _Names:
         if isinstance(value, str):
             return self._values.get((path[-1] if path else "", value)) or self._text(value, entry)
         return value
+
+    def _member(self, name: str, path: tuple[str, ...], entry: Entry) -> str:
+        """The name of a member; a host answers what was asked under the names that it was given."""
+        is_input = path[-1:] in ((_INPUT,), ("inputResponses",))
+        return self._values.get((_INPUT if is_input else "", name)) or self._text(name, entry)
 
     def _text(self, words: str, entry: Entry) -> str:
         change = self._with_any if entry.ours else self._with_names
@@ -304,6 +311,8 @@ def _chosen_names(value: JsonValue) -> Iterator[tuple[str, str, str]]:
             chosen = as_text(as_object(each)[name])
             if chosen and not chosen.startswith("["):
                 yield name, chosen, _CHOSEN[name]
+        for asked in as_object(as_object(each).get(_INPUT)):
+            yield _INPUT, asked, "input"
         for found in _NAMED_IN_TEXT.finditer(as_text(each)):
             yield found[1], found[2], found[1]
 

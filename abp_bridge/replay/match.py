@@ -2,45 +2,56 @@
 placeholders stand for in it.
 
 Names such as `[id 1]` mean the same wherever they stand. It does not decide which line a message
-belongs to (`expectations`), nor how placeholders are written (`placeholders`). Pure.
+belongs to (`expectations`), what a protocol lets be said otherwise (`meaning`), nor how
+placeholders are written (`placeholders`). Its time grows with the size of both alone. Pure.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_integer, as_text
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_integer,
+    as_number,
+    as_object,
+    as_text,
+)
+from abp_bridge.core.schema import json_equal
+from abp_bridge.replay.meaning import EXACT, Kind
 from abp_bridge.replay.placeholders import (
     ANY,
     EITHER,
     ID,
+    LOCAL,
     NUMBER,
     PLACES,
     Known,
     alone,
     is_name,
-    kind,
     parts,
 )
+from abp_bridge.replay.placeholders import (
+    kind as kind_of_name,
+)
 
-# (a name, what it would stand for) -> the other name that stands for that already
-Taken = Callable[[str, JsonValue], str | None]
+Choice = tuple[str, str, JsonValue]  # the kind of a name, the party, what the name stands for
 
 MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MOST = 8  # differences of one message that are shown
 LONGEST = 160  # characters of a value in a complaint
-# pairs of items that are compared to tell what a list lacks: with their words in brackets, and as
-# they are; each is a walk through two values
-MAX_MATCHED = 400
-MAX_COMPARED = 20_000
+MAX_TRIALS = 2_000  # members of a message that are looked at to find those that the bridge named
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """Where a message differs, as a path such as `params.message`, and how, in words."""
 
     path: str
@@ -50,58 +61,156 @@ class Difference:
         return f"{self.path}: {self.words}" if self.path else self.words
 
 
-def _nobody(name: str, value: JsonValue) -> None:
-    return None
-
-
 @dataclass
 class Match:
-    """A message compared with a line: what it taught, and where it differs.
+    """A message compared with a line: what its names stand for, and where it differs.
 
     Without differences, it is the one.
     """
 
-    known: Known
-    taken: Taken = _nobody
-    learned: dict[str, JsonValue] = field(default_factory=dict)
+    party: str
+    names: ChainMap[str, JsonValue]
+    owners: ChainMap[Choice, str]
+    trials: Iterator[int] = field(default_factory=lambda: iter(range(MAX_TRIALS)))
     differences: list[Difference] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return not self.differences
 
-    def differs(self, path: str, words: str) -> None:
-        """Note a difference at `path`."""
-        self.differences.append(Difference(path, words))
+    @property
+    def learned(self) -> Mapping[str, JsonValue]:
+        """What stands for the names that were not known before."""
+        return self.names.maps[0]
 
-    def learn(self, name: str, value: JsonValue, path: str) -> None:
-        """Note what a name stands for: an id is a text or a whole number, any other name a text;
-        and names tell things apart.
+    @property
+    def chosen(self) -> Mapping[Choice, str]:
+        """What must not be chosen again, and the name that stands for it."""
+        return {each: name for each, name in self.owners.maps[0].items() if each[0] not in LOCAL}
+
+    def choice(self, name: str, value: JsonValue) -> Choice:
+        """What a name must not have in common with another: ids of JSON-RPC differ for each party,
+        other names everywhere, options and inputs in one message.
         """
-        is_id = kind(name) == ID and (as_integer(value) is not None or value == "")
-        if not is_id and not as_text(value):
-            self.differs(
-                path, f"something that the bridge chooses expected, {excerpt(value)} given"
-            )
+        return kind_of_name(name), self.party if kind_of_name(name) == ID else "", value
+
+    # Each of these yields the differences at a path.
+
+    def compare(
+        self, expected: JsonValue, got: JsonValue, path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        """Compare two values of one kind, and learn the names."""
+        if isinstance(expected, str):
+            yield from self._compare_text(expected, got, path)
+        elif isinstance(expected, Mapping) and isinstance(got, Mapping):
+            yield from self._compare_objects(expected, got, path, kind)
+        elif isinstance(expected, list) and isinstance(got, list):
+            if len(expected) != len(got):
+                yield Difference(path, _describe_lists(expected, got, path))
+                return
+            for place, (one, other) in enumerate(zip(expected, got, strict=True)):
+                yield from self.compare(one, other, f"{path}[{place}]", kind)
+        elif not json_equal(expected, got):
+            yield Difference(path, _describe(expected, got))
+
+    def _compare_text(self, expected: str, got: JsonValue, path: str) -> Iterator[Difference]:
+        word = alone(expected)
+        if word == ANY or (word == NUMBER and as_number(got) is not None):
             return
-        here = (n for n, v in self.learned.items() if kind(n) == kind(name) and v == value)
-        if same := next(here, None) or self.taken(name, value):
-            words = f"one of its own expected, {excerpt(value)} given, which is {same} already"
-            self.differs(path, words)
-        self.learned[name] = value
+        found: Mapping[str, JsonValue] | None = {word: got} if is_name(word) else None
+        if found is None and isinstance(got, str):
+            found = names_in_text(parts(expected), got, self.names)
+        if found is None:
+            yield Difference(path, _describe(expected, got))
+        for name, value in (found or {}).items():
+            if (words := self._learn(name, value)) is not None:
+                yield Difference(path, words)
+
+    def _learn(self, name: str, value: JsonValue) -> str | None:
+        """An id is a text or a whole number, any other name a text; and names tell things apart.
+
+        Returns what is wrong with this one; None when it may stand for `value`.
+        """
+        given = f"expected, {excerpt(value)} given"
+        if name in self.names:
+            same = json_equal(self.names[name], value)
+            return None if same else f"{excerpt(self.names[name])} (as before, for {name}) {given}"
+        is_id = kind_of_name(name) == ID and (as_integer(value) is not None or value == "")
+        if not is_id and not as_text(value):
+            return f"something that the bridge chooses {given}"
+        choice = self.choice(name, value)
+        other, self.owners[choice], self.names[name] = self.owners.get(choice), name, value
+        return f"one of its own {given}, which is {other} already" if other else None
+
+    def _compare_objects(
+        self, expected: JsonObject, got: JsonObject, path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        has_more = expected.get(MORE) == ANY
+        wanted = {
+            name: value
+            for name, value in expected.items()
+            if not (has_more and name == MORE)
+            and (value is not None or None not in kind.absent(name))
+        }
+        plain = {letters[0] for letters in map(parts, wanted) if len(letters) == 1}
+        left = {name: value for name, value in got.items() if name not in plain}
+        for name, value in wanted.items():
+            letters, place = parts(name), _join(path, name)
+            if len(letters) > 1 and left:
+                yield from self._compare_member(name, value, left, place, kind)
+            elif len(letters) == 1 and letters[0] in got:
+                yield from self.compare(value, got[letters[0]], place, kind.member(letters[0]))
+            elif all(self._differs(value, each, name, kind) for each in kind.absent(name)):
+                yield Difference(place, f"{excerpt(value)} expected, nothing given")
+        for name, value in {} if has_more else left.items():
+            if all(self._differs(each, value, name, kind) for each in kind.absent(name)):
+                yield Difference(_join(path, name), f"nothing expected, {excerpt(value)} given")
+
+    def _differs(self, expected: JsonValue, got: JsonValue, name: str, kind: Kind) -> bool:
+        return any(self.compare(expected, got, name, kind.member(name)))
+
+    def _compare_member(
+        self, name: str, value: JsonValue, left: dict[str, JsonValue], path: str, kind: Kind
+    ) -> Iterator[Difference]:
+        """Take out of `left` what stands under a name that the bridge chose: what differs least."""
+        tried: list[tuple[list[Difference], str, Match]] = []
+        for each, other in left.items():
+            trial = replace(self, names=self.names.new_child(), owners=self.owners.new_child())
+            found = [
+                *trial._compare_text(name, each, path),
+                *trial.compare(value, other, path, kind.member(each)),
+            ]
+            tried.append((found, each, trial))
+            if not found or next(self.trials, None) is None:
+                break
+        found, each, trial = min(tried, key=lambda one: len(one[0]))
+        self.names.update(trial.learned)
+        self.owners.update(trial.owners.maps[0])
+        del left[each]
+        yield from found
 
 
-def match(expected: JsonValue, got: JsonValue, known: Known, taken: Taken = _nobody) -> Match:
+def match(
+    expected: JsonValue,
+    got: JsonValue,
+    known: Known,
+    chosen: Mapping[Choice, str] = MappingProxyType({}),
+    *,
+    party: str = "",
+    kind: Kind = EXACT,
+) -> Match:
     """Compare `got` with `expected`.
 
     Args:
         expected: what a line of a fixture has, with words in brackets.
         got: what a bridge said.
         known: what it chose before, by name.
-        taken: the name that stands for a value already, for what must not be chosen any more.
-            Names of one kind must differ within `got`, too.
+        chosen: what must not be chosen any more, and the name that stands for it. Names of one kind
+            must differ within `got`, too.
+        party: whom it was said to.
+        kind: what kind of object it is, which says what may be said otherwise.
     """
-    found = Match(known, taken)
-    _compare(expected, got, "", found)
+    found = Match(party, ChainMap({}, dict(known)), ChainMap({}, dict(chosen)))
+    found.differences += found.compare(expected, got, "", kind)
     return found
 
 
@@ -112,51 +221,7 @@ def excerpt(value: JsonValue, longest: int = LONGEST) -> str:
     return words if more <= 0 else f"{words[:longest]} … [{more} more characters]"
 
 
-# --- comparing ---
-
-
-def _compare(expected: JsonValue, got: JsonValue, path: str, found: Match) -> None:
-    if isinstance(expected, str):
-        _compare_text(expected, got, path, found)
-    elif isinstance(expected, Mapping) and isinstance(got, Mapping):
-        _compare_objects(expected, got, path, found)
-    elif isinstance(expected, list) and isinstance(got, list):
-        _compare_lists(expected, got, path, found)
-    elif not _same(expected, got):
-        found.differs(path, _describe(expected, got))
-
-
-def _describe(expected: JsonValue, got: JsonValue) -> str:
-    return f"{excerpt(expected)} expected, {excerpt(got)} given"
-
-
-def _same(expected: JsonValue, got: JsonValue) -> bool:
-    """JSON has one kind of number, and a yes is none."""
-    if isinstance(expected, bool) or isinstance(got, bool):
-        return expected is got
-    return bool(expected == got)
-
-
-def _compare_text(expected: str, got: JsonValue, path: str, found: Match) -> None:
-    word = alone(expected)
-    is_number = isinstance(got, (int, float)) and not isinstance(got, bool)
-    if word == ANY or (word == NUMBER and is_number):
-        return
-    known = {**found.known, **found.learned} if len(parts(expected)) > 1 else {}
-    if is_name(word):
-        if word not in known:
-            found.learn(word, got, path)
-        elif not _same(known[word], got):
-            before = f"{excerpt(known[word])} (as before, for {expected})"
-            found.differs(path, f"{before} expected, {excerpt(got)} given")
-        return
-    learned = names_in_text(parts(expected), got, known) if isinstance(got, str) else None
-    if learned is None:
-        is_long = isinstance(got, str) and len(expected) > LONGEST
-        found.differs(path, _at(expected, str(got)) if is_long else _describe(expected, got))
-        return
-    for name, value in learned.items():
-        found.learn(name, value, path)
+# --- texts ---
 
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -221,65 +286,34 @@ def _word_end(
     return end if not is_name(word) or _NAME.fullmatch(text, start, end) else -1
 
 
-def _at(expected: str, got: str) -> str:
+# --- words for what differs ---
+
+
+def _describe(expected: JsonValue, got: JsonValue) -> str:
     """Long texts are shown from where they part."""
-    pairs = zip(f"{expected}\0", got, strict=False)
-    same = next((place for place, (one, other) in enumerate(pairs) if one != other), len(got))
-    start = max(0, same - 20)
-    return f"from character {start + 1} on {_describe(expected[start:], got[start:])}"
+    if isinstance(expected, str) and isinstance(got, str) and len(expected) > LONGEST:
+        pairs = zip(f"{expected}\0", got, strict=False)
+        same = (place for place, (one, other) in enumerate(pairs) if one != other)
+        start = max(0, next(same, len(got)) - 20)
+        parted = f"{excerpt(expected[start:])} expected, {excerpt(got[start:])} given"
+        return f"from character {start + 1} on {parted}"
+    return f"{excerpt(expected)} expected, {excerpt(got)} given"
 
 
-def _compare_objects(expected: JsonObject, got: JsonObject, path: str, found: Match) -> None:
-    has_more = expected.get(MORE) == ANY
-    wanted = {name: value for name, value in expected.items() if not has_more or name != MORE}
-    plain = {letters[0] for letters in map(parts, wanted) if len(letters) == 1}
-    left = {name: value for name, value in got.items() if name not in plain}
-    for name, value in wanted.items():
-        letters, place = parts(name), _join(path, name)
-        if len(letters) == 1 and letters[0] in got:
-            _compare(value, got[letters[0]], place, found)
-        elif len(letters) > 1 and (chosen := _member(name, value, left, found)) is not None:
-            del left[chosen]
-        else:
-            found.differs(place, f"{excerpt(value)} expected, nothing given")
-    if not has_more:
-        for name, value in left.items():
-            found.differs(_join(path, name), f"nothing expected, {excerpt(value)} given")
-
-
-def _member(name: str, value: JsonValue, left: JsonObject, found: Match) -> str | None:
-    """Which member of those that are left stands under a name that the bridge chose."""
-    for each in left:
-        trial = Match(found.known, found.taken, dict(found.learned))
-        _compare_text(name, each, "", trial)
-        if trial:
-            _compare(value, left[each], "", trial)
-        if trial:
-            found.learned.update(trial.learned)
-            return each
-    return None
-
-
-def _compare_lists(
-    expected: Sequence[JsonValue], got: Sequence[JsonValue], path: str, found: Match
-) -> None:
-    if len(expected) == len(got):
-        for place, (one, other) in enumerate(zip(expected, got, strict=True)):
-            _compare(one, other, f"{path}[{place}]", found)
-        return
+def _describe_lists(expected: Sequence[JsonValue], got: Sequence[JsonValue], path: str) -> str:
+    """How many items each has, and which only one has, but for what the bridge chose in them."""
     word = "options" if path.rpartition(".")[2] in _OPTIONS else "items"
-    words = f"{len(expected)} {word} expected, {len(got)} given"
-    pairs, known = len(expected) * len(got), {**found.known, **found.learned}
+    members = (member for each in expected for member in as_object(each).items())
+    chosen = {name for name, value in members if len(parts(as_text(value))) > 1}
 
-    def same(one: JsonValue, other: JsonValue) -> bool:
-        is_few = pairs <= MAX_MATCHED
-        return bool(match(one, other, known)) if is_few else _same(one, other)
+    def key(value: JsonValue) -> str:
+        rest = {name: each for name, each in as_object(value).items() if name not in chosen}
+        return json.dumps(rest or value, sort_keys=True)
 
-    if pairs <= MAX_COMPARED:
-        missing = [each for each in expected if not any(same(each, other) for other in got)]
-        extra = [each for each in got if not any(same(other, each) for other in expected)]
-        words += _list("missing", missing) + _list("not expected", extra)
-    found.differs(path, words)
+    known, given = set(map(key, expected)), set(map(key, got))
+    missing = _list("missing", [each for each in expected if key(each) not in given])
+    extra = _list("not expected", [each for each in got if key(each) not in known])
+    return f"{len(expected)} {word} expected, {len(got)} given{missing}{extra}"
 
 
 def _list(what: str, values: Sequence[JsonValue]) -> str:

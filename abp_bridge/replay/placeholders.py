@@ -20,10 +20,12 @@ Known = Mapping[str, JsonValue]  # by name, what a bridge chose for it
 ANY, NUMBER = "[any]", "[number]"
 PLACES = ("[folder]", "[tmp]")  # what is said has these words already when it is compared
 CUT, EITHER = "[cut ", "[either "
-ID, OPTION = "[id", "[option"  # kinds of names
+ID = "[id"  # a kind of names
+LOCAL = ("[input", "[option")  # kinds that need only differ in one message
 
 _NAMES = (
-    "id|call|question|link|state|elicitation|option|session|tool|value|tmp|cwd|output|folder|python"
+    "id|call|question|link|state|elicitation|option|input|session|tool|value|tmp|cwd|output|folder"
+    "|python"
 )
 _INSIDE = (
     rf"any|number|cut [0-9]+ characters|either [^\[\]|]+(?:\|[^\[\]|]+)+|(?:{_NAMES})(?: [0-9]+)?"

@@ -100,7 +100,7 @@ class Runner:
         """`patience` is how many seconds the next line of the bridge may take."""
         self._workspace = workspace
         self._patience = patience
-        self._expectations = Expectations(fixture.entries, workspace.known)
+        self._expectations = Expectations(fixture.entries, workspace.known, fixture.head.host)
         self._parties = Parties(workspace.parties, workspace.replace_paths)
         self._inbox = self._parties.inbox
         self._has_spoken = False  # whether the bridge has said anything

@@ -759,8 +759,8 @@ SEEN: dict[tuple[Trigger, str], tuple[str, ...]] = {
         "asked before the app hears of it; without a yes the result says so",
     ): FORBIDDEN,
     (Trigger.TOGETHER, "both in one round, each has its own answer"): (
-        '"inputRequests": {"q1": {"method": "elicitation/create"',
-        ', "q2": {"method"',
+        '"inputRequests": {"[input 1]": {"method": "elicitation/create"',
+        ', "[input 2]": {"method"',
         *BOTH,
     ),
 }

@@ -694,7 +694,7 @@ def test_a_drawing_names_what_messages_are_about() -> None:
         "trace", str(FIXTURES / "hosts" / "goose" / "select-many.jsonl"), "--width", "120"
     ).stdout
     assert "tools/call abp_call 2" in modern
-    assert '{"inputResponses": {"q1": {"action": "accept",' in modern
+    assert '{"inputResponses": {"[input 1]": {"action": "accept",' in modern
     acp = run(
         "trace",
         str(FIXTURES / "hosts" / "zed-before-forms" / "select-many.jsonl"),
