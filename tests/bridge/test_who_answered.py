@@ -12,7 +12,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from support.harness import MODERN, Hosted, accept, hosted, refuse
+from support.harness import MODERN, Hosted, accept, hosted, refuse, run
 
 Json = Any
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,12 @@ async def test_a_host_that_dismisses_by_itself_is_no_person_however_long_it_took
         response = await host.ask("elicitation/input", prompt="Your name?")
     assert response["data"] == {"value": "written"}
     assert response["metadata"]["answeredBy"] == "script"
+
+
+def test_what_fast_agent_dismisses_is_asked_at_the_terminal() -> None:
+    """Its handshake and its dismissal are recorded, the person at the terminal is not."""
+    played = run("replay", str(Path(__file__).with_name("fast_agent.jsonl")))
+    assert played.returncode == 0, played.stdout
 
 
 @pytest.mark.parametrize(
