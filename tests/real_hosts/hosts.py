@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -37,8 +38,10 @@ PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json
 
 END = 10.0  # seconds until a host is asked to end less gently
 A_MOMENT = 0.2  # seconds between two keys
-# Seconds that a person takes: what is quicker, or always the same, is a host's policy.
-READING = itertools.cycle((0.7, 0.8, 0.95))
+# Seconds that a person takes: what is quicker, or always the same, is a host's policy. Of many
+# buttons the slowest counts, and three walks may not have that in common.
+_PACE = random.Random("a person")
+READING = (0.7 + _PACE.expovariate(2.5) for _ in itertools.count())
 COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
