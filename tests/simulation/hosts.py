@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
+from support import acp_harness, harness
+
 from .page import Page
 from .person import DONE, Asked, Person
 from .wires import Peer, Pipe
@@ -37,6 +39,8 @@ class Habits:
 
 class Host:
     """What all hosts share: calls one after another or at once, and the person's answers."""
+
+    referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
 
     def __init__(
         self, rng: Random, person: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe
@@ -154,6 +158,7 @@ class LegacyHost(Host):
     """MCP up to 2025-11-25."""
 
     version = "2025-11-25"
+    referee = harness.Wire
 
     async def _open(self) -> None:
         params = {
@@ -190,8 +195,8 @@ class LegacyHost(Host):
 
     async def _close(self) -> None:
         heard = -1
-        while heard < len(self.peer.received):  # what was told is still on its way
-            heard = len(self.peer.received)
+        while heard < len(self.peer.lines):  # what was told is still on its way
+            heard = len(self.peer.lines)
             await asyncio.sleep(QUIET)
         response = await self.peer.request("tools/call", {"name": "abp_status", "arguments": {}})
         if response is not None:
@@ -201,6 +206,8 @@ class LegacyHost(Host):
 
 class ModernHost(Host):
     """MCP 2026-07-28."""
+
+    referee = harness.Wire
 
     async def _open(self) -> None:
         pass
@@ -242,6 +249,7 @@ class ModernHost(Host):
 class AcpClient(Host):
     """ACP, with permissions or with forms of its own."""
 
+    referee = acp_harness.Wire
     capabilities: ClassVar[Json] = {}
 
     async def _open(self) -> None:

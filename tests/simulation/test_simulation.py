@@ -45,12 +45,12 @@ _dispatch = JsonRpcConnection._dispatch
 _ask = ParkedCall.ask
 
 
-def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json) -> None:
+def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json, *more: Json) -> None:
     """What is answered while two requests of ours wait goes nowhere."""
     if len(self._waiting) == 2 and "metadata" in result:
         self.discard_request(id)
     else:
-        _respond(self, id, result)
+        _respond(self, id, result, *more)
 
 
 def _answer_twice(self: JsonRpcConnection, key: Json, data: bytes, **how: Json) -> None:

@@ -165,7 +165,7 @@ class Peer:
         self._unsent = b""
         self._drain: asyncio.Task[None] | None = None
         self.answered: dict[Json, list[Json]] = {}  # by our ids: each message with that id
-        self.received: list[Json] = []
+        self.lines: list[tuple[str, Json]] = []  # (who wrote it, the "bridge" or the "host", it)
         self.gone = False
 
     async def run(self) -> None:
@@ -178,7 +178,7 @@ class Peer:
         self.hang_up()
 
     def _dispatch(self, message: Json) -> None:
-        self.received.append(message)
+        self.lines.append(("bridge", message))
         if "method" in message:
             self._on_message(message)
             return
@@ -187,7 +187,12 @@ class Peer:
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
 
+    @property
+    def received(self) -> list[Json]:
+        return [message for who, message in self.lines if who == "bridge"]
+
     def send(self, message: Json) -> None:
+        self.lines.append(("host", message))
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:

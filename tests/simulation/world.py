@@ -29,11 +29,12 @@ from .apps import App
 from .hosts import HOSTS, Habits, Host
 from .page import Page
 from .person import Asked, Person
-from .virtual_loop import StuckError, VirtualLoop
+from .virtual_loop import SpinningError, StuckError, VirtualLoop
 from .wires import Pipe, ReadEnd, Weather
 
 Json = Any
 
+MAX_CHECKED = 1_000  # messages of one session that the referee looks at
 LONGEST = 1_000_000.0  # virtual seconds that a session takes, at most
 ENDING = 20  # half virtual seconds that the bridge may take to end after its host
 
@@ -75,7 +76,8 @@ class World:
         is_slow = self.host_weather.stalls and self.host_weather.capacity > 300
         burst = rng.choice([5, 300, 3_000]) if is_slow else 5
         crashes = rng.choice([0.0, 0.0, 0.0, 0.1])
-        self.app = App(rng, self._weather(), self.person, burst, crashes)
+        weather = self._weather() if burst < 10 else Weather()  # floods come as fast as they can
+        self.app = App(rng, weather, self.person, burst, crashes)
         self.bridges: Iterable[Bridge] = ()
         self.page_mode = rng.choice(["off", "link", "open"])
         self.jumps = rng.choice([0, 0, 1, 3])
@@ -167,6 +169,7 @@ class World:
             if in_time and not responses and not asked.withdrawn:
                 report.problems.append(f"question {asked.number} has no answer")
         report.problems += _wrong_responses(host)
+        report.problems += _invalid_messages(host)
         report.problems += _silent_losses(host, self.app.told, self.app.crashed)
 
 
@@ -214,6 +217,15 @@ def _wrong_responses(host: Host) -> Iterator[str]:
             yield f"the host's request {id} has {len(messages)} responses"
 
 
+def _invalid_messages(host: Host) -> Iterator[str]:
+    if len(host.peer.lines) > MAX_CHECKED:
+        return
+    try:
+        host.referee(host.peer.lines).check()
+    except Exception as problem:
+        yield f"the bridge said what is not valid: {problem!r}"
+
+
 def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
     """What an app told, and its host neither heard nor read of."""
     if not host.status or crashed:
@@ -234,7 +246,7 @@ def run(seed: int) -> Report:
     try:
         anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
         world.judge()
-    except (StuckError, TimeoutError) as problem:
+    except (SpinningError, StuckError, TimeoutError) as problem:
         world.report.problems.append(f"the session hangs: {problem!r}")
     finally:
         logging.disable(logging.NOTSET)
