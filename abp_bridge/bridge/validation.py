@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import anyio
 
@@ -59,17 +60,24 @@ class Witness:
     def __init__(self, shortest_reading: float) -> None:
         self._shortest_reading = shortest_reading
         self._before: deque[Glimpse] = deque(maxlen=SIMILAR - 1)
+        self._answered = -inf  # when the last of them came, by the loop's clock in seconds
 
     def judge(
-        self, question: Question, variant: SurfaceVariant, response: SurfaceResponse
+        self, question: Question, variant: SurfaceVariant, response: SurfaceResponse, asked: float
     ) -> Verdict:
-        """Who gave `response` to `question` on `variant`."""
+        """Who gave `response` to `question` on `variant`, which was `asked` then (seconds of the
+        loop's clock).
+        """
         by_hand = response.seconds is None
         preset = is_preset(question, response.outcome, response.content)
         seen = Glimpse(response.seconds or 0.0, preset)
         machine = _MACHINES.get(variant.surface)
         before = tuple(self._before)
         if machine is None and not by_hand:
+            if asked < self._answered:  # shown together: each waited for the same first answer
+                before = ()
+                self._before.clear()
+            self._answered = anyio.current_time()
             self._before.append(seen)
         reading = reading_time(question, self._shortest_reading)
         maybe_nobody = variant.dismisses and response.outcome is Outcome.CANCELLED
@@ -108,7 +116,7 @@ async def ask_on(
     """
     started = anyio.current_time()
     response, route = await _Exchange(provider, observe).ask(question, attempt)
-    verdict = witness.judge(question, attempt.variant, response)
+    verdict = witness.judge(question, attempt.variant, response, started)
     answer = Answer(
         response.outcome,
         verdict.answered_by,

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
-from support.harness import MODERN, Hosted, accept, hosted, refuse, run
+from support.harness import MODERN, Hosted, accept, hosted, refuse, run, text
 
 Json = Any
 pytestmark = pytest.mark.anyio
@@ -110,6 +111,30 @@ async def test_a_no_that_only_a_person_says_is_told_from_one_that_a_host_says_to
     metadata = response["metadata"]
     assert (metadata["answeredBy"], metadata["evidence"]) == (who, evidence)
     assert response["cancelled"]
+
+
+async def test_questions_shown_together_that_are_answered_together_are_a_persons() -> None:
+    """A host that shows one after the other has each wait for the first answer."""
+    shown = 0
+    answered = anyio.Event()
+
+    async def answer(params: Json) -> Json:
+        nonlocal shown
+        shown += 1
+        if shown == 4:
+            for _ in range(200):  # far longer than what lies between the four
+                await host.client.list_tools()
+            answered.set()
+        await answered.wait()
+        return refuse("decline")(params)
+
+    profiled = types.Implementation(name="claude-code", version="2")
+    env = {"ABP_PERSON_FLOOR": "0.001"}
+    async with hosted("--app", "demo", answer=answer, env=env, client_info=profiled) as host:
+        asked = [{"method": "elicitation/confirm", "params": {"message": "Book?"}}] * 4
+        result = await host.call("demo.ask_all", requests=asked)
+    told = [response["metadata"]["evidence"] for response in json.loads(text(result))]
+    assert told == ["interactive-host"] * 4
 
 
 async def test_without_a_next_surface_a_policys_answer_is_told_as_one() -> None:
