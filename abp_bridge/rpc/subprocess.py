@@ -1,8 +1,8 @@
 """A child process on pipes: started, spoken to through `StreamReader` and `StreamWriter`, and
 surely ended.
 
-The child leads its own process group, so that what it started ends with it. Where the system offers
-it (Linux, `setpriv`), the child is also killed when this process dies without a chance to clean up.
+The child leads its own process group, so that what it started ends with it; when this process dies
+without a chance to clean up, a guardian ends the group.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
+import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +24,9 @@ from abp_bridge.rpc.streams import StreamReader, StreamWriter
 
 STDERR_LINES = 20  # the last ones, in the error of a child that ended: more no one reads
 GRACE = 0.3  # seconds to leave in after stdin closed, and again after SIGTERM
+# It reads the group, and then a line for as long as the pipe's other end lives: where none comes,
+# nobody else is left to end that group.
+GUARDIAN = ("/bin/sh", "-c", 'read -r group && { read -r word || kill -s KILL -- "-$group"; }')
 
 
 class Child:
@@ -103,17 +106,32 @@ async def spawn(
     """
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(f"there is no program {command[0]!r} on this machine's PATH")
+    async with _guardian() as tell:
+        child = await _start(command, _OURS if env is None else env, cwd, overhear)
+        tell(f"{child.process.pid}\n")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(child.listen)
+            try:
+                yield child
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(child)
+                tasks.cancel_scope.cancel()
+                await child.process.aclose()
+
+
+async def _start(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    overhear: Callable[[bytes], None],
+) -> Child:
     child_in, our_out = os.pipe()
     our_in, child_out = os.pipe()
     source, sink = StreamReader(our_in), StreamWriter(our_out)
     try:
         process = await anyio.open_process(
-            [*_leash(), *command],
-            stdin=child_in,
-            stdout=child_out,
-            env=_OURS if env is None else env,
-            cwd=cwd,
-            start_new_session=True,
+            command, stdin=child_in, stdout=child_out, env=env, cwd=cwd, start_new_session=True
         )
     except BaseException:
         source.close()
@@ -122,15 +140,34 @@ async def spawn(
     finally:
         os.close(child_in)
         os.close(child_out)
-    child = Child(process, source, sink, overhear)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(child.listen)
-        try:
-            yield child
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end(child)
-            tasks.cancel_scope.cancel()
+    return Child(process, source, sink, overhear)
+
+
+@asynccontextmanager
+async def _guardian() -> AsyncIterator[Callable[[str], None]]:
+    """Somebody who outlives this process: what it is told first is the group that it ends then."""
+    source, sink = os.pipe()
+    null = subprocess.DEVNULL
+
+    def tell(words: str) -> None:
+        with contextlib.suppress(OSError):  # it has been ended by somebody
+            os.write(sink, words.encode())
+
+    try:
+        process = await anyio.open_process(
+            GUARDIAN, stdin=source, stdout=null, stderr=null, env={}, cwd="/", start_new_session=True
+        )
+    except BaseException:
+        os.close(sink)
+        raise
+    finally:
+        os.close(source)
+    try:
+        yield tell
+    finally:
+        tell("\n")
+        os.close(sink)
+        with anyio.CancelScope(shield=True):
             await process.aclose()
 
 
@@ -155,8 +192,3 @@ def _group_lives(group: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
-
-
-def _leash() -> list[str]:
-    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

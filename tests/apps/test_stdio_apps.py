@@ -5,6 +5,7 @@ and apps that misbehave.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.harness import Hosted, RawHost, accept, hosted, refuse, text
+from support.harness import PATIENCE, Hosted, RawHost, accept, hosted, refuse, text
 from support.paths import APPS, ROOT
 from support.puppets import App, puppets, scripted
 
@@ -215,3 +216,18 @@ def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
             assert not host.request("tools/call", {"name": tool})["result"]["isError"]
         assert host.end() == 0
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
+async def test_what_an_apps_shell_started_ends_with_a_bridge_that_is_killed(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    app = shlex.join([sys.executable, str(APPS / "envelope.py")])
+    script = f"sleep 600 & echo $! > {shlex.quote(str(started))}; {app}; true"
+    with RawHost("--app", f"stdio:{shlex.join(['sh', '-c', script])}") as host:
+        host.initialize()
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        grandchild = os.pidfd_open(int(started.read_text()))
+        host.process.kill()
+        with anyio.fail_after(PATIENCE):
+            await anyio.wait_readable(grandchild)
+    os.close(grandchild)
