@@ -42,10 +42,13 @@ class FileRefusedError(AbpBridgeError):
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A file as it was when the person was asked: where it really is, and which it was."""
+    """A file as it was when the person was asked: where it really is, and which it was.
+
+    The time of its last change is part of that: a file that replaces it may have its number.
+    """
 
     path: Path
-    identity: tuple[int, int]
+    identity: tuple[int, int, int]
     size: int
     mime_type: str
 
@@ -198,7 +201,7 @@ def _look(path: Path, roots: Sequence[str], accept: Sequence[str]) -> _Named:
         raise FileRefusedError(
             f"it is {mime_type}, and the app takes {' or '.join(accept)}", private=True
         )
-    return _Named(found, (status.st_dev, status.st_ino), status.st_size, mime_type)
+    return _Named(found, _identity(status), status.st_size, mime_type)
 
 
 _OUTSIDE = "it lies in no folder that was granted (--root)"
@@ -217,12 +220,15 @@ def _resolved(path: Path) -> Path | None:
         return None
 
 
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
 def _read(named: _Named) -> bytes:
     descriptor = os.open(named.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != named.identity:
-            raise FileRefusedError("it was replaced meanwhile")
+        if _identity(os.fstat(descriptor)) != named.identity:
+            raise FileRefusedError("it was replaced or changed meanwhile")
         content = opened.read(file.MAX_SIZE + 1)
     if len(content) > file.MAX_SIZE:
         raise FileRefusedError("it has grown too large meanwhile")

@@ -97,8 +97,12 @@ class ResultStore:
         stem, extension = os.path.splitext(_safe(name) or "result")
         extension = extension or mimetypes.guess_extension(mime_type.partition(";")[0]) or ".bin"
         path, descriptor = _create(folder, stem, extension)
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
+        try:
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(content)
+        except OSError:  # a full disk: half of a file is none
+            os.unlink(path)
+            raise
         saved = SavedFile(
             f"abp://{app}/results/{os.path.basename(path)}",
             path,

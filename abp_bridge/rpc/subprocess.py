@@ -147,7 +147,6 @@ async def _start(
 async def _guardian() -> AsyncIterator[Callable[[str], None]]:
     """Somebody who outlives this process: what it is told first is the group that it ends then."""
     source, sink = os.pipe()
-    null = subprocess.DEVNULL
 
     def tell(words: str) -> None:
         with contextlib.suppress(OSError):  # it has been ended by somebody
@@ -155,7 +154,13 @@ async def _guardian() -> AsyncIterator[Callable[[str], None]]:
 
     try:
         process = await anyio.open_process(
-            GUARDIAN, stdin=source, stdout=null, stderr=null, env={}, cwd="/", start_new_session=True
+            GUARDIAN,
+            stdin=source,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
         )
     except BaseException:
         os.close(sink)

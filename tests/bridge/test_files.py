@@ -181,12 +181,32 @@ async def test_what_may_not_be_read_is_not(granted: Path, case: str) -> None:
     assert reason in response["error"]["message"]
 
 
+def _with_a_link(notes: Path) -> None:
+    notes.unlink()
+    notes.symlink_to(notes.parent.parent / "secret.txt")
+
+
+def _with_one_of_its_number(notes: Path) -> None:
+    """As far as the file system gives a number again."""
+    number = notes.stat().st_ino
+    notes.unlink()
+    others = [notes.with_name(f"other{each}.txt") for each in range(20)]
+    for each in others:
+        each.write_text("not yours")
+    same = (each for each in others if each.stat().st_ino == number)
+    next(same, others[0]).rename(notes)
+
+
+def _with_other_words(notes: Path) -> None:
+    notes.write_text("not yours")
+
+
+@pytest.mark.parametrize("replace", [_with_a_link, _with_one_of_its_number, _with_other_words])
 async def test_a_file_that_was_replaced_after_the_person_allowed_it_is_not_read(
-    granted: Path,
+    granted: Path, replace: Callable[[Path], None]
 ) -> None:
     def allow(params: Any) -> types.ElicitResult:
-        (granted / "notes.txt").unlink()
-        (granted / "notes.txt").symlink_to(granted.parent / "secret.txt")
+        replace(granted / "notes.txt")
         return types.ElicitResult(action="accept", content={"confirmed": True})
 
     async with hosted("--app", "demo", "--root", str(granted), answer=allow) as host:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -559,6 +560,26 @@ async def test_a_long_result_goes_whole_to_a_file(tmp_path: Any) -> None:
         result = await host.call("demo.echo", value=["word"] * 20_000)
         path = json.loads(text(result))["savedTo"]
     assert json.loads(Path(path).read_text()) == ["word"] * 20_000
+
+
+@pytest.mark.parametrize("capability", ["echo", "file"])
+def test_a_full_disk_leaves_no_half_of_a_result(tmp_path: Path, capability: str) -> None:
+    """What cannot be saved stands in the result itself."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limit[1]))
+    try:
+        host = RawHost("--app", "demo", "--output-dir", str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with host:
+        host.initialize()
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        arguments = {"value": ["word"] * 20_000} if capability == "echo" else {}
+        call = {"name": f"abp_demo_{capability}", "arguments": arguments}
+        (content,) = host.request("tools/call", call)["result"]["content"]
+    result = json.loads(content["text"])
+    assert result["content"] if capability == "file" else len(result) == 20_000
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.anyio
