@@ -5,14 +5,13 @@ whatever happens.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 
 from abp_bridge.core.capability import CallResult, SavedFile, failed
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.notice import MonotonicProgress, Progress
+from abp_bridge.core.notice import Notice, Progress, describe
 from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
@@ -35,12 +34,13 @@ class Call:
         capability: What is called.
         params: What it is called with.
         timeout: Seconds of the app's; they stand still while a person is being asked.
-        on_progress: Gets the app's reports, each higher than the last.
+        on_progress: Gets the app's reports, each that differs from the one before.
         on_end: Gets the outcome, as soon as there is one.
         withdraw: Takes questions down, for a reason.
         keep: Puts what is too large for a host into files.
         ask_leave: Asks a person whether the call may be made, by its id: None if so, else how it
             ends. Without it nobody is asked.
+        count_lost: How many notifications have not reached the host, so far.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Call:
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
         ask_leave: Callable[[str], Awaitable[CallResult | None]] | None = None,
+        count_lost: Callable[[], int] = lambda: 0,
     ) -> None:
         self.id = id
         self.capability = capability
@@ -75,9 +76,11 @@ class Call:
         self._lost = ""
         self._questions: dict[str, Question] = {}
         self._refused: set[Kind] = set()
-        self._progress = MonotonicProgress()
-        self._summary_lines: Counter[str] = Counter()
-        self._omitted_lines = 0
+        self._progress: Progress | None = None
+        self._count_lost = count_lost
+        self._lost_before = count_lost()
+        self._told: dict[str, tuple[str, int]] = {}  # line: what it speaks of, how often it came
+        self._omitted = 0
         self._done = anyio.Event()
         self._ended = _SESSION_ENDED
 
@@ -169,26 +172,39 @@ class Call:
             self._scope.deadline = anyio.current_time() + self._left
 
     def on_progress(self, report: Progress) -> None:
-        """Pass a report on, unless it is no higher than the last or the call is over."""
-        higher = self._progress.next(report)
-        if higher is not None and self._on_progress is not None and not self._done.is_set():
-            self._on_progress(higher)
+        """Pass a report on, unless it repeats the last or the call is over."""
+        if report != self._progress and self._on_progress is not None and not self._done.is_set():
+            self._progress = report
+            self._on_progress(report)
 
-    def add_summary_line(self, line: str) -> None:
-        """Keep a line for the result: `MAX_SUMMARY_LINES` different ones, the rest counted."""
-        if line in self._summary_lines or len(self._summary_lines) < MAX_SUMMARY_LINES:
-            self._summary_lines[line] += 1
-        else:
-            self._omitted_lines += 1
+    def on_notice(self, notice: Notice) -> None:
+        """Keep a notice for the result: the newest `MAX_SUMMARY_LINES` different ones.
+
+        The others are counted: those that came first, of the same run or else of the longest.
+        """
+        line, subject = describe(notice), f"{notice.name} {notice.data.get('field')}"
+        _, count = self._told.pop(line, ("", 0))
+        if len(self._told) >= MAX_SUMMARY_LINES:
+            subjects = [about for about, _ in self._told.values()]
+            run = subject if subject in subjects else max(subjects, key=subjects.count)
+            self._omitted += self._told.pop(list(self._told)[subjects.index(run)])[1]
+        self._told[line] = subject, count + 1
 
     def summary(self) -> list[str]:
-        """What the app told while it ran, a line each, repeated ones counted."""
+        """What the app told while it ran, a line each, repeated ones counted; and how much of it
+        is not there, or did not reach the host.
+        """
         lines = [
             f"{line} ({count} times)" if count > 1 else line
-            for line, count in self._summary_lines.items()
+            for line, (_, count) in self._told.items()
         ]
-        return (
-            [*lines, f"and {self._omitted_lines} more; abp_status shows the last of each kind"]
-            if self._omitted_lines
-            else lines
-        )
+        if self._omitted:
+            lines.append(
+                f"and {self._omitted} more before these; abp_status shows the last of each kind"
+            )
+        if lost := self._count_lost() - self._lost_before:
+            lines.append(
+                f"({lost} notifications did not reach this host, which read too slowly: newer ones"
+                " took their place)"
+            )
+        return lines

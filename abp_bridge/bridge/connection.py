@@ -18,8 +18,8 @@ from anyio.abc import TaskStatus
 from abp_bridge.bridge.call import Call
 from abp_bridge.core.capability import AppInfo, Capability
 from abp_bridge.core.event import NoticeEvent, Observer, ProgressEvent
-from abp_bridge.core.json_value import JsonValue
-from abp_bridge.core.notice import Notice, NoticeKind, Progress, describe
+from abp_bridge.core.json_value import JsonValue, as_text
+from abp_bridge.core.notice import Notice, NoticeKind, Progress
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import message
 from abp_bridge.errors import describe_bug
@@ -35,6 +35,7 @@ MAX_STATE_SIZE = 64 * 1024  # characters of JSON of one field, times the fields 
 MAX_KINDS = 50  # kinds of notices, and warnings: a status lists them all
 MAX_BRIEF = 1_000  # characters of the last notice of a kind, in a status that a model reads
 MAX_EARLY = 1_000  # notices before the app is open; an app may take long, and memory is bounded
+MAX_OPERATIONS = 1_000  # names of running operations that are known; more an app has no use for
 MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
 
 
@@ -81,6 +82,7 @@ class AppConnection:
         self._opened: AppInfo | None = None
         self._warnings: list[str] = []
         self._ended_calls: deque[str] = deque(maxlen=MAX_ENDED_CALLS)
+        self._operations: dict[str, str] = {}  # the app's own names of them: the ids of their calls
         self._early: list[Notice] = []  # while it has no id yet that a host could be told
         self._questions: dict[str, Question] = {}
         self._last: dict[str, JsonValue] = {}
@@ -127,6 +129,7 @@ class AppConnection:
         """`call` runs no more: what still names it is nobody's."""
         self.calls.pop(call.id, None)
         self._ended_calls.append(call.id)
+        self._operations = {name: id for name, id in self._operations.items() if id != call.id}
 
     def status(self) -> dict[str, JsonValue]:
         """What `abp_status` says of the app: everything but what a person answered.
@@ -186,7 +189,7 @@ class AppConnection:
             return Answer(
                 Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason=f"its call {question.call} has ended"
             )
-        call = self.calls.get(question.call or "") or self._only_call()
+        call = self._find_call(question.call) or self._only_call()
         calls = (call.id,) if call else tuple(reversed(self.calls))
         if calls != question.calls:
             question = replace(question, calls=calls)
@@ -222,9 +225,10 @@ class AppConnection:
         self._last[name] = _shorten(notice.data)
         if (hook := _HOOKS.get(notice.kind)) is not None:
             hook(self, notice)
-        call = self.calls.get(notice.operation or "") or self._only_call()
-        if call is not None:
-            call.add_summary_line(describe(notice))
+        started = notice.data.get("capability") if notice.kind is NoticeKind.STARTED else None
+        token = as_text(notice.data.get("progressToken"))
+        for call in self._calls_of(token, notice.operation, capability=started):
+            call.on_notice(notice)
         self._session.host.on_notice(self.id, self.app.origin, notice)
 
     def _keep_early(self, notice: Notice) -> None:
@@ -237,14 +241,14 @@ class AppConnection:
             )
 
     def on_progress(self, progress: Progress) -> None:
-        """Tell the call that it is for (`AppListener.on_progress`).
-
-        Attributed by token, else to the only running call, else to the session (X4).
-        """
+        """Tell the call that it is for, or those that it may be for (`AppListener.on_progress`)."""
         self._progress = progress
         self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
-        call = self.calls.get(progress.operation or "") or self._only_call()
-        if call is not None and progress.operation not in self._ended_calls:
+        calls = self._calls_of(progress.token, progress.operation)
+        if len(calls) > 1 and progress.operation:
+            whose = ": ".join(filter(None, (progress.operation, progress.status)))
+            progress = replace(progress, status=whose)
+        for call in calls:
             call.on_progress(progress)
 
     def on_disconnect(self, reason: str) -> None:
@@ -253,6 +257,35 @@ class AppConnection:
         self._session.dismiss(self)
         self._end_calls()
         self.close_requested.set()
+
+    def _calls_of(
+        self, token: str | None, operation: str | None, *, capability: JsonValue = None
+    ) -> list[Call]:
+        """The running calls that the app speaks of (X4).
+
+        By the call's own id, or by a name of the app's that came with one before. A new name is
+        that of the only call it can mean: one of `capability`, or one that no name is known of.
+        Where nobody can say whose it is, it is told to each; what is an ended call's, to none.
+        """
+        names = [name for name in (token, operation) if name]
+        call = next(filter(None, map(self._find_call, names)), None)
+        if call is None and any(name in self._ended_calls for name in names):
+            return []
+        running = list(self.calls.values())
+        if call is None and names:
+            named = set(self._operations.values())
+            unnamed = [each for each in running if each.id not in named]
+            started = [each for each in unnamed if each.capability == capability]
+            running = started or unnamed or running
+            call = running[0] if len(running) == 1 else None
+        if call is None:
+            return running
+        for name in names[: MAX_OPERATIONS - len(self._operations)]:
+            self._operations.setdefault(name, call.id)
+        return [call]
+
+    def _find_call(self, name: str | None) -> Call | None:
+        return self.calls.get(self._operations.get(name, name)) if name else None
 
     def _only_call(self) -> Call | None:
         return next(iter(self.calls.values())) if len(self.calls) == 1 else None

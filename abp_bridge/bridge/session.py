@@ -157,6 +157,7 @@ class Bridge:
             withdraw=self.withdraw,
             keep=partial(self._results.keep, connection.id),
             ask_leave=partial(self._ask_leave, connection, known, params) if needs_leave else None,
+            count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
         connection.add_call(call)
         self._tasks.start_soon(self._run, connection, call)
@@ -231,6 +232,7 @@ class Bridge:
 
     def status(self) -> dict[str, JsonValue]:
         """Put together what the rooms say of themselves (`SessionApi.status`)."""
+        lost = dict(self.host.lost_notifications())
         return {
             "host": self.host.name,
             "surfaces": describe_surfaces(self._providers),
@@ -240,6 +242,7 @@ class Bridge:
                 for target in self._not_connected()
             ],
             "questions": describe_questions(self._elicitor.ledger),
+            **({"lostNotifications": lost} if lost else {}),
             **self._confirmed(),
         }
 

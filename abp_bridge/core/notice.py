@@ -1,18 +1,20 @@
 """What an app tells without asking: notices and progress, in no protocol's words.
 
-`MonotonicProgress` turns whatever progress an app reports into what hosts accept: numbers that
-only go up, on one scale, ending at completion.
+`next_progress` makes of whatever an app reports what MCP hosts accept: numbers that only go up.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
 
 LINE_LIMIT = 1_000  # characters; a log line of a host, and a line of a result
+STEP = 1e-6  # of a progress value that has to rise where the app's stands still
+SAME = 1e-3  # two values that are closer are one number to a person
 
 
 class NoticeKind(enum.Enum):
@@ -81,7 +83,8 @@ def _short(value: JsonValue) -> str:
 class Progress:
     """One progress report.
 
-    `value` counts up to `total` where that is known; `remaining` is in seconds.
+    `value` counts up to `total` where that is known; `remaining` is in seconds; `token` is the
+    call's own, where the report has one beside the name of its operation.
     """
 
     operation: str | None
@@ -90,6 +93,7 @@ class Progress:
     status: str = ""
     stage: str = ""
     remaining: float | None = None
+    token: str | None = None
 
     @property
     def message(self) -> str:
@@ -102,31 +106,22 @@ class Progress:
         )
 
 
-class MonotonicProgress:
-    """The progress of one call as a host may see it: each value greater than the one before (MCP
-    basic/patterns/progress).
+def next_progress(last: Progress | None, report: Progress) -> Progress:
+    """`report` as an MCP host may see it after `last`: higher (MCP basic/patterns/progress).
+
+    The app's own numbers go out where they rise, a share of 1 as that of what it counted before.
+    What stands still or begins again takes the smallest step up, and a total that does not hold
+    for it is left out, never made up: what the app counted is then said in words.
     """
-
-    def __init__(self) -> None:
-        self._total: float | None = None
-        self._last: Progress | None = None
-
-    def next(self, report: Progress) -> Progress | None:
-        """`report` on this call's scale, or None when it does not rise.
-
-        A report without a total after one with a total cannot be placed.
-        """
-        if self._last is None:
-            self._total = report.total
-        value = self._on_scale(report)
-        if value is None or (self._last is not None and value <= self._last.value):
-            return None
-        self._last = replace(report, value=value, total=self._total)
-        return self._last
-
-    def _on_scale(self, report: Progress) -> float | None:
-        if self._total is None:
-            return report.value
-        if not report.total:
-            return None
-        return min(self._total, report.value * self._total / report.total)
+    value, total = report.value, report.total
+    if last is not None and last.total is not None and total == 1:
+        value, total = value * last.total, last.total
+    rising = value
+    if last is not None and value <= last.value:
+        rising = max(last.value + STEP, math.nextafter(last.value, math.inf))
+    if rising - value < SAME and (total is None or rising <= total):
+        return replace(report, value=rising, total=total)
+    counted = f"{value:g}" + ("" if total is None else f" of {total:g}")
+    stage = "" if report.stage == report.status else report.stage
+    words = " · ".join(filter(None, (stage, counted)))
+    return replace(report, value=rising, total=None, stage=words)

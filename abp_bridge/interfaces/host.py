@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote
@@ -62,6 +62,12 @@ class Host(HostSurfaces, Protocol):
 
     def on_resources_changed(self) -> None:
         """`SessionApi.resources` has changed: a state field or a saved file is new."""
+        ...
+
+    def lost_notifications(self) -> Mapping[str, int]:
+        """How many notifications never reached this host: `{replacedByNewer, dropped}`; empty when
+        all did.
+        """
         ...
 
 
@@ -177,6 +183,7 @@ class SessionApi(Protocol):
             `notConnected`: `[{app, problem}]` of the apps named at the start.
             `questions`: `{open, ended, endedCount, lateCount}`; `seconds` in `ended` is from asking
             to the answer.
+            `lostNotifications`: `Host.lost_notifications`; only where there are any.
             `confirm`: by what the person chose to confirm, the names of those capabilities; only
             where they chose.
         """
@@ -200,7 +207,7 @@ class SessionApi(Protocol):
             app: Whose capability, where several have it.
             timeout: The app's time in seconds, without what its person takes; None for the
                 session's own.
-            on_progress: Is told how far it is, with numbers that only rise.
+            on_progress: Is told how far it is, as the app counts.
             on_end: Is told once how it ended, as `Call.wait` is.
 
         Raises:

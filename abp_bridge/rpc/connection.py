@@ -3,7 +3,8 @@ and an outbox that a flood cannot fill.
 
 The outbox holds at most one message per key. Requests and responses have keys of their own and
 always leave; notifications that speak of the same thing (one call's progress, one state field)
-replace the one that still waits, so a stuck reader costs bounded memory and sees the newest.
+replace the one that still waits, and beyond a bound the oldest of a run gives way: a stuck reader
+costs bounded memory and sees the newest.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ DEFERRAL = 0.005  # seconds that what nobody waits for may wait for something to
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
 OnSent = Callable[[float], None]  # when a message has left, in seconds of the loop's clock
+
+
+_Key = tuple[str, Hashable]  # of a message that waits: its kind, and which it is
 
 
 class ByteReader(Protocol):
@@ -157,12 +161,13 @@ class JsonRpcConnection:
         self._cancel_request = cancel_request
         self._shared = shared
         self._waiting: dict[Hashable, _Waiter] = {}  # by the ids of our requests
-        self._outbox: OrderedDict[tuple[str, Hashable], bytes] = OrderedDict()
+        self._outbox: OrderedDict[_Key, bytes] = OrderedDict()
         self._tail: bytes | memoryview = b""
-        self._on_sent: dict[tuple[str, Hashable], OnSent] = {}  # of responses that wait to leave
+        self._on_sent: dict[_Key, OnSent] = {}  # of responses that wait to leave
         self._leaving: list[OnSent] = []  # of messages of which the tail has the last byte
         self._queued = 0
-        self._notifications: Counter[str] = Counter()
+        self._notifications: Counter[str] = Counter()  # that wait, by kind
+        self._runs: dict[str, dict[Hashable, dict[_Key, None]]] = {kind: {} for kind in _BOUNDED}
         self._serial = 0
         self._work = anyio.Event()
         self._room: anyio.Event | None = None  # that somebody waits for
@@ -171,9 +176,12 @@ class JsonRpcConnection:
         self.coalesced = 0
         self.dropped = 0
 
-    def lost_notifications(self) -> dict[str, int]:
-        """The notifications of ours that never left, for a status; empty when there are none."""
-        lost = {"replacedByNewer": self.coalesced, "dropped": self.dropped}
+    def lost_notifications(self, *, replaced: int = 0) -> dict[str, int]:
+        """The notifications of ours that never left, for a status; empty when there are none.
+
+        `replaced` gave way to newer ones before they came here.
+        """
+        lost = {"replacedByNewer": self.coalesced + replaced, "dropped": self.dropped}
         return lost if any(lost.values()) else {}
 
     async def run(self) -> None:
@@ -265,20 +273,22 @@ class JsonRpcConnection:
         params: JsonValue = None,
         *,
         key: Hashable = None,
+        run: Hashable = None,
         deferred: bool = False,
     ) -> None:
-        """Tell. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, it is dropped and
-        counted.
+        """Tell. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, older ones are dropped
+        and counted.
 
         Args:
             method: What is told.
             params: Its parameters.
             key: Of the notifications with one key that wait to be written only the newest stays;
                 without a key each counts.
+            run: What it is one of many about: the oldest of those, or of more, are dropped first.
             deferred: It leaves with whatever is sent next, before it in one write, or after
                 `DEFERRAL`: nobody waits for it.
         """
-        kind = self._new_key("notification") if key is None else ("newest", key)
+        kind = ("newest", key) if key is not None else ("notification", (run, self._new_key("")))
         self._enqueue(kind, self._protocol.notify(method, params), deferred=deferred)
 
     def respond(self, id: Id, result: JsonValue, on_sent: OnSent | None = None) -> None:
@@ -360,11 +370,11 @@ class JsonRpcConnection:
     # --- the outbox ---
     # `_tail` is what is left of the message that has begun to leave, `_outbox` the ones after it.
 
-    def _new_key(self, kind: str) -> tuple[str, Hashable]:
+    def _new_key(self, kind: str) -> _Key:
         self._serial += 1
         return kind, self._serial
 
-    def _enqueue(self, key: tuple[str, Hashable], data: bytes, *, deferred: bool = False) -> None:
+    def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
         if self._closed:
             return
         waits = deferred and not self._shared
@@ -377,25 +387,44 @@ class JsonRpcConnection:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif (
-            key[0] in _BOUNDED
-            and self._outbox
-            and (
-                self._notifications[key[0]] >= MAX_NOTIFICATIONS
-                or self._queued + len(data) > MAX_OUTBOX
-            )
-        ):
+        elif key[0] in _BOUNDED and not self._make_room(key, len(data)):
             self.dropped += 1
         else:
             self._outbox[key] = data
             self._queued += len(data)
-            self._notifications[key[0]] += key[0] in _BOUNDED
+            if key[0] in _BOUNDED:
+                self._notifications[key[0]] += 1
+                self._runs[key[0]].setdefault(_run_of(key), {})[key] = None
         if self._tail:
             return
         if waits:
             self._wake_later()
         else:
             self._flush_now()
+
+    def _make_room(self, key: _Key, size: int) -> bool:
+        """Drop what waits longest, of its own run or else of the longest, until a notification
+        fits; whether it does.
+        """
+        kind, runs = key[0], self._runs[key[0]]
+        while self._outbox and (
+            self._notifications[kind] >= MAX_NOTIFICATIONS or self._queued + size > MAX_OUTBOX
+        ):
+            run = runs.get(_run_of(key)) or max(runs.values(), key=len, default=None)
+            if run is None:
+                return False
+            oldest = next(iter(run))
+            self._queued -= len(self._outbox.pop(oldest))
+            self._forget_notification(oldest)
+            self.dropped += 1
+        return True
+
+    def _forget_notification(self, key: _Key) -> None:
+        self._notifications[key[0]] -= 1
+        runs, run = self._runs[key[0]], _run_of(key)
+        del runs[run][key]
+        if not runs[run]:
+            del runs[run]
 
     def _wake_later(self) -> None:
         def wake() -> None:
@@ -438,12 +467,13 @@ class JsonRpcConnection:
         data = b""
         while self._outbox and len(data) < MAX_TOGETHER:
             key, more = self._outbox.popitem(last=False)
-            self._notifications[key[0]] -= key[0] in _BOUNDED
+            if key[0] in _BOUNDED:
+                self._forget_notification(key)
             self._note_leaving(key)
             data = data + more if data else more
         return data
 
-    def _note_leaving(self, key: tuple[str, Hashable]) -> None:
+    def _note_leaving(self, key: _Key) -> None:
         if key[0] == "request" and (waiter := self._waiting.get(key[1])) is not None:
             self._leaving.append(waiter.note_sent)
         elif key in self._on_sent:
@@ -465,6 +495,10 @@ class JsonRpcConnection:
                         await self._writer.writable()
         except OSError:
             scope.cancel()  # the other side is gone
+
+
+def _run_of(key: _Key) -> Hashable:
+    return key[1][0] if key[0] == "notification" and isinstance(key[1], tuple) else None
 
 
 class _Waiter:

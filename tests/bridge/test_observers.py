@@ -82,6 +82,9 @@ class Typing:
     def on_resources_changed(self) -> None:
         """Not shown."""
 
+    def lost_notifications(self) -> dict[str, int]:
+        return {}
+
 
 async def watched(surface: Surface, capability: str, params: Any) -> list[SessionEvent]:
     seen: list[SessionEvent] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.notice import (
     LINE_LIMIT,
-    MonotonicProgress,
+    STEP,
     Notice,
     NoticeKind,
     Progress,
     describe,
+    next_progress,
 )
 
 Json = Any
@@ -126,42 +128,91 @@ def test_progress_in_words(progress: Progress, message: str) -> None:
     assert progress.message == message
 
 
-# Reports as (value, total), and what a host sees of them.
-CLIMBS: dict[str, tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]]] = {
-    "steps": ([(1, 4), (2, 4), (4, 4)], [(1, 4), (2, 4), (4, 4)]),
-    "repeats and steps back are dropped": ([(1, 4), (1, 4), (0, 4), (3, 4)], [(1, 4), (3, 4)]),
-    "another scale is translated": ([(1, 4), (75, 100), (1, 1)], [(1, 4), (3, 4), (4, 4)]),
-    "more than all is all": ([(1, 4), (9, 4), (10, 4)], [(1, 4), (4, 4)]),
-    "no total": ([(5, None), (7, None)], [(5, None), (7, None)]),
-    "a total that comes late is not used": ([(5, None), (7, 10)], [(5, None), (7, None)]),
-    "a total that is lost cannot be placed": ([(1, 4), (3, None), (3, 4)], [(1, 4), (3, 4)]),
-    "a total of nothing": ([(1, 4), (2, 0.0)], [(1, 4)]),
+# Reports as (value, total, status), and what a host sees of them: (value, total, message).
+S = STEP
+CLIMBS: dict[str, tuple[list[tuple[float, float | None, str]], list[Json]]] = {
+    "steps": (
+        [(1, 4, ""), (2, 4, "half"), (4, 4, "")],
+        [(1, 4, ""), (2, 4, "half"), (4, 4, "")],
+    ),
+    "a text that changes at an equal value": (
+        [(1, 4, "a"), (1, 4, "b"), (1, 4, "c"), (2, 4, "d")],
+        [(1, 4, "a"), (1 + S, 4, "b"), (1 + 2 * S, 4, "c"), (2, 4, "d")],
+    ),
+    "the last status, when all is done": (
+        [(4, 4, "writing"), (4, 4, "done")],
+        [(4, 4, "writing"), (4 + S, None, "done · 4 of 4")],
+    ),
+    "a rising total": (
+        [(5, 10, ""), (6, 20, ""), (7, 15, "")],
+        [(5, 10, ""), (6, 20, ""), (7, 15, "")],
+    ),
+    "a total that grows while nothing moves": (
+        [(5, 10, ""), (5, 20, "more")],
+        [(5, 10, ""), (5 + S, 20, "more")],
+    ),
+    "a second phase": (
+        [(10, 10, "get"), (0, 5, "set"), (3, 5, "set"), (12, 14, "set")],
+        [
+            (10, 10, "get"),
+            (10 + S, None, "set · 0 of 5"),
+            (10 + 2 * S, None, "set · 3 of 5"),
+            (12, 14, "set"),
+        ],
+    ),
+    "a step back": (
+        [(3, None, ""), (1, None, "again")],
+        [(3, None, ""), (3 + S, None, "again · 1")],
+    ),
+    "no total": ([(5, None, ""), (7, None, "")], [(5, None, ""), (7, None, "")]),
+    "a total that comes late": ([(5, None, ""), (7, 10, "")], [(5, None, ""), (7, 10, "")]),
+    "a total that is lost": ([(1, 4, ""), (3, None, "")], [(1, 4, ""), (3, None, "")]),
+    "a percentage of what was counted": (
+        [(1, 4, ""), (0.75, 1, ""), (4, 4, "")],
+        [(1, 4, ""), (3, 4, ""), (4, 4, "")],
+    ),
+    "counted after a percentage": ([(0.5, 1, ""), (3, 4, "")], [(0.5, 1, ""), (3, 4, "")]),
+    "more than all": ([(9, 4, "")], [(9, None, "9 of 4")]),
+    "values that have no room for a step": (
+        [(1e15, None, ""), (1e15, None, "still")],
+        [(1e15, None, ""), (math.nextafter(1e15, math.inf), None, "still · 1e+15")],
+    ),
 }
 
 
+def climb(reports: Iterable[Progress]) -> list[Progress]:
+    """What a host sees of `reports`."""
+    seen: list[Progress] = []
+    for report in reports:
+        seen.append(next_progress(seen[-1] if seen else None, report))
+    return seen
+
+
 @pytest.mark.parametrize(("reports", "seen"), CLIMBS.values(), ids=CLIMBS)
-def test_progress_only_goes_up(
-    reports: list[tuple[float, float | None]], seen: list[tuple[float, float | None]]
+def test_all_progress_is_heard_and_only_goes_up(
+    reports: list[tuple[float, float | None, str]], seen: list[Json]
 ) -> None:
-    rising = MonotonicProgress()
-    shown = [rising.next(Progress("op", value, total, "Working")) for value, total in reports]
-    assert [(each.value, each.total) for each in shown if each is not None] == seen
-    assert all(each.status == "Working" for each in shown if each is not None)
+    shown = climb(Progress("op", *report) for report in reports)
+    assert [(pytest.approx(it.value, rel=1e-12), it.total, it.message) for it in shown] == seen
 
 
-amounts = st.floats(0, 1e15)
+def test_a_stage_stands_before_what_was_counted() -> None:
+    first, second = Progress("op", 2, 2), Progress("op", 1, 2, "Writing", "page 1")
+    assert climb([first, second])[1].message == "Writing · page 1 · 1 of 2"
+    repeated = Progress("op", 1, 2, "Writing", "Writing")
+    assert climb([first, repeated])[1].message == "Writing · 1 of 2"
 
 
-@given(st.lists(st.tuples(amounts, st.none() | amounts)))
-def test_whatever_an_app_reports_rises_and_stays_below_its_total(
-    reports: list[tuple[float, float | None]],
+amounts = st.floats(0, 1e15) | st.integers(0, 9).map(float)
+
+
+@given(st.lists(st.builds(Progress, st.just("op"), amounts, st.none() | amounts, st.text())))
+def test_whatever_an_app_reports_is_heard_rising_and_no_total_is_made_up(
+    reports: list[Progress],
 ) -> None:
-    rising = MonotonicProgress()
-    seen = [
-        shown
-        for value, total in reports
-        if (shown := rising.next(Progress("op", value, total))) is not None
-    ]
+    seen = climb(reports)
+    assert len(seen) == len(reports)
     assert all(before.value < after.value for before, after in pairwise(seen))
-    assert len({each.total for each in seen}) <= 1, "one scale for one call"
-    assert all(each.total is None or 0 <= each.value <= each.total for each in seen)
+    assert {each.total for each in seen} <= {None, *(each.total for each in reports)}
+    assert all(each.total is None or each.value <= each.total for each in seen)
+    assert all(report.status in each.status for report, each in zip(reports, seen, strict=True))

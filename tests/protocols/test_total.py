@@ -22,7 +22,7 @@ from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.notice import MonotonicProgress, describe
+from abp_bridge.core.notice import describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
@@ -121,7 +121,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "decode_notice": lambda raw: describe(abp.decode_notice(raw)),
     "decode_changes": abp.decode_changes,
     "decode_progress": lambda raw: [
-        MonotonicProgress().next(progress)
+        next_progress(progress, progress)
         for progress in [abp.decode_progress(raw)]
         if progress is not None
     ],

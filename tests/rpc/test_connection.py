@@ -529,7 +529,7 @@ async def test_of_what_is_said_about_the_same_thing_a_stuck_reader_sees_the_newe
     assert [message["params"]["n"] for message in ends.sink.messages[1:]] == [9_999, -9_999]
 
 
-async def test_what_has_no_key_is_dropped_beyond_a_bound_and_counted() -> None:
+async def test_of_what_has_no_key_the_oldest_are_dropped_beyond_a_bound_and_counted() -> None:
     async with running(room=0) as ends:
         for n in range(MAX_NOTIFICATIONS + 51):  # the first is already with the reader
             ends.link.notify("log", {"n": n})
@@ -538,9 +538,26 @@ async def test_what_has_no_key_is_dropped_beyond_a_bound_and_counted() -> None:
         ends.sink.make_room()
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 2)
         assert ends.sink.messages[-1]["params"] == {"n": "newest"}
+        numbers = [message["params"]["n"] for message in ends.sink.messages[:-1]]
+        assert numbers == [0, *range(51, MAX_NOTIFICATIONS + 51)]
         ends.link.notify("log", {"n": "again"})
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 3)
         assert ends.link.dropped == 50
+
+
+async def test_a_run_gives_way_before_what_came_earlier() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        ends.link.notify("log", {"n": "alarm"}, run="alarm")
+        for n in range(2 * MAX_NOTIFICATIONS):
+            ends.link.notify("log", {"n": n}, run="tick")
+        ends.link.notify("log", {"n": "bell"}, run="bell")
+        assert ends.link.dropped == MAX_NOTIFICATIONS + 2
+        ends.sink.make_room()
+        await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1)
+    numbers = [message["params"]["n"] for message in ends.sink.messages[1:]]
+    ticks = range(MAX_NOTIFICATIONS + 2, 2 * MAX_NOTIFICATIONS)
+    assert numbers == ["alarm", *ticks, "bell"]
 
 
 async def test_more_keys_than_the_bound_are_dropped_and_counted() -> None:

@@ -298,12 +298,11 @@ class ClientSurfaces:
             after=None if announcement is None else self._encode_update(announcement),
         )
 
-    def update(self, update: JsonObject, key: Hashable = None) -> None:
-        """Tell the client a `session/update`.
-
-        Those with the same `key` that still wait become the newest of them.
+    def update(self, update: JsonObject, key: Hashable = None, run: Hashable = None) -> None:
+        """Tell the client a `session/update`; `key` and `run` as `JsonRpcConnection.notify` has
+        them.
         """
-        self._connection.notify(*self._encode_update(update), key=key)
+        self._connection.notify(*self._encode_update(update), key=key, run=run)
 
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
         return "session/update", {"sessionId": self.session, "update": update}

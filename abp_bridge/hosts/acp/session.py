@@ -73,6 +73,7 @@ class AcpSession:
         self._serial = 0
         self._running: Call | None = None
         self._capability = ""  # that runs
+        self.lost_notifications = connection.lost_notifications
         self._api = make_api(self)
 
     # --- Host: what the bridge asks of the client ---
@@ -123,6 +124,7 @@ class AcpSession:
             self._surfaces.update(
                 acp.encode_notice(notice),
                 key=None if field is None else ("state", self.id, app, str(field)),
+                run=notice.name,
             )
 
     def _operate(self, operation: str, notice: Notice) -> None:

@@ -25,6 +25,7 @@ from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.rpc.connection import Reply
 
 if TYPE_CHECKING:
+    from abp_bridge.core.notice import Progress
     from abp_bridge.hosts.mcp.tool_request import ToolRequest
 
 
@@ -85,12 +86,14 @@ class ParkedCall:
     Attributes:
         waiters: The requests that wait for it now, the newest last.
         pending: The questions that wait to be taken to the host, by key.
+        unheard_progress: The newest report, where it came while nobody waited.
     """
 
     def __init__(self, call: Call, request: ToolRequest) -> None:
         self.call = call
         self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
+        self.unheard_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round
@@ -107,6 +110,11 @@ class ParkedCall:
     def client(self) -> McpClientInfo:
         """The host as it showed itself with the newest request for this call."""
         return self._newest.client
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the newest request for this call wants to hear how far it is."""
+        return self._newest.token is not None
 
     def attach(self, request: ToolRequest) -> None:
         """A request waits for this call. What it cannot show has to find another way."""

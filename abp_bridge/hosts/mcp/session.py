@@ -18,7 +18,7 @@ import anyio
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
@@ -92,12 +92,7 @@ class McpSession:
             connection.tasks, limit=park, timeout_of=self._timeout_of, on_progress=self._on_progress
         )
         self._api = begin(self)
-        self._toolbox = McpTools(
-            self._api,
-            self._calls,
-            asks_model=ask_model,
-            lost=connection.rpc.lost_notifications,
-        )
+        self._toolbox = McpTools(self._api, self._calls, asks_model=ask_model)
 
     # --- Host: what the bridge asks of the host ---
 
@@ -260,6 +255,12 @@ class McpSession:
         """Tell those who listen that there are other resources (`Host.on_resources_changed`)."""
         self._connection.subscriptions.resources_changed()
 
+    def lost_notifications(self) -> Mapping[str, int]:
+        """What its connection lost, and the progress that gave way to newer while nobody waited for
+        a call (`Host.lost_notifications`).
+        """
+        return self._connection.rpc.lost_notifications(replaced=self._calls.replaced_progress)
+
     # --- what the host asks of the bridge ---
 
     def identify_retry(self, request: ToolRequest, params: JsonObject) -> None:
@@ -301,6 +302,7 @@ class McpSession:
     def _on_progress(self, request: ToolRequest, progress: Progress) -> None:
         token = request.token
         if isinstance(token, (str, int)) and not isinstance(token, bool):
+            request.progress = progress = next_progress(request.progress, progress)
             self._connection.rpc.notify(
                 "notifications/progress",
                 encode_progress(token, progress),

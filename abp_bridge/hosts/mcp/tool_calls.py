@@ -88,7 +88,10 @@ class ToolCalls:
         tasks: Where what nobody waits for is let go.
         limit: How long a call is kept that nobody waits for, in seconds.
         timeout_of: How long the host waits for the answer to a request.
-        on_progress: Gets the progress of a call, for the newest request that waits for it.
+        on_progress: Gets the progress of a call, for each request that waits for it.
+
+    Attributes:
+        replaced_progress: How many reports gave way to a newer one before anybody came for them.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class ToolCalls:
         self._limit = limit
         self._timeout_of = timeout_of
         self._on_progress = on_progress
+        self.replaced_progress = 0
         self._parked: dict[str, ParkedCall] = {}
         self._starting = 0
         self._deadlines: dict[
@@ -147,8 +151,12 @@ class ToolCalls:
             )
 
         def on_progress(progress: Progress) -> None:
-            if parked.waiters:
-                self._on_progress(parked.waiters[-1], progress)
+            for waiter in parked.waiters:
+                self._on_progress(waiter, progress)
+            if not parked.waiters:
+                replaces = parked.unheard_progress is not None and parked.wants_progress
+                self.replaced_progress += replaces
+                parked.unheard_progress = progress
 
         def on_end(outcome: CallOutcome) -> None:
             parked.end(outcome)
@@ -233,6 +241,9 @@ class ToolCalls:
         """
         parked.attach(request)
         request.parked = parked
+        if parked.unheard_progress is not None:
+            self._on_progress(request, parked.unheard_progress)
+            parked.unheard_progress = None
         self._deadlines.pop(parked.call.id, None)
         timeout = self._timeout_of(request)
         timeout.left -= anyio.current_time() - request.began

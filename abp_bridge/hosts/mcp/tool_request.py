@@ -13,6 +13,7 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
+    from abp_bridge.core.notice import Progress
     from abp_bridge.hosts.mcp.request_state import RequestState
     from abp_bridge.rpc.connection import OnSent
 
@@ -32,6 +33,7 @@ class ToolRequest:
         scope: Cancelled when the host takes the request back.
         began: When it came, by the loop's clock in seconds.
         token: Its `progressToken`, as it came.
+        progress: What was last told on it.
         tool: The name of the tool that it asks for.
         arguments: What it asks that tool with.
         round: How many results asked for input before it.
@@ -46,6 +48,7 @@ class ToolRequest:
         self.scope = anyio.CancelScope()
         self.began = anyio.current_time()
         self.token: JsonValue = None
+        self.progress: Progress | None = None
         self.tool = ""
         self.arguments: JsonObject = {}
         self.round = 0

@@ -32,7 +32,6 @@ class McpTools:
         api: The session that the tools work at.
         calls: Where calls are begun, waited for and answered.
         asks_model: Whether there is a tool for what a model was to ask its user.
-        lost: Counts the notifications that the host never got; empty when there are none.
     """
 
     def __init__(
@@ -41,10 +40,8 @@ class McpTools:
         calls: ToolCalls,
         *,
         asks_model: bool,
-        lost: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._api = api
-        self._lost = lost
         self._calls = calls
         self._asks_model = asks_model
         self._names: dict[tuple[str, str], str] = {}
@@ -116,10 +113,7 @@ class McpTools:
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
     async def _status(self, request: ToolRequest) -> JsonObject:
-        status = self._api.status()
-        if lost := self._lost():
-            status["lostNotifications"] = lost
-        return encode_text(json.dumps(status, ensure_ascii=False, indent=1))
+        return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
 
     async def _call(self, request: ToolRequest) -> JsonObject:
         capability = _required(

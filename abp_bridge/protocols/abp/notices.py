@@ -47,8 +47,8 @@ def decode_changes(raw: JsonValue) -> dict[str, list[str]]:
 def decode_progress(raw: JsonValue) -> Progress | None:
     """A progress report -> Progress, or None when it holds no number at all.
 
-    `progress` may be missing when `percentage` is there (X5). Without a total, a value of at most 1
-    is a fraction. `estimatedRemaining` is in milliseconds.
+    `progress` may be missing when `percentage` is there (X5). `estimatedRemaining` is in
+    milliseconds.
     """
     report = as_object(raw)
     value, total, percentage = (
@@ -58,19 +58,19 @@ def decode_progress(raw: JsonValue) -> Progress | None:
         return None
     if value is None or (total is None and percentage is not None):
         value, total = (percentage or 0.0) / 100, 1.0
-    elif total is None and value <= 1:
-        total = 1.0
-    if total is not None and total <= 0:
-        total = None
     remaining = _number(report.get("estimatedRemaining"))
-    operation = report.get("operationId", report.get("progressToken"))
+    token, operation = (
+        None if report.get(word) is None else _name(report[word])
+        for word in ("progressToken", "operationId")
+    )
     return Progress(
-        operation=None if operation is None else _name(operation),
-        value=max(0.0, value if total is None else min(value, total)),
-        total=total,
+        operation=operation or token,
+        value=max(0.0, value),
+        total=total if total is not None and total > 0 else None,
         status=sanitize.label(as_text(report.get("status", report.get("message")))),
         stage=sanitize.label(as_text(report.get("stage"))),
         remaining=None if remaining is None or remaining < 0 else remaining / 1000,
+        token=token if operation else None,
     )
 
 

@@ -54,6 +54,7 @@ class ProxiedHost:
         self.on_notice = agent.on_notice
         self.on_capabilities_changed = agent.on_capabilities_changed
         self.on_resources_changed = agent.on_resources_changed
+        self.lost_notifications = agent.lost_notifications
 
     @property
     def name(self) -> str:

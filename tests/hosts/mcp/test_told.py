@@ -1,0 +1,207 @@
+"""What an app tells, as an MCP host hears it: of which call, in which words, what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import RawHost
+from support.puppets import puppets, scripted
+
+from abp_bridge.bridge.call import MAX_SUMMARY_LINES
+from abp_bridge.rpc.connection import MAX_NOTIFICATIONS
+
+Json = Any
+
+PROGRESS = "notifications/progress"
+GO_ON = {"need": {"method": "elicitation/confirm", "params": {"message": "Go on?"}}}
+STATE = "notifications/state/changed"
+BURST, RUN = 5_000, 20
+
+
+def report(**progress: Json) -> Json:
+    """A step: progress under the names that it has itself."""
+    return {"tell": PROGRESS, "params": progress, "apart": True}
+
+
+class Listener(RawHost):
+    """A host with one scripted app; each call has its capability's name as its token."""
+
+    def __init__(self, folder: Path, patience: str = "30000", **steps: Json) -> None:
+        script = folder / "script.json"
+        capabilities = [{"name": name, "steps": each} for name, each in steps.items()]
+        script.write_text(json.dumps({"app": {"id": "site"}, "capabilities": capabilities}))
+        super().__init__("--app", scripted(script), env={"ABP_HOST_PATIENCE": patience})
+        self.heard: list[Json] = []
+        self.initialize(elicitation={})
+        self.result("tools/call", {"name": "abp_connect", "arguments": {}})
+
+    def read(self, limit: float | None = None) -> Json:
+        message = super().read(limit)
+        if "method" in message and "id" not in message:
+            self.heard.append(message)
+        return message
+
+    def call(self, name: str, token: str | None = None) -> int:
+        """Begin a call that asks whether to go on, up to that question."""
+        id = self.start("abp_call", {"capability": name}, token or name)
+        self.asked = self.until(lambda message: message.get("method") == "elicitation/create")["id"]
+        return id
+
+    def start(self, tool: str, arguments: Json, token: str) -> int:
+        meta = {"progressToken": token}
+        return self.begin("tools/call", {"name": tool, "arguments": arguments, "_meta": meta})
+
+    def go_on(self, question: Json = None) -> None:
+        answer = {"action": "accept", "content": {"confirmed": True}}
+        self.reply(question or self.asked, answer)
+
+    def words(self, id: int) -> str:
+        """All the text of a call's result."""
+        return "\n".join(each["text"] for each in self.response(id)["result"]["content"])
+
+    def progress(self, token: str) -> list[Json]:
+        """What was heard on a token, as it must be: rising."""
+        told = [each["params"] for each in self.heard if each["method"] == PROGRESS]
+        mine = [each for each in told if each["progressToken"] == token]
+        assert all(one["progress"] < next["progress"] for one, next in pairwise(mine))
+        return mine
+
+
+def messages(told: Sequence[Json]) -> list[str]:
+    return [each.get("message", "") for each in told]
+
+
+def test_progress_with_a_token_and_a_name_of_its_own_is_its_calls_though_two_run() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize()
+        host.result("tools/call", {"name": "abp_connect", "arguments": {}})
+        tokens = ("one", "two")
+        running = [
+            host.begin(
+                "tools/call",
+                {"name": "abp_demo_work", "arguments": {}, "_meta": {"progressToken": token}},
+            )
+            for token in tokens
+        ]
+        told = [host.notified(PROGRESS) for _ in range(2 * 5)]
+        for id in running:
+            host.response(id)
+    for token in tokens:
+        mine = [each for each in told if each["progressToken"] == token]
+        assert messages(mine) == [
+            "Reading",
+            "Sorting · about 2 s left",
+            "Still sorting",
+            "Writing",
+            "Done",
+        ]
+        assert [each.get("total") for each in mine] == [4] * 5
+
+
+def test_a_name_of_the_apps_own_is_the_calls_that_it_came_with(tmp_path: Path) -> None:
+    started = {"operationId": "job", "capability": "crawl"}
+    steps = [
+        GO_ON,
+        {"tell": "notifications/operation/started", "params": started, "apart": True},
+        report(operationId="job", progress=1, status="Crawling"),
+        report(operationId="job", progress=2, status="Still crawling"),
+    ]
+    with Listener(tmp_path, crawl=steps, other=[GO_ON]) as host:
+        first, question = host.call("crawl"), host.asked
+        second = host.call("other")
+        host.go_on(question)
+        host.words(first)
+        host.go_on()
+        host.words(second)
+        assert messages(host.progress("crawl")) == ["Crawling", "Still crawling"]
+        assert host.progress("other") == []
+
+
+def test_what_nobody_can_say_whose_it_is_is_told_to_each_and_named(tmp_path: Path) -> None:
+    """The other of two, where one is known to speak of itself."""
+    apart = [
+        GO_ON,
+        report(operationId="job", progress=1, total=3, status="Indexing"),
+        {"tell": STATE, "params": {"field": "n", "newValue": 1}, "apart": 1},
+        {"tell": PROGRESS, "params": {"progress": 5, "status": "Its own"}},
+        report(operationId="rest", progress=1, status="Of the other"),
+    ]
+    with Listener(tmp_path, first=apart, second=[GO_ON]) as host:
+        first, question = host.call("first"), host.asked
+        second = host.call("second")
+        host.go_on(question)
+        told = host.words(first)
+        host.go_on()
+        assert "n is now 1" in told
+        assert "n is now 1" in host.words(second)
+        assert messages(host.progress("first")) == ["job: Indexing", "Its own"]
+        assert messages(host.progress("second")) == ["job: Indexing", "Of the other"]
+
+
+def test_who_comes_back_to_a_call_hears_how_far_it_got_meanwhile(tmp_path: Path) -> None:
+    steps = [
+        GO_ON,
+        *(report(operationId="job", progress=n, total=9, status=f"Step {n}") for n in range(1, 4)),
+        GO_ON,
+    ]
+    with Listener(tmp_path, "300", work=steps) as host:
+        first = host.call("work")
+        assert "abp_wait" in host.words(first)
+        host.go_on()
+        host.asked = host.until(lambda message: message.get("method") == "elicitation/create")["id"]
+        assert host.progress("work") == [], "that request has its answer"
+        again = host.start("abp_wait", {"call": "call-1"}, "again")
+        told = host.notified(PROGRESS)
+        assert (told["progressToken"], told["message"]) == ("again", "Step 3")
+        host.go_on()
+        words = host.words(again)
+        assert "(2 notifications did not reach this host" in words
+
+
+@pytest.mark.anyio
+async def test_of_a_burst_a_slow_host_hears_the_newest_and_how_much_is_missing(
+    tmp_path: Path,
+) -> None:
+    async with puppets(tmp_path) as made:
+        with RawHost("--app", made.target) as host:
+            host.initialize()
+            opening = host.begin("tools/call", {"name": "abp_connect", "arguments": {}})
+            app = await made.app()
+            await app.open("work")
+            host.response(opening)
+            call = host.begin(
+                "tools/call", {"name": "abp_call", "arguments": {"capability": "work"}}
+            )
+            asked = await app.next("capabilities/call")
+            await app.send(method="notifications/alarm", params={"n": 0})
+            for n in range(BURST):
+                await app.send(method="notifications/tick", params={"n": n, "text": "x" * 200})
+            for n in range(RUN):
+                await app.send(method=STATE, params={"field": "n", "newValue": n})
+            await app.send(id="over", method="nothing")  # what answers this has read the others
+            await app.next()
+            await app.send(id=asked["id"], result={"success": True, "data": "done"})
+            heard: list[Json] = []
+            while (message := host.read()).get("id") != call:
+                if message["method"] == "notifications/message":
+                    heard.append(message["params"]["data"])
+            status = host.result("tools/call", {"name": "abp_status", "arguments": {}})
+    ticks = [each["data"]["n"] for each in heard if each["event"] == "notifications/tick"]
+    assert ticks == sorted(ticks)
+    assert ticks[-MAX_NOTIFICATIONS:] == list(range(BURST))[-MAX_NOTIFICATIONS:]
+    assert [each["data"].get("newValue") for each in heard if each["event"] == STATE] == [RUN - 1]
+    assert len(heard) == 1 + len(ticks) + 1, "and the alarm: a run gives way to itself"
+    told = json.loads(status["content"][0]["text"])
+    missing = BURST - len(ticks)
+    assert told["lostNotifications"] == {"replacedByNewer": RUN - 1, "dropped": missing}
+    assert told["apps"]["puppet"]["told"]["notifications/tick"]["count"] == BURST
+    words = message["result"]["content"][-1]["text"].splitlines()
+    assert 'alarm {"n": 0}' in words[1], "there too"
+    assert f"n is now {RUN - 1}" in words[-3]
+    assert f"and {BURST + RUN + 1 - MAX_SUMMARY_LINES} more before these" in words[-2]
+    assert f"({missing + RUN - 1} notifications did not reach this host" in words[-1]
