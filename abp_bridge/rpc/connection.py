@@ -317,9 +317,13 @@ class JsonRpcConnection:
         """From now on each message of ours goes out as `outward` makes it."""
         self._protocol.outward = outward
 
+    def accept_batches(self, accepted: bool) -> None:
+        """Whether the other side may send several messages as one from now on."""
+        self._protocol.batches = accepted
+
     def discard_request(self, id: Id) -> None:
         """The request with this id was cancelled by the other side: it gets no answer."""
-        self._protocol.discard_request(id)
+        self._enqueue(self._new_key("response"), self._protocol.discard_request(id))
 
     def is_open(self, id: JsonValue) -> bool:
         """Whether a request of the other side's with this id waits for our answer."""
@@ -375,7 +379,7 @@ class JsonRpcConnection:
         return kind, self._serial
 
     def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
-        if self._closed:
+        if self._closed or not data:
             return
         waits = deferred and not self._shared
         if not (waits or self._tail or self._outbox):  # nothing to go after, or with

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
@@ -28,6 +28,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 MAX_LINE = 16 * 2**20  # bytes; a file of 10 MiB in base64 fits, an endless line does not
+MAX_BATCH = 1_000  # messages; each may be answered by an error that is longer than itself
 MAX_DEPTH = 128  # levels; Python's own reader and writer recurse, and fail near 1,000
 HEAD = 4096  # bytes that are looked at of a line that is too long
 
@@ -81,6 +82,25 @@ class InvalidMessage:
 IncomingMessage = Request | Notification | Response | UnmatchedResponse | InvalidMessage
 
 
+class _Batch:
+    """Messages that came as one, and what answers them: one line, when nothing is open any more."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.lines: list[bytes] = []
+
+    def answer(self, line: bytes) -> bytes:
+        """One of its requests is through: what is to be written now."""
+        self.open -= 1
+        self.lines += [line] if line else []
+        return b"" if self.open else self.join()
+
+    def join(self) -> bytes:
+        """All answers as one line; nothing where there are none."""
+        lines = b",".join(line.rstrip(b"\n") for line in self.lines)
+        return b"[" + lines + b"]\n" if lines else b""
+
+
 class JsonRpcProtocol:
     """One end of a JSON-RPC connection.
 
@@ -91,6 +111,9 @@ class JsonRpcProtocol:
         max_depth: How many levels deep a message may be nested.
         inward: Makes JSON-RPC of a whole message that comes, where it arrives as something else.
         outward: Makes that something else of each message of ours.
+
+    Attributes:
+        batches: Whether several messages may come as one.
     """
 
     def __init__(
@@ -111,6 +134,8 @@ class JsonRpcProtocol:
         self._searched = 0  # no newline before this place
         self._oversized: bytes | None = None  # the start of a line that is being thrown away
         self._serial = 0
+        self.batches = False
+        self._batches: dict[Id, _Batch] = {}  # of their requests that came so
         self._asked: set[Id] = set()  # our requests that wait for a response
         self._asking: set[Id] = set()  # their requests that wait for ours
 
@@ -134,7 +159,7 @@ class JsonRpcProtocol:
                 events.append(self._too_long(((self._oversized or b"") + line)[:HEAD]))
                 self._oversized = None
             elif line.strip():
-                events.append(self._read(line))
+                events += self._read(line)
         del self._buffer[:start]
         self._searched = len(self._buffer)
         if self._oversized is not None or len(self._buffer) > self._max_line:
@@ -160,24 +185,26 @@ class JsonRpcProtocol:
         )
 
     def respond(self, id: Id, result: JsonValue) -> bytes:
-        """The result of a request of theirs.
+        """The bytes of the result of a request of theirs: none while it waits for the rest of a
+        batch.
 
         Raises LocalProtocolError if it was answered already, or never asked.
         """
-        data = self._write({"id": id, "result": result})
-        self._answer(id)
-        return data
+        return self._answer(id, self._write({"id": id, "result": result}))
 
     def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
         error: JsonObject = {"code": code, "message": message}
-        line = self._write({"id": id, "error": error if data is None else {**error, "data": data}})
-        self._answer(id)
-        return line
+        return self._answer(
+            id,
+            self._write({"id": id, "error": error if data is None else {**error, "data": data}}),
+        )
 
-    def discard_request(self, id: Id) -> None:
-        """A request of theirs will not be answered: they cancelled it."""
-        self._answer(id)
+    def discard_request(self, id: Id) -> bytes:
+        """A request of theirs will not be answered: they cancelled it. The rest of its batch, where
+        that waited for nothing else.
+        """
+        return self._answer(id, b"")
 
     def forget(self, id: Id) -> None:
         """We no longer wait for the response to `id`; if it comes all the same it is a
@@ -189,27 +216,52 @@ class JsonRpcProtocol:
         """Whether a request of theirs with this id waits for our answer."""
         return is_id(id) and id in self._asking
 
-    def _answer(self, id: Id) -> None:
+    def _answer(self, id: Id, line: bytes) -> bytes:
         if id not in self._asking:
             raise LocalProtocolError(f"request {id!r} does not wait for an answer")
         self._asking.discard(id)
+        batch = self._batches.pop(id, None)
+        return line if batch is None else batch.answer(line)
 
-    def _read(self, line: bytes) -> IncomingMessage:
+    def _read(self, line: bytes) -> list[IncomingMessage]:
         try:
             message = parse(line)
         except ValueError as problem:
-            return self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")
-        if isinstance(message, list):
-            return self._reject(
-                INVALID_REQUEST, "Batches are not supported: send one message a line"
-            )
+            return [self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")]
+        deep = line.count(b"{") + line.count(b"[") > self._max_depth
+        if not isinstance(message, list):
+            return [self._read_message(message, deep)]
+        if self.batches and 0 < len(message) <= MAX_BATCH:
+            return self._read_batch(message, deep)
+        reason = "Batches are not supported: send one message a line"
+        if self.batches:
+            reason = f"A batch has 1 to {MAX_BATCH} messages"
+        return [self._reject(INVALID_REQUEST, reason)]
+
+    def _read_batch(self, messages: list[JsonValue], deep: bool) -> list[IncomingMessage]:
+        """The events of a batch. What answers it goes out together, with the last of them."""
+        batch = _Batch()
+        events: list[IncomingMessage] = []
+        for message in messages:
+            event = self._read_message(message, deep)
+            if isinstance(event, Request):
+                self._batches[event.id] = batch
+                batch.open += 1
+            elif isinstance(event, InvalidMessage):
+                batch.lines.append(event.reply)
+                event = replace(event, reply=b"")
+            events.append(event)
+        if batch.lines and not batch.open:  # nothing else will bring them
+            invalid = next(each for each in events if isinstance(each, InvalidMessage))
+            events[events.index(invalid)] = replace(invalid, reply=batch.join())
+        return events
+
+    def _read_message(self, message: JsonValue, deep: bool) -> IncomingMessage:
         if not isinstance(message, dict):
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
         if self.inward is not None:
             message = self.inward(message)
-        if line.count(b"{") + line.count(b"[") > self._max_depth and is_deeper(
-            message, self._max_depth
-        ):
+        if deep and is_deeper(message, self._max_depth):
             return self._too_deep(message)
         return self._sort(message)
 

@@ -33,7 +33,7 @@ from abp_bridge.protocols.mcp.modern import (
     decode_filter,
     is_enveloped,
 )
-from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
+from abp_bridge.protocols.mcp.versions import BATCHING, LEGACY, LOG_LEVELS, MODERN, V2025_06_18
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
@@ -52,6 +52,7 @@ Params = JsonObject
 MAX_SUBSCRIPTIONS = 1_000
 
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
+_UNTITLED = {name: value for name, value in SERVER.items() if name != "title"}
 INSTRUCTIONS = (
     "Connects web apps that speak ABP (the Agentic Browser Protocol). Start with abp_connect: it"
     " lists what the app can do; then use abp_call or the app's own tools. While a tool runs, the"
@@ -190,12 +191,15 @@ class McpServer:
     # --- methods of both eras ---
 
     def _list_tools(self, params: Params) -> JsonObject:
+        _check_first_page(params)
         return {"tools": list(OWN_TOOLS) if self._begun is None else self._begun.list_tools()}
 
     def _list_resources(self, params: Params) -> JsonObject:
+        _check_first_page(params)
         return {"resources": [] if self._begun is None else self._begun.list_resources()}
 
     def _list_templates(self, params: Params) -> JsonObject:
+        _check_first_page(params)
         state = {
             "uriTemplate": "abp://{app}/state/{field}",
             "name": "App state",
@@ -219,13 +223,14 @@ class McpServer:
         client = params.get("clientInfo")
         version = asked if asked in LEGACY else LEGACY[0]
         self._handshaken = True
+        self._rpc.accept_batches(version in BATCHING)
         self._connection.client = self._legacy = McpClientInfo(
             version, client if isinstance(client, Mapping) else {}, params.get("capabilities")
         )
         return {
             "protocolVersion": version,
             "capabilities": _OFFERED,
-            "serverInfo": SERVER,
+            "serverInfo": SERVER if version >= V2025_06_18 else _UNTITLED,
             "instructions": INSTRUCTIONS,
         }
 
@@ -300,6 +305,12 @@ _NOTIFICATIONS: dict[str, Callable[[McpServer, Params], None]] = {
     "notifications/initialized": McpServer._initialized,
     "notifications/cancelled": McpServer._cancelled,
 }
+
+
+def _check_first_page(params: Params) -> None:
+    """Each list has one page: no cursor was ever given."""
+    if params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "there is no such cursor: every list comes in one page")
 
 
 def _uri(params: Params) -> str:

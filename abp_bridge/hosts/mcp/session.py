@@ -48,7 +48,7 @@ from abp_bridge.protocols.mcp.elicitation import (
 )
 from abp_bridge.protocols.mcp.modern import decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress
-from abp_bridge.protocols.mcp.versions import V2025_11_25
+from abp_bridge.protocols.mcp.versions import V2025_03_26, V2025_11_25
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError, Reply
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -305,9 +305,12 @@ class McpSession:
             request.progress = progress = next_progress(request.progress, progress)
             self._connection.rpc.notify(
                 "notifications/progress",
-                encode_progress(token, progress),
+                encode_progress(token, progress, request.client.version),
                 key=("progress", token),
             )
+            if request.client.version < V2025_03_26 and progress.message:  # it has no words there
+                words: JsonObject = {"level": "info", "data": progress.message}
+                self._connection.subscriptions.log(words, key=("progress", token))
 
     def list_resources(self) -> list[JsonObject]:
         """The resources there are now, as `resources/list` has them."""

@@ -371,7 +371,8 @@ def _result(ended: CallOutcome, request: ToolRequest) -> JsonObject:
         raise RpcError(
             MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}
         )
-    return encode_result(ended.result, summary=ended.summary, files=ended.files)
+    version = request.client.version
+    return encode_result(ended.result, summary=ended.summary, files=ended.files, version=version)
 
 
 def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:

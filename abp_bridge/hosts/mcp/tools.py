@@ -149,9 +149,8 @@ class McpTools:
 
     async def _render(self, request: ToolRequest) -> JsonObject:
         file = await self._api.render_pdf(_text(request, "app"))
-        return encode_result(
-            CallResult(f"The page was printed to {file.path} ({file.size} bytes)."), files=[file]
-        )
+        printed = CallResult(f"The page was printed to {file.path} ({file.size} bytes).")
+        return encode_result(printed, files=[file], version=request.client.version)
 
     def _describe_apps(self, apps: Sequence[str], *, alone: bool) -> JsonObject:
         self._update_names()

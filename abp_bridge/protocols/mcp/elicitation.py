@@ -81,18 +81,22 @@ OUTCOMES = {
 
 
 def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
-    """The `capabilities` of `initialize`. Anything that is not an object declares nothing."""
+    """The `capabilities` of `initialize`. Anything that is not an object declares nothing.
+
+    A host that names modes of elicitation has only those; one that names none has forms.
+    """
     capabilities = as_object(declared)
     asked, sampling, roots = (
         isinstance(capabilities.get(word), Mapping) for word in ("elicitation", "sampling", "roots")
     )
-    named = as_object(capabilities.get("elicitation"))
-    url, form = (isinstance(named.get(word), Mapping) for word in ("url", "form"))
+    asked = asked and version >= V2025_06_18
+    named = as_object(capabilities.get("elicitation")) if asked else {}
+    modes = {mode for mode, details in named.items() if isinstance(details, Mapping)}
     return HostCapabilities(
-        form=asked and (form or not url),
-        url=url,
+        form=asked and (not modes or "form" in modes),
+        url="url" in modes,
         sampling=sampling,
-        modes=asked and (form or url or version >= V2025_11_25),
+        modes=asked and (bool(modes) or version >= V2025_11_25),
         roots=roots,
     )
 

@@ -13,6 +13,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import Json, JsonValue, well_formed
 from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.protocols.mcp.versions import V2025_03_26, V2025_06_18, V2026_07_28
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
 # checks arguments against the original.
@@ -85,11 +86,19 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
 
 
 def encode_result(
-    result: CallResult, *, summary: Sequence[str] = (), files: Sequence[SavedFile] = ()
+    result: CallResult,
+    *,
+    summary: Sequence[str] = (),
+    files: Sequence[SavedFile] = (),
+    version: str = V2026_07_28,
 ) -> dict[str, Json]:
     """How a call ended -> CallToolResult.
 
-    `summary` is what the app told while it ran, a line each; `files` is what was saved.
+    Args:
+        result: The app's own.
+        summary: What the app told while it ran, a line each.
+        files: What was saved.
+        version: The revision of MCP that the host speaks.
     """
     if result.failure is not None:
         lines = [str(result.failure)]
@@ -105,7 +114,7 @@ def encode_result(
         lines.append(f"Note: {note}.")
     content: list[Json] = [_encode_text_block("\n".join(lines))]
     for file in files:
-        content += [*_encode_embedded(file), _encode_link(file)]
+        content += [*_encode_embedded(file, version), _encode_link(file, version)]
     if summary:
         content.append(
             _encode_text_block(
@@ -120,15 +129,17 @@ def encode_text(words: str, *, error: bool = False) -> dict[str, Json]:
     return {"content": [_encode_text_block(words)], "isError": error}
 
 
-def encode_progress(token: JsonValue, progress: Progress) -> dict[str, Json]:
-    """The parameters of `notifications/progress`."""
+def encode_progress(
+    token: JsonValue, progress: Progress, version: str = V2026_07_28
+) -> dict[str, Json]:
+    """The parameters of `notifications/progress`, without words in a `version` that has none."""
     params: dict[str, Json] = {
         "progressToken": token,
         "progress": _plain_number(progress.value),
     }
     if progress.total is not None:
         params["total"] = _plain_number(progress.total)
-    if progress.message:
+    if progress.message and version >= V2025_03_26:
         params["message"] = progress.message
     return params
 
@@ -150,23 +161,19 @@ _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _WORDS = ("text/", "application/json")
 
 
-def _encode_embedded(file: SavedFile) -> list[Json]:
+def _encode_embedded(file: SavedFile, version: str) -> list[Json]:
     """What a model can see or hear of a file, beside the link to it."""
     kind = file.mime_type.partition(";")[0].strip().lower()
     if file.content is None:
         return []
+    resource: dict[str, Json] = {"uri": file.uri, "mimeType": kind}
     if kind in _PICTURES or kind.startswith("audio/"):
-        return [
-            {
-                "type": kind.partition("/")[0],
-                "data": base64.b64encode(file.content).decode(),
-                "mimeType": kind,
-            }
-        ]
+        data = base64.b64encode(file.content).decode()
+        if kind in _PICTURES or version >= V2025_03_26:
+            return [{"type": kind.partition("/")[0], "data": data, "mimeType": kind}]
+        return [{"type": "resource", "resource": resource | {"blob": data}}]
     if kind.startswith(_WORDS) and (words := _read(file.content, file.mime_type)) is not None:
-        return [
-            {"type": "resource", "resource": {"uri": file.uri, "mimeType": kind, "text": words}}
-        ]
+        return [{"type": "resource", "resource": resource | {"text": words}}]
     return []
 
 
@@ -179,14 +186,19 @@ def _read(content: bytes, mime_type: str) -> str | None:
         return None
 
 
-def _encode_link(file: SavedFile) -> dict[str, Json]:
+def _encode_link(file: SavedFile, version: str) -> dict[str, Json]:
+    saved = f"Saved to {file.path}"
+    if version < V2025_06_18:
+        return _encode_text_block(
+            f"{saved} ({file.mime_type}, {file.size} bytes), as the resource {file.uri}"
+        )
     return {
         "type": "resource_link",
         "uri": file.uri,
         "name": file.name,
         "mimeType": file.mime_type,
         "size": file.size,
-        "description": f"Saved to {file.path}",
+        "description": saved,
     }
 
 

@@ -1,0 +1,302 @@
+"""Hosts of the first two revisions of MCP: they get what their revision has, and no more.
+
+The referee is each revision's own schema (tests/support/schemas: as published, without its prose),
+read strictly: what it does not name is not allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
+from support.harness import RawHost
+from support.paths import TESTS
+from support.puppets import scripted
+
+Json = Any
+
+OLDEST, OLD = "2024-11-05", "2025-03-26"
+VERSIONS = (OLDEST, OLD)
+RESULTS = {
+    "initialize": "InitializeResult",
+    "ping": "EmptyResult",
+    "logging/setLevel": "EmptyResult",
+    "resources/subscribe": "EmptyResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+}
+STATE = "notifications/state/changed"
+
+
+def closed(schema: Json) -> Json:
+    """`schema`, where an object that names its members has no others."""
+    if isinstance(schema, list):
+        return list(map(closed, schema))
+    if not isinstance(schema, Mapping):
+        return schema
+    parts = {name: closed(part) for name, part in schema.items()}
+    if isinstance(parts.get("properties"), Mapping) and "type" in parts:
+        parts.setdefault("additionalProperties", False)
+    return parts
+
+
+class Referee:
+    """What one revision allows."""
+
+    def __init__(self, version: str) -> None:
+        path = TESTS / "support" / "schemas" / f"mcp-{version}.json"
+        self._schema = closed(json.loads(path.read_text()))
+        self._by_method = {
+            one["properties"]["method"].get("const"): name
+            for name, one in self._schema["definitions"].items()
+            if "method" in one.get("properties", {}) and name.endswith(("Request", "Notification"))
+        }
+
+    def check_result(self, method: str, result: Json) -> None:
+        self._check(RESULTS[method], result)
+
+    def check_message(self, message: Json) -> None:
+        body = {word: value for word, value in message.items() if word not in ("jsonrpc", "id")}
+        self._check(self._by_method[message["method"]], body)
+
+    def _check(self, name: str, value: Json) -> None:
+        reference = {"$ref": f"#/definitions/{name}"}
+        Draft7Validator({**self._schema, **reference}).validate(value)
+
+
+class OldHost(RawHost):
+    """A host of an old revision, with a scripted app; every message is held against its schema."""
+
+    def __init__(self, version: str, folder: Path, **steps: Json) -> None:
+        script = folder / "script.json"
+        capabilities = [{"name": name, "steps": each} for name, each in steps.items()]
+        script.write_text(json.dumps({"app": {"id": "site"}, "capabilities": capabilities}))
+        results = {"ABP_OUTPUT_DIR": str(folder)}
+        super().__init__("--app", scripted(script), env=results)
+        self.referee = Referee(version)
+        self.asked: dict[Json, str] = {}
+        self.told: list[str] = []
+        opened = self.initialize(version, sampling={}, roots={}, elicitation={})
+        assert opened["result"]["protocolVersion"] == version
+        self.result("tools/call", {"name": "abp_connect", "arguments": {}})
+
+    def begin(self, method: str, params: Json = None) -> int:
+        id = super().begin(method, params)
+        self.asked[id] = method
+        return id
+
+    def read(self, limit: float | None = None) -> Json:
+        message = super().read(limit)
+        for each in message if isinstance(message, list) else [message]:
+            self.check(each)
+        return message
+
+    def check(self, message: Json) -> None:
+        if "method" in message:
+            self.referee.check_message(message)
+            self.told.append(message["method"])
+        elif "result" in message:
+            self.referee.check_result(self.asked[message["id"]], message["result"])
+
+    def call(self, capability: str) -> Json:
+        arguments = {"capability": capability}
+        meta = {"progressToken": "p"}
+        return self.result(
+            "tools/call", {"name": "abp_call", "arguments": arguments, "_meta": meta}
+        )
+
+
+def file(mime_type: str) -> list[Json]:
+    content = base64.b64encode(b"RIFF" * 9).decode()
+    return [{"return": {"content": content, "mimeType": mime_type, "encoding": "base64"}}]
+
+
+STEPS: dict[str, Json] = {
+    "sound": file("audio/wav"),
+    "picture": file("image/png"),
+    "document": file("application/pdf"),
+    "text": file("text/plain"),
+    "tell": [
+        {"tell": "notifications/progress", "params": {"progress": 1, "status": "Reading"}},
+        {"tell": "notifications/progress", "params": {"progress": 1, "status": "Sorting"}},
+        {"tell": STATE, "params": {"field": "n", "newValue": 1}},
+        {"tell": STATE, "params": {"field": "n", "newValue": 2}},
+        {"tell": "notifications/error", "params": {"code": "X", "message": "m"}},
+        {"grow": "more"},
+    ],
+    "ask": [{"ask": {"method": "elicitation/confirm", "params": {"message": "Go on?"}}}],
+    "think": [{"ask": {"method": "sampling/create", "params": {"task": "Sum it up"}}}],
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_host_gets_only_what_its_revision_has(version: str, tmp_path: Path) -> None:
+    with OldHost(version, tmp_path, **STEPS) as host:
+        kinds = {
+            name: [block["type"] for block in host.call(name)["content"]]
+            for name in ("sound", "picture", "document", "text")
+        }
+        assert kinds == {
+            "sound": ["text", "resource" if version == OLDEST else "audio", "text"],
+            "picture": ["text", "image", "text"],
+            "document": ["text", "text"],
+            "text": ["text", "resource", "text"],
+        }
+        saved = host.result("resources/list")["resources"]
+        assert len(saved) == len(kinds)
+        host.result("resources/read", {"uri": saved[0]["uri"]})
+        host.result("resources/templates/list")
+        host.result("resources/subscribe", {"uri": "abp://site/state/n"})
+        host.result("logging/setLevel", {"level": "debug"})
+        host.result("ping")
+        host.call("tell")
+        host.result("tools/list")
+        assert host.call("ask")["content"][0]["text"] == "NOT_SUPPORTED", "whatever it declares"
+        thinking = host.begin(
+            "tools/call", {"name": "abp_call", "arguments": {"capability": "think"}}
+        )
+        asked = host.until(lambda message: message.get("method") == "sampling/createMessage")
+        answer = {"role": "assistant", "content": {"type": "text", "text": "4"}, "model": "m"}
+        host.reply(asked["id"], answer)
+        host.response(thinking)
+    assert {
+        "notifications/progress",
+        "notifications/message",
+        "notifications/resources/updated",
+        "notifications/resources/list_changed",
+        "notifications/tools/list_changed",
+        "sampling/createMessage",
+    } == set(host.told)
+
+
+# --- several messages as one ----------------------------------------------------------------------
+
+
+def request(id: Json, method: str, **params: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def notice(method: str, **params: Json) -> Json:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def answered(host: RawHost, *messages: Json) -> Json:
+    """What comes back, when each message is a line."""
+    host.write(b"".join(json.dumps(each).encode() + b"\n" for each in messages))
+    return host.read()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_batch_is_answered_as_one(version: str) -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize(version)
+        call = {"name": "abp_call", "arguments": {"capability": "demo.work"}}
+        batch = [
+            request("call", "tools/call", **call),
+            notice("notifications/cancelled", requestId="nothing"),
+            request("ping", "ping"),
+            request("bad", "no/such"),
+            {"jsonrpc": "2.0", "id": "result of nothing", "result": {}},
+            7,
+        ]
+        host.write(json.dumps(batch).encode() + b"\n")
+        together = host.until(lambda message: isinstance(message, list))
+    by_id = {each["id"]: each for each in together}
+    assert len(together) == len(by_id) == 4
+    assert by_id["ping"]["result"] == {}
+    assert "sorted" in by_id["call"]["result"]["content"][0]["text"]
+    assert by_id["bad"]["error"]["code"] == -32601
+    assert by_id[None]["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_batch_of_notifications_is_not_answered_at_all(version: str) -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize(version)
+        told = [notice("notifications/cancelled", requestId="x"), notice("notifications/made/up")]
+        assert answered(host, told, request("next", "ping"))["id"] == "next"
+
+
+def test_a_batch_that_is_none_is_one_error_and_one_of_nonsense_an_error_each() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize(OLD)
+        empty = answered(host, [])
+        nonsense = answered(host, [1, {"jsonrpc": "2.0"}])
+        huge = answered(host, [1] * 1_001)
+    assert (empty["id"], empty["error"]["code"]) == (None, -32600)
+    assert [each["error"]["code"] for each in nonsense] == [-32600] * 2
+    assert (huge["id"], "1 to 1000" in huge["error"]["message"]) == (None, True)
+
+
+def test_what_a_batch_waits_for_may_be_cancelled() -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize(OLD)
+        call = {"name": "abp_call", "arguments": {"capability": "demo.hold"}}
+        held = request("held", "tools/call", **call)
+        cancelled = notice("notifications/cancelled", requestId="held")
+        [only] = answered(host, [held, request("ping", "ping")], cancelled)
+        assert only == {"jsonrpc": "2.0", "id": "ping", "result": {}}
+        assert answered(host, [held], cancelled, request("next", "ping"))["id"] == "next"
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_later_hosts_send_one_message_a_line(version: str) -> None:
+    with RawHost() as host:
+        refused = [answered(host, [request(1, "ping")])]
+        host.initialize(version)
+        refused.append(answered(host, [request(1, "ping")]))
+    assert [each["error"]["message"] for each in refused] == [
+        "Batches are not supported: send one message a line"
+    ] * 2
+
+
+# --- odd ones -------------------------------------------------------------------------------------
+
+MODES = {
+    "names none": ({}, True),
+    "says how it checks": ({"schemaValidation": True}, True),
+    "has forms": ({"form": {}, "voice": {}}, True),
+    "speaks only": ({"voice": {}}, False),
+    "opens pages only": ({"url": {}}, False),
+    "is no object": (True, False),
+}
+
+
+@pytest.mark.parametrize(("declared", "form"), MODES.values(), ids=MODES)
+def test_who_names_its_modes_has_only_those(declared: Json, form: bool) -> None:
+    with RawHost("--app", "demo") as host:
+        host.initialize("2025-11-25", elicitation=declared)
+        status = host.result("tools/call", {"name": "abp_status", "arguments": {}})
+    surfaces = json.loads(status["content"][0]["text"])["surfaces"]
+    assert ("mcp-form" in [each["surface"] for each in surfaces]) is form
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, "2025-11-25"])
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
+def test_a_cursor_that_was_never_given_is_refused(version: str, method: str) -> None:
+    with RawHost() as host:
+        host.initialize(version)
+        for cursor in ("page-2", "", 7):
+            refused = host.request(method, {"cursor": cursor})["error"]
+            assert (refused["code"], "no such cursor" in refused["message"]) == (-32602, True)
+        assert "result" in host.request(method, {"cursor": None})
+
+
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
+def test_a_modern_host_is_refused_one_too(method: str) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    with RawHost() as host:
+        assert host.request(method, {"cursor": "2", "_meta": meta})["error"]["code"] == -32602
+        assert "result" in host.request(method, {"_meta": meta})
