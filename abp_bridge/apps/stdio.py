@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
-from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, NoticeKind
 from abp_bridge.core.sanitize import command_name
@@ -139,12 +139,12 @@ class StdioApp:
         """
         await anyio.lowlevel.checkpoint()
 
-    async def capabilities(self) -> tuple[Capability, ...]:
+    async def capabilities(self) -> CapabilityList:
         """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most."""
         with anyio.move_on_after(LIST_LIMIT):
             with suppress(RemoteError, ConnectionClosedError, RemoteProtocolError):
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
-        return ()
+        return CapabilityList()
 
     async def render_pdf(self) -> bytes:
         """A program has no page (`App.render_pdf`): always raises AppError."""
@@ -159,7 +159,7 @@ class StdioApp:
             with anyio.fail_after(START_LIMIT):
                 answer = await self._request("initialize", abp.initialize_params(VERSION))
             opened = abp.decode_app_info(answer)
-            listed = () if self._binding.envelope else await self.capabilities()
+            listed = CapabilityList() if self._binding.envelope else await self.capabilities()
         except TimeoutError:
             raise AppError(
                 f"{self.origin} did not answer initialize within {START_LIMIT:g} s. Does it speak"
@@ -176,7 +176,11 @@ class StdioApp:
             raise AppError(f"{self.origin} refused initialize: {problem}") from None
         except RemoteProtocolError as problem:
             raise AppError(f"{self.origin}: {problem}", problem.code) from None
-        return replace(opened, capabilities=abp.merge_capabilities(opened.capabilities, listed))
+        return replace(
+            opened,
+            capabilities=abp.merge_capabilities(opened.capabilities, listed),
+            warnings=tuple(dict.fromkeys([*opened.warnings, *listed.problems])),
+        )
 
     async def _run(self, connection: JsonRpcConnection, child: Child) -> None:
         await connection.run()

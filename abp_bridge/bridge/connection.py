@@ -80,10 +80,12 @@ class AppConnection:
         self.closed = anyio.Event()
         self._session = session
         self._opened: AppInfo | None = None
-        self._warnings: list[str] = []
+        self._warnings: dict[str, None] = {}
+        self._old_warnings = 0
         self._ended_calls: deque[str] = deque(maxlen=MAX_ENDED_CALLS)
         self._operations: dict[str, str] = {}  # the app's own names of them: the ids of their calls
-        self._early: list[Notice] = []  # while it has no id yet that a host could be told
+        self._early: deque[Notice] = deque()  # while it has no id yet that a host could be told
+        self._early_lost = 0
         self._questions: dict[str, Question] = {}
         self._last: dict[str, JsonValue] = {}
         self._counts: Counter[str] = Counter()
@@ -100,12 +102,17 @@ class AppConnection:
         try:
             async with AsyncExitStack() as stack:
                 self._opened = await stack.enter_async_context(self.app.open(self))
-                self._warnings.extend(self._opened.warnings)
+                self._warnings |= dict.fromkeys(self._opened.warnings)
                 self._set_capabilities(self._opened.capabilities)
                 self._session.admit(self, self._opened.id)
                 for notice in self._early:
                     self.on_notice(notice)
                 self._early.clear()
+                if self._early_lost:
+                    self.warn(
+                        f"{self._early_lost} notices that the app told while it was being opened"
+                        f" are lost: the newest {MAX_EARLY} are kept"
+                    )
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._list_again)
@@ -165,13 +172,18 @@ class AppConnection:
                 else {"value": progress.value, "total": progress.total, "message": progress.message}
             ),
             "state": {field: state_uri(self.id, field) for field in self.state},
-            "warnings": list(self._warnings),
+            "warnings": [
+                *self._warnings,
+                *([f"and {self._old_warnings} before these"] if self._old_warnings else ()),
+            ],
         }
 
     def warn(self, words: str) -> None:
-        """Add a warning to the status, once; beyond `MAX_KINDS` different ones it is left out."""
-        if words not in self._warnings and len(self._warnings) < MAX_KINDS:
-            self._warnings.append(words)
+        """Add a warning to the status, once; of more than `MAX_KINDS` the oldest are counted."""
+        self._warnings[words] = None
+        if len(self._warnings) > MAX_KINDS:
+            del self._warnings[next(iter(self._warnings))]
+            self._old_warnings += 1
 
     # --- AppListener ---
 
@@ -232,13 +244,10 @@ class AppConnection:
         self._session.host.on_notice(self.id, self.app.origin, notice)
 
     def _keep_early(self, notice: Notice) -> None:
-        if len(self._early) < MAX_EARLY:
-            self._early.append(notice)
-        else:
-            self.warn(
-                f"of what the app told while it was being opened, only the first {MAX_EARLY} are"
-                " kept"
-            )
+        self._early.append(notice)
+        if len(self._early) > MAX_EARLY:
+            self._early.popleft()
+            self._early_lost += 1
 
     def on_progress(self, progress: Progress) -> None:
         """Tell the call that it is for, or those that it may be for (`AppListener.on_progress`)."""
@@ -318,6 +327,8 @@ class AppConnection:
             await self._list_changed.wait()
             self._list_changed = anyio.Event()
             listed = await self.app.capabilities()
+            for problem in listed.problems:
+                self.warn(problem)
             merged = {
                 each.name: each
                 for each in abp.merge_capabilities(self.capabilities.values(), listed)

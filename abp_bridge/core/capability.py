@@ -4,7 +4,9 @@ ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
 
@@ -24,6 +26,19 @@ class Capability:
     experimental: bool = False
     deprecated: str = ""  # what to use instead, or just that it is
     destructive: bool = False
+
+
+class CapabilityList(tuple[Capability, ...]):
+    """Capabilities that can be called; `problems` names those of the same list that cannot, with
+    the reason, safe to show.
+    """
+
+    problems: tuple[str, ...]
+
+    def __new__(cls, found: Iterable[Capability] = (), problems: Iterable[str] = ()) -> Self:
+        made = super().__new__(cls, found)
+        made.problems = tuple(problems)
+        return made
 
 
 @dataclass(frozen=True, slots=True)

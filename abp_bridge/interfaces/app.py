@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from abp_bridge.core.capability import AppInfo, CallResult, Capability
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Question
@@ -106,7 +106,7 @@ class App(Protocol):
         """
         ...
 
-    async def capabilities(self) -> tuple[Capability, ...]:
+    async def capabilities(self) -> CapabilityList:
         """What the app offers now; empty when it does not say."""
         ...
 

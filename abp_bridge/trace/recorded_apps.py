@@ -15,7 +15,7 @@ from functools import partial
 from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
-from abp_bridge.core.capability import AppInfo, CallResult, Capability
+from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
 from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
@@ -105,7 +105,7 @@ class RecordedApp:
         await self._app.cancel(call, reason)
         self._pipe.read(id=id, result={})
 
-    async def capabilities(self) -> tuple[Capability, ...]:
+    async def capabilities(self) -> CapabilityList:
         """What the app can do now, as it is written down too (`App.capabilities`)."""
         id = self._pipe.request("capabilities/list", {})
         listed = await self._app.capabilities()

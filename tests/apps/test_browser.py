@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio
 import pytest
@@ -632,6 +633,21 @@ async def test_capabilities_are_what_the_app_says_last_and_most_richly(
         assert found["run"] == (description or "From the manifest")
         warned = any("names no capabilities" in warning for warning in running.opened.warnings)
         assert warned is (listing == "only")
+
+
+async def test_what_only_the_manifest_names_is_told(browser: Browser, site: Web) -> None:
+    """It is no capability (D3), and does not vanish."""
+    named = [{"name": name} for name in ("run", "report.pdf", "report.csv", "n" * 121)]
+    manifest = {"abp": "0.1", "app": {"id": "tests", "name": "Tests"}, "capabilities": named}
+    link = f'<link rel="abp-manifest" href="/json?{urlencode({"body": json.dumps(manifest)})}">'
+    page = urlencode({"html": f'{link}<script src="early.js"></script>'})
+    async with opened(browser, f"{site.here}/head?{page}") as running:
+        assert [each.name for each in running.opened.capabilities] == ["run"]
+        long, unlisted = running.opened.warnings
+    assert unlisted == (
+        "its manifest also names report.pdf, report.csv, which the page itself does not list"
+    )
+    assert "with a name of more than 120 characters cannot be called" in long
 
 
 async def test_an_unknown_version_is_a_warning(browser: Browser, site: Web) -> None:

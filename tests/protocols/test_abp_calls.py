@@ -17,7 +17,7 @@ from abp_bridge.protocols.abp import (
     initialize_params,
     merge_capabilities,
 )
-from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES
+from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES, MAX_NAMED
 
 Json = Any
 
@@ -82,13 +82,34 @@ WARNINGS: dict[str, tuple[Json, str]] = {
     ),
     "capabilities without a name": (
         {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
-        "1 of the 3 capabilities that the app lists can be used",
+        "capabilities without a name cannot be called: number 2, number 3",
     ),
     "too many": (
-        {"capabilities": [f"c{number}" for number in range(600)]},
-        f"{MAX_CAPABILITIES} of the 600 capabilities that the app lists can be used",
+        {"capabilities": [f"c{number}" for number in range(MAX_CAPABILITIES + 2)]},
+        "capabilities beyond the first 1000 cannot be called: 'c1000', 'c1001'",
+    ),
+    "far too many": (
+        {"capabilities": [f"c{number}" for number in range(MAX_CAPABILITIES + MAX_NAMED + 7)]},
+        "capabilities beyond the first 1000 cannot be called: 'c1000', 'c1001', 'c1002'",
+    ),
+    "a long name": (
+        {"capabilities": ["a", "b" * 121]},
+        f"capabilities with a name of more than 120 characters cannot be called: '{'b' * 60}",
+    ),
+    "a name that would repaint the line": (
+        {"capabilities": ["a", "b\x1b[2J"]},
+        "capabilities with a name that cannot be shown as it is cannot be called: 'b[2J'",
+    ),
+    "a name twice": (
+        {"capabilities": ["a", {"name": "a", "description": "b"}]},
+        "capabilities that are listed twice are called as they were listed last: 'a'",
     ),
 }
+
+
+def test_of_what_cannot_be_called_so_many_are_named_and_the_rest_counted() -> None:
+    (warning,) = decode_app_info(WARNINGS["far too many"][0]).warnings
+    assert warning.endswith(f"'c{MAX_CAPABILITIES + MAX_NAMED - 1}' and 7 more")
 
 
 @pytest.mark.parametrize(("raw", "words"), WARNINGS.values(), ids=WARNINGS)
@@ -229,6 +250,10 @@ MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] =
     "X13 a newer description wins": (
         [[A], [Capability("a", "Newer", {"a": 1})]],
         [Capability("a", "Newer", {"a": 1})],
+    ),
+    "X13 a name is no richer description": (
+        [[A], [Capability("a", "a")]],
+        [Capability("a", "From the manifest", {"type": "object"})],
     ),
     "X12 an empty list wipes nothing": ([[A], []], [A]),
     "a list that names any names them all": (

@@ -24,7 +24,7 @@ from abp_bridge.apps.browser.chromium import BrowserError, run_chromium
 from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import AppPage, PageGoneError, ScriptResult, first_line
-from abp_bridge.core.capability import AppInfo, CallResult, Capability, failed
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
@@ -137,13 +137,14 @@ class BrowserApp:
             with anyio.move_on_after(TURN_LIMIT):
                 await self._page.wait_turn()
 
-    async def capabilities(self) -> tuple[Capability, ...]:
+    async def capabilities(self) -> CapabilityList:
         """What the page lists; nothing if it does not within `LIST_LIMIT` (`App.capabilities`)."""
         if self._page is not None:
             with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError, RemoteProtocolError):
                 listed = await self._page.run("capabilities", "capabilities")
-                return () if listed.thrown else abp.decode_capabilities(listed.value)
-        return ()
+                if not listed.thrown:
+                    return abp.decode_capabilities(listed.value)
+        return CapabilityList()
 
     async def render_pdf(self) -> bytes:
         """The page as the bytes of a PDF (`App.render_pdf`).
@@ -176,9 +177,14 @@ class BrowserApp:
         opened = await self._initialize(page)
         listed = await self.capabilities()
         capabilities = abp.merge_capabilities(found.capabilities, opened.capabilities, listed)
-        warnings = [*found.warnings, *opened.warnings]
+        warnings = dict.fromkeys([*found.warnings, *opened.warnings, *listed.problems])
         if capabilities and not opened.capabilities and not listed:
-            warnings.append("the app itself names no capabilities; these are its manifest's")  # D3
+            warnings["the app itself names no capabilities; these are its manifest's"] = None  # D3
+        callable_names = {each.name for each in capabilities}
+        unlisted = [each.name for each in found.capabilities if each.name not in callable_names]
+        if unlisted:
+            names = ", ".join(unlisted)
+            warnings[f"its manifest also names {names}, which the page itself does not list"] = None
         return replace(opened, capabilities=capabilities, warnings=tuple(warnings))
 
     async def _initialize(self, page: AppPage) -> AppInfo:

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 from abp_bridge.apps.browser.fetch import FetchedDocument, Guard, get
 from abp_bridge.core import json_text
-from abp_bridge.core.capability import Capability
+from abp_bridge.core.capability import Capability, CapabilityList
 from abp_bridge.core.json_value import JsonValue, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
@@ -25,7 +25,6 @@ from abp_bridge.protocols import abp
 HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
 MANIFEST_LIMIT = 1_000_000  # bytes of a manifest
 TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
-MAX_CAPABILITIES = 100  # of one manifest; an app with more lists them itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +129,15 @@ def _read(url: str, content: bytes) -> Manifest:
     for field in ("abp", "app"):
         if not manifest.get(field):
             raise ValueError(f"missing required field: {field}")
-    return Manifest(url, _capabilities(manifest.get("capabilities")), _warnings(manifest["abp"]))
+    capabilities = _capabilities(manifest.get("capabilities"))
+    return Manifest(url, capabilities, (*_warnings(manifest["abp"]), *capabilities.problems))
 
 
-def _capabilities(listed: JsonValue) -> tuple[Capability, ...]:
+def _capabilities(listed: JsonValue) -> CapabilityList:
     if listed is None:
-        return ()
+        return CapabilityList()
     if not isinstance(listed, list):
         raise ValueError("field capabilities must be a list")
-    if len(listed) > MAX_CAPABILITIES:
-        raise ValueError(f"lists {len(listed)} capabilities; at most {MAX_CAPABILITIES} are read")
     for number, entry in enumerate(listed, 1):
         if not as_text(as_object(entry).get("name")):
             raise ValueError(f"capability {number} has no name: {label(json.dumps(entry), 80)}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 
 import anyio
 
@@ -258,14 +259,11 @@ class AcpSession:
         found: dict[str, AppCapability] = {}
         for offer in self._api.capabilities():
             name = tool_name(offer.capability.name).removeprefix("abp_")
-            names = (
-                name,
-                *(f"{offer.app}_{name}{number}" for number in ("", *range(2, len(found) + 3))),
-            )
+            others = (f"{offer.app}_{name}{number}" for number in chain([""], count(2)))
             found[
                 next(
                     each
-                    for each in names
+                    for each in chain([name], others)
                     if each and each not in found and each not in _OWN_COMMANDS
                 )
             ] = offer

@@ -70,10 +70,12 @@ class McpTools:
         offers = self._api.capabilities()
         live = {(offer.app, offer.capability.name) for offer in offers}
         self._names = {key: name for key, name in self._names.items() if key in live}
+        taken = {*_OWN, *self._names.values()}
         for offer in offers:
             key = offer.app, offer.capability.name
             if key not in self._names:
-                self._names[key] = tool_name(offer.capability.name, [*_OWN, *self._names.values()])
+                self._names[key] = tool_name(offer.capability.name, taken)
+                taken.add(self._names[key])
         self._tools = {name: key for key, name in self._names.items()}
         return offers
 

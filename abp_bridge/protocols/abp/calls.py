@@ -7,10 +7,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.capability import AppInfo, CallResult, Capability, Failure, failed
+from abp_bridge.core.capability import (
+    AppInfo,
+    CallResult,
+    Capability,
+    CapabilityList,
+    Failure,
+    failed,
+)
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -23,7 +29,9 @@ from abp_bridge.core.json_value import (
 from abp_bridge.errors import RemoteProtocolError
 
 VERSION = "0.1"
-MAX_CAPABILITIES = 500  # each is a tool of its own in the host's list, which a model reads
+MAX_CAPABILITIES = 1_000  # each is a tool of its own in the host's list, which a model reads
+LONGEST_NAME = 120  # characters of a capability's name: a model must be able to say it back
+MAX_NAMED = 1_000  # capabilities of one list that are named because they cannot be called
 
 
 def initialize_params(version: str) -> dict[str, JsonValue]:
@@ -61,18 +69,10 @@ def decode_app_info(raw: JsonValue) -> AppInfo:
         )
     app = as_object(body.get("app"))
     version = sanitize.label(body.get("protocolVersion") or VERSION, 40)
-    listed = _listed(body.get("capabilities"))
-    capabilities = decode_capabilities(listed)
-    warnings = []
+    capabilities = decode_capabilities(body.get("capabilities"))
+    warnings = list(capabilities.problems)
     if version.split(".")[0] not in ("0", "1"):  # X16
         warnings.append(f"the app speaks ABP {version}; this bridge knows 0.x and 1.x")
-    if len(capabilities) < len(listed):
-        kept = (
-            f"{len(capabilities)} of the {len(listed)} capabilities that the app lists can be used"
-        )
-        warnings.append(
-            f"{kept}: each needs a name of its own, and {MAX_CAPABILITIES} is the limit"
-        )
     return AppInfo(
         id=sanitize.label(app.get("id") or app.get("name") or "app", 80),
         name=sanitize.label(app.get("name") or app.get("id") or "an unnamed app", 120),
@@ -83,18 +83,41 @@ def decode_app_info(raw: JsonValue) -> AppInfo:
     )
 
 
-def decode_capabilities(raw: JsonValue) -> tuple[Capability, ...]:
+def decode_capabilities(raw: JsonValue) -> CapabilityList:
     """A list of capabilities, summaries or whole ones, bare or wrapped (X12, X13).
 
-    Entries without a name are left out.
+    Those that cannot be called are its problems.
     """
     found: dict[str, Capability] = {}
-    for entry in _listed(raw):
+    odd: dict[str, list[str]] = {}
+    for number, entry in enumerate(_listed(raw), 1):
         listed = as_object({"name": entry} if isinstance(entry, str) else entry)
-        name = listed.get("name")
-        if _is_name(name) and len(found) < MAX_CAPABILITIES:
+        name = as_text(listed.get("name"))
+        if problem := _name_problem(name, found):
+            shown = repr(sanitize.label(name, 60)) if name else f"number {number}"
+            odd.setdefault(problem, []).append(shown)
+        if not problem or name in found:
             found[name] = _capability(name, listed)
-    return tuple(found.values())
+    return CapabilityList(found.values(), [_describe_odd(*each) for each in odd.items()])
+
+
+def _name_problem(name: str, found: Mapping[str, Capability]) -> str:
+    if not name:
+        return "without a name cannot be called"
+    if len(name) > LONGEST_NAME:
+        return f"with a name of more than {LONGEST_NAME} characters cannot be called"
+    if name != sanitize.label(name, LONGEST_NAME):
+        return "with a name that cannot be shown as it is cannot be called"
+    if name in found:
+        return "that are listed twice are called as they were listed last"
+    full = len(found) >= MAX_CAPABILITIES
+    return f"beyond the first {MAX_CAPABILITIES} cannot be called" if full else ""
+
+
+def _describe_odd(problem: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"capabilities {problem}: {shown}{more}"
 
 
 def _listed(raw: JsonValue) -> Sequence[JsonValue]:
@@ -238,15 +261,12 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
         return newer
     return replace(
         newer,
-        description=newer.description or older.description,
+        description=older.description
+        if newer.description in ("", newer.name)
+        else newer.description,
         input_schema=newer.input_schema or older.input_schema,
         destructive=newer.destructive or older.destructive,
     )
-
-
-def _is_name(value: JsonValue) -> TypeGuard[str]:
-    """A name that can be shown as it is: a model reads it, and must be able to say it back."""
-    return isinstance(value, str) and value != "" and value == sanitize.label(value, 120)
 
 
 def _kind(value: JsonValue) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
@@ -32,14 +32,13 @@ _ROOT_COMBINATORS = (
 _NAME_LIMIT = 64
 
 
-def tool_name(capability: str, taken: Iterable[str] = ()) -> str:
+def tool_name(capability: str, taken: Container[str] = ()) -> str:
     """`export.pdf` -> `abp_export_pdf`: at most 64 letters, digits, `_` and `-`, different from all
     `taken`.
     """
     base = "abp_" + re.sub(r"[^A-Za-z0-9_-]+", "_", capability).strip("_")
-    used = set(taken)
     name, number = base[:_NAME_LIMIT], 2
-    while name in used:
+    while name in taken:
         suffix = f"_{number}"
         name, number = base[: _NAME_LIMIT - len(suffix)] + suffix, number + 1
     return name

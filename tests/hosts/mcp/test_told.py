@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ Json = Any
 PROGRESS = "notifications/progress"
 GO_ON = {"need": {"method": "elicitation/confirm", "params": {"message": "Go on?"}}}
 STATE = "notifications/state/changed"
+OWN = ("abp_connect", "abp_disconnect", "abp_status", "abp_call", "abp_wait")
 BURST, RUN = 5_000, 20
 
 
@@ -205,3 +207,73 @@ async def test_of_a_burst_a_slow_host_hears_the_newest_and_how_much_is_missing(
     assert f"n is now {RUN - 1}" in words[-3]
     assert f"and {BURST + RUN + 1 - MAX_SUMMARY_LINES} more before these" in words[-2]
     assert f"({missing + RUN - 1} notifications did not reach this host" in words[-1]
+
+
+# --- what an app can do ---------------------------------------------------------------------------
+
+
+def returning(name: str) -> Json:
+    """A capability that says which it is."""
+    return {"name": name, "steps": [{"return": f"this is {name}"}]}
+
+
+ODD = {
+    "long": "L" * 120,
+    "longer": "L" * 119 + "M",
+    "dotted": "report.make",
+    "underlined": "report_make",
+    "spaced": "report make",
+    "of other letters": "отчёт",
+    "of others still": "見積",
+    "composed": "caf\u00e9",
+    "decomposed": "cafe\u0301",
+    "of marks": "!!!",
+    "like a tool": "connect",
+    "quoted": "a\"b'c",
+}
+
+
+def test_each_of_700_capabilities_can_be_called_or_is_named_with_the_reason(tmp_path: Path) -> None:
+    names = [*ODD.values(), *(f"many.{n}" for n in range(690))]
+    listed = [*map(returning, names), returning("x" * 121), returning("bad\x1b[2J"), returning("")]
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"app": {"id": "site"}, "capabilities": listed}))
+    with RawHost("--app", scripted(script)) as host:
+        host.initialize()
+        opened = host.result("tools/call", {"name": "abp_connect", "arguments": {}})
+        words = opened["content"][0]["text"]
+        tools = [each["name"] for each in host.result("tools/list")["tools"]]
+        own = [each for each in tools if each in OWN]
+        offered = [each for each in tools if each not in OWN]
+        called = {
+            name: host.result("tools/call", {"name": name, "arguments": {}}) for name in offered
+        }
+        by_name = [
+            host.result("tools/call", {"name": "abp_call", "arguments": {"capability": name}})
+            for name in ODD.values()
+        ]
+    assert len(own) == len(OWN)
+    assert len(set(offered)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each) for each in offered)
+    answers = [each["content"][0]["text"] for each in called.values()]
+    assert sorted(answers) == sorted(f"this is {name}" for name in names)
+    assert [each["content"][0]["text"] for each in by_name] == [
+        f"this is {name}" for name in ODD.values()
+    ]
+    assert "with a name of more than 120 characters cannot be called: 'xxxx" in words
+    assert "with a name that cannot be shown as it is cannot be called: 'bad[2J'" in words
+    assert f"without a name cannot be called: number {len(listed)}" in words
+
+
+def test_what_a_later_list_has_that_cannot_be_called_is_told_too(tmp_path: Path) -> None:
+    steps = [{"grow": "x" * 121}]
+    with Listener(tmp_path, work=steps) as host:
+        host.result("tools/call", {"name": "abp_call", "arguments": {"capability": "work"}})
+        while not (warnings := status(host)["apps"]["site"]["warnings"]):
+            pass
+    assert "with a name of more than 120 characters cannot be called" in warnings[0]
+
+
+def status(host: RawHost) -> Json:
+    told = host.result("tools/call", {"name": "abp_status", "arguments": {}})
+    return json.loads(told["content"][0]["text"])
