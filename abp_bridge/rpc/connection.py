@@ -303,7 +303,7 @@ class JsonRpcConnection:
             LocalProtocolError: It was answered already, or never asked.
         """
         key, data = self._new_key("response"), self._protocol.respond(id, result)
-        if on_sent is not None:
+        if on_sent is not None and data:
             self._on_sent[key] = on_sent
         self._enqueue(key, data)
 
