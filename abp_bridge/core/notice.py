@@ -1,6 +1,6 @@
 """What an app tells without asking: notices and progress, in no protocol's words.
 
-`next_progress` makes of whatever an app reports what MCP hosts accept: numbers that only go up.
+`next_progress` makes of whatever an app reports what hosts accept: numbers that only go up.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Progress:
 
 
 def next_progress(last: Progress | None, report: Progress) -> Progress:
-    """`report` as an MCP host may see it after `last`: higher (MCP basic/patterns/progress).
+    """`report` as a host may see it after `last`: higher (MCP basic/patterns/progress).
 
     The app's own numbers go out where they rise, a share of 1 as that of what it counted before.
     What stands still or begins again takes the smallest step up, and a total that does not hold

@@ -15,7 +15,7 @@ from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.matrix import SurfaceVariant
-from abp_bridge.core.notice import Notice, NoticeKind, Progress
+from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import (
@@ -216,10 +216,12 @@ class AcpSession:
         return await self._call(offer, _parameters(offer.capability, rest))
 
     async def _call(self, offer: AppCapability, params: JsonObject) -> str:
+        last: Progress | None = None
+
         def report(progress: Progress) -> None:
-            self._surfaces.update(
-                acp.encode_progress(card, progress), key=("progress", self.id, card)
-            )
+            nonlocal last
+            last = next_progress(last, progress)
+            self._surfaces.update(acp.encode_progress(card, last), key=("progress", self.id, card))
 
         self._capability = offer.capability.name
         self._running = call = await self._api.start(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.json_value import JsonObject, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.rpc.protocol import Id
@@ -82,7 +82,7 @@ class Subscriptions:
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
         ):
-            run = as_object(params["data"]).get("event")
+            run = as_text(as_object(params["data"]).get("event"))
             self._rpc.notify("notifications/message", params, key=key, run=run)
 
     def updated(self, uri: str) -> None:

@@ -193,9 +193,7 @@ def encode_progress(call: str, progress: Progress) -> dict[str, JsonValue]:
         params["total"] = progress.total
     if progress.message:
         params["message"] = progress.message
-    share = f"{progress.value:g}"
-    if progress.total and progress.value <= progress.total:
-        share = f"{progress.value / progress.total:.0%}"
+    share = f"{progress.value / progress.total:.0%}" if progress.total else f"{progress.value:g}"
     return {
         "sessionUpdate": "tool_call_update",
         "toolCallId": call,
