@@ -227,12 +227,22 @@ class Streams:
 
 class _Protocol(H11Protocol):
     """Closes a connection on which no request comes in whole: uvicorn waits for those without a
-    bound.
+    bound. The oldest of them goes at once where a new one needs its place.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._made = self.loop.time()
         self._watch()
+        if len(self.connections) >= MAX_CONNECTIONS:
+            others = [each for each in self.connections if isinstance(each, _Protocol)]
+            idle = [each for each in others if each is not self and each._is_idle()]
+            if idle:
+                min(idle, key=lambda each: each._made).transport.close()
+
+    def _is_idle(self) -> bool:
+        has_request = self.cycle is not None and not self.cycle.response_complete
+        return not has_request and not self.transport.is_closing()
 
     def _watch(self) -> None:
         self.loop.call_later(IDLE_LIMIT, self._look, self.cycle)
@@ -240,8 +250,7 @@ class _Protocol(H11Protocol):
     def _look(self, before: object) -> None:
         if self.transport.is_closing():
             return
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.cycle is before:
+        if self._is_idle() and self.cycle is before:
             self.transport.close()
         else:
             self._watch()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -1037,6 +1037,24 @@ async def test_slow_and_idle_clients_are_let_go(
                 await stream.send(begun)
                 with anyio.fail_after(PATIENCE), pytest.raises(anyio.EndOfStream):
                     await stream.receive()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["mute", "slow"])
+async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
+    loopback: LazyPageServer, person: BrowserContext, begun: bytes
+) -> None:
+    asked = question("input", prompt="Who?", schema={"type": "string"})
+    async with AsyncExitStack() as others, loopback.show(asked) as sheet:
+        link = urlsplit(sheet.url)
+        for _ in range(200):
+            other = await anyio.connect_tcp("127.0.0.1", link.port or 0)
+            await (await others.enter_async_context(other)).send(begun)
+        tab = await person.new_page()
+        await tab.goto(sheet.url)
+        page = Shown(tab, sheet)
+        await tab.get_by_role("textbox").fill("Ann")
+        await page.press("Send")
+        assert await page.reply() == SurfaceResponse(Outcome.ACCEPTED, {"value": "Ann"})
 
 
 async def test_headers_without_end_are_refused(loopback: LazyPageServer) -> None:
