@@ -21,7 +21,6 @@ from abp_bridge.bridge.files import FileAccess
 from abp_bridge.bridge.providers import Providers
 from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.bridge.status import describe_questions, describe_surfaces
-from abp_bridge.core import schema
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonObject, JsonValue
@@ -140,7 +139,7 @@ class Bridge:
         if not self._having(capability, app) and (self._not_connected() or not self._apps):
             await self.connect(None)
         connection, known = self._find(capability, app)
-        if problems := schema.check(dict(params), known.input_schema):
+        if problems := known.parameter_errors(params):
             raise SessionError(
                 "INVALID_PARAMS",
                 f"The parameters of {capability} do not fit: {'; '.join(problems)}.",

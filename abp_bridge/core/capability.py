@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.normal_schema import normalize
+from abp_bridge.core.schema import check
+from abp_bridge.errors import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,15 @@ class Capability:
     experimental: bool = False
     deprecated: str = ""  # what to use instead, or just that it is
     destructive: bool = False
+
+    def parameter_errors(self, params: JsonObject) -> list[str]:
+        """What is wrong with the parameters of a call, a sentence each; nothing where the schema
+        cannot be followed: the app looks at them too.
+        """
+        try:
+            return check(dict(params), normalize(self.input_schema))
+        except RemoteProtocolError:
+            return []
 
 
 class CapabilityList(tuple[Capability, ...]):

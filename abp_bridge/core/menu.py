@@ -20,6 +20,7 @@ from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
 from abp_bridge.core.question import (
     IRREVERSIBLE,
+    MISSING,
     Choice,
     Field,
     FieldType,
@@ -180,14 +181,18 @@ def _walk_question(question: Question, k: int) -> Generator[_Page, _Pressed, Men
         return (yield from _confirm(question))
     if len(question.fields) == 1:
         # An app that asks for one value says itself whether "none" is among its options; where an
-        # agent's field may stay empty, there is a "Skip".
-        only = replace(question.fields[0], required=question.fields[0].required or question.wrapped)
+        # agent's field may stay empty, there is a "Skip"; where that is null, "Leave empty".
+        only = question.fields[0]
+        leave = _SKIP if only.empty is MISSING else _EMPTY
+        only = replace(only, required=leave is _SKIP and (only.required or question.wrapped))
         heading = (
             question.message
             if question.wrapped
             else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
         )
-        value = yield from _field(only, heading, k, _SKIP)
+        value = yield from _field(only, heading, k, leave)
+        if value is _Way.EMPTY:
+            return MenuResult(Outcome.ACCEPTED)
         return (
             MenuResult(Outcome.DECLINED)
             if isinstance(value, _Way)

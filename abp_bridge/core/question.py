@@ -76,9 +76,10 @@ class Choice:
 class Field:
     """One thing to fill in.
 
-    `schema` is the app's own, and answers are checked against it; `default` fits it. `title` and
-    `description` are safe to show. `accept` are the MIME types of a file (`image/png`, `image/*`);
-    none means any.
+    `schema` is the app's own in its normal form, and answers are checked against it; `default` fits
+    it. `title` and `description` are safe to show. `accept` are the MIME types of a file
+    (`image/png`, `image/*`); none means any. `empty` is the answer when nothing is filled in: null,
+    where the app wants that rather than no member.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Field:
     choices: tuple[Choice, ...] = ()
     secret: bool = False
     accept: tuple[str, ...] = ()
+    empty: Missing | None = MISSING
 
     @property
     def label(self) -> str:
@@ -216,7 +218,7 @@ def validate_answer(
     """
     if not isinstance(content, Mapping):
         return {}, ["the answer must be an object with one member per field"]
-    answer = {
+    answer = {each.name: None for each in question.fields if each.empty is None} | {
         each.name: read(each, content[each.name])
         for each in question.fields
         if each.name in content and not _left_empty(each, content[each.name])
@@ -229,7 +231,9 @@ def answer_errors(question: Question, answer: JsonObject) -> list[str]:
     problems: list[str] = []
     for each in question.fields:
         if each.name in answer:
-            wrong = schemas.check(answer[each.name], each.schema, each.name)
+            value = answer[each.name]
+            fits = value is None and each.empty is None
+            wrong = [] if fits else schemas.check(value, each.schema, each.name)
             if each.type is FieldType.FILE and not wrong:
                 wrong = [
                     f"{each.name} {problem}"

@@ -10,28 +10,33 @@ from __future__ import annotations
 
 import datetime
 import functools
+import ipaddress
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 
 Schema = JsonObject
 
 MAX_DEPTH = 32  # levels of the schema; more is never a question, and each costs stack
 MAX_LEVELS = 100  # levels of the value; the check recurses into each
-MAX_CHECKS = 20_000  # keywords applied in one check: a fraction of a second
+MAX_CHECKS = 20_000  # keywords applied in one check, some 10 µs each: a fraction of a second
 MAX_PROBLEMS = 20  # sentences; a person mends no more at once
+
+MAX_PATTERN = 5_000  # characters of a pattern, and of what its repetitions stand for
+_STEPS = 4_000  # characters times size of a pattern that take as long as a keyword does
+_CHARACTERS = 1_000  # of a value that is looked through in the time that a keyword takes
 
 _ANNOTATION_NAMES = """
     $schema $id $comment $defs definitions title description default examples
     enumNames deprecated readOnly writeOnly sensitive
 """
-_ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
+ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
 
 
 def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
@@ -55,23 +60,22 @@ def is_valid(value: JsonValue, schema: Schema) -> bool:
 
 
 def unsupported_keywords(schema: Schema) -> tuple[str, ...]:
-    """The keywords that `check` passes over, anywhere in `schema`, sorted."""
-    found: set[str] = set()
-    for _, part in parts(schema):
-        found.update(
-            word
-            for word in part
-            if word not in _KEYWORDS and word not in _ANNOTATIONS and not word.startswith("x-")
-        )
-        if isinstance(part.get("format"), str) and part["format"] not in _FORMATS:
-            found.add(f"format {part['format']}")
-        if any(
-            _matcher(pattern) is None
-            for pattern in (part.get("pattern"), *_named(part, "patternProperties"))
-            if isinstance(pattern, str)
-        ):
-            found.add("pattern")
-    return tuple(sorted(found))
+    """The keywords that `check` passes over, anywhere in `schema`, sorted.
+
+    A known one is among them whose value is none of its own: `exclusiveMinimum: true`.
+    """
+    found = {
+        "pattern" if word == "patternProperties" and isinstance(value, Mapping) else word
+        for _, part in parts(schema)
+        for word, value in part.items()
+        if not (_READABLE[word](value) if word in _READABLE else _is_annotation(word))
+    }
+    formats = {as_text(part.get("format")) for _, part in parts(schema)} - {"", *FORMATS}
+    return tuple(sorted(found | {f"format {each}" for each in formats}))
+
+
+def _is_annotation(word: str) -> bool:
+    return word in ANNOTATIONS or word.startswith("x-")
 
 
 def type_of(value: JsonValue) -> str:
@@ -102,7 +106,7 @@ def parts(schema: Schema) -> list[tuple[str, Schema]]:
     found: list[tuple[str, Schema]] = [("", schema)]
     for _, part in found:
         for word, value in part.items():
-            if (members := _NESTED.get(word)) is not None:
+            if (members := NESTED.get(word)) is not None:
                 inner = members(value)
                 found.extend((name, each) for name, each in inner if isinstance(each, Mapping))
     return found
@@ -124,15 +128,12 @@ def _by_name(value: JsonValue) -> Iterable[tuple[str, JsonValue]]:
 
 
 # The schemas that stand under a keyword, each with the property it is for.
-_NESTED: dict[str, _Members] = {
-    "items": _itself,
-    "additionalProperties": _itself,
-    "not": _itself,
-    "allOf": _each,
-    "anyOf": _each,
-    "oneOf": _each,
-    "properties": _by_name,
-    "patternProperties": _by_name,
+BY_NAME = ("properties", "patternProperties")
+SEVERAL = ("allOf", "anyOf", "oneOf")
+NESTED: dict[str, _Members] = {
+    **dict.fromkeys(("items", "additionalProperties", "not"), _itself),
+    **dict.fromkeys(SEVERAL, _each),
+    **dict.fromkeys(BY_NAME, _by_name),
 }
 
 
@@ -155,10 +156,11 @@ class _Walk:
     decide.
     """
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, trial: bool = False) -> None:
         self.problems: list[str] = []
         self.undecided: list[str] = []
         self.left = left
+        self._trial = trial
 
     def visit(self, value: JsonValue, schema: JsonValue, path: str, depth: int) -> None:
         if not isinstance(schema, Mapping):
@@ -171,12 +173,34 @@ class _Walk:
             )
             return
         for word, limit in schema.items():
-            if self.left <= 0:
-                self.give_up(path, "is too large to check")
+            if not self.afford(1 + _breadth(limit) // 16 + _breadth(value) // 8, path):
                 return
-            self.left -= 1 + (len(limit) // 16 if isinstance(limit, (list, Mapping)) else 0)
-            if (keyword := _KEYWORDS.get(word)) is not None:
+            if (keyword := CHECKED.get(word)) is not None:
                 keyword(self, value, limit, _Site(path, depth, schema))
+
+    def afford(self, cost: int, path: str) -> bool:
+        """Whether so much work, in keywords, may still be done; else the check is given up."""
+        self.left -= cost
+        if self.left < 0:
+            self.give_up(path, "is too large to check")
+        return self.left >= 0
+
+    def matches(self, pattern: str, text: str, path: str) -> bool:
+        """Whether it matches, or might: not every pattern can be run."""
+        matcher = _matcher(pattern)
+        if matcher is None or not self.afford(1 + len(text) * matcher.size // _STEPS, path):
+            return True
+        return matcher.test(text)
+
+    def show(self, value: JsonValue) -> str:
+        """A value in a sentence; empty where nobody reads that."""
+        unread = self._trial or len(self.problems) >= MAX_PROBLEMS
+        return "" if unread else _shown(value)
+
+    def list(self, values: list[JsonValue]) -> str:
+        """Values in a sentence."""
+        shown = ", ".join(self.show(value) for value in values[:12])
+        return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
 
     def say(self, path: str, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
@@ -190,21 +214,27 @@ class _Walk:
         """Whether `value` fits; when that cannot be decided, neither can the whole check, whatever
         the keyword that asks makes of it.
         """
-        trial = _Walk(self.left)
+        trial = _Walk(self.left, trial=True)
         trial.visit(value, schema, at.path, at.depth + 1)
         self.left = trial.left
         self.undecided = self.undecided or trial.undecided
         return not trial.problems
 
 
+def _breadth(value: JsonValue) -> int:
+    return len(value) if isinstance(value, (list, Mapping)) else 0
+
+
 def _shown(value: JsonValue) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+    text = ""
+    for piece in _WRITER.iterencode(value[:60] if isinstance(value, str) else value):
+        text += piece
+        if len(text) > 60:
+            return text[:57] + "..."
+    return text
 
 
-def _listed(values: list[JsonValue]) -> str:
-    shown = ", ".join(_shown(value) for value in values[:12])
-    return shown if len(values) <= 12 else f"{shown} and {len(values) - 12} more"
+_WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 _ARTICLES = {
@@ -218,25 +248,28 @@ _ARTICLES = {
 }
 
 
+def _types(limit: JsonValue) -> Sequence[JsonValue]:
+    return limit if isinstance(limit, list) else [limit]
+
+
 def _type(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    allowed = limit if isinstance(limit, list) else [limit]
     actual = type_of(value)
-    known = [name for name in allowed if isinstance(name, str) and name in _ARTICLES]
+    known = [name for name in _types(limit) if isinstance(name, str) and name in _ARTICLES]
     if known and actual not in known and not (actual == "integer" and "number" in known):
         walk.say(
             at.path,
-            f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {_shown(value)}",
+            f"must be {' or '.join(_ARTICLES[name] for name in known)}, not {walk.show(value)}",
         )
 
 
 def _enum(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(limit, list) and not any(json_equal(value, allowed) for allowed in limit):
-        walk.say(at.path, f"must be one of {_listed(limit)}, not {_shown(value)}")
+        walk.say(at.path, f"must be one of {walk.list(limit)}, not {walk.show(value)}")
 
 
 def _const(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if not json_equal(value, limit):
-        walk.say(at.path, f"must be {_shown(limit)}, not {_shown(value)}")
+        walk.say(at.path, f"must be {walk.show(limit)}, not {walk.show(value)}")
 
 
 def _all_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
@@ -255,7 +288,7 @@ def _one_of(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     matches = sum(walk.holds(value, part, at) for part in limit)
     constants = [part["const"] for part in limit if isinstance(part, Mapping) and "const" in part]
     if matches == 0 and len(constants) == len(limit):
-        walk.say(at.path, f"must be one of {_listed(constants)}, not {_shown(value)}")
+        walk.say(at.path, f"must be one of {walk.list(constants)}, not {walk.show(value)}")
     elif matches != 1:
         walk.say(at.path, f"fits {matches} of {len(limit)} allowed forms, and must fit exactly one")
 
@@ -275,19 +308,22 @@ def _properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> N
 def _pattern_properties(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict) and isinstance(limit, Mapping):
         for pattern, part in limit.items():
-            matches = _matcher(pattern)
-            for name in value:
-                if matches is not None and matches(name):
+            for name in value if _matcher(pattern) is not None else ():
+                if walk.left < 0:
+                    return
+                if walk.matches(pattern, name, at.path):
                     walk.visit(value[name], part, _joined(at.path, name), at.depth + 1)
 
 
 def _additional(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if isinstance(value, dict):
-        matchers = [_matcher(pattern) for pattern in _named(at.schema, "patternProperties")]
+        named, patterns = _named(at.schema, "properties"), _named(at.schema, "patternProperties")
         for name in value:
+            if walk.left < 0:
+                return
             # A pattern that cannot be run might allow the name.
-            if name not in _named(at.schema, "properties") and not any(
-                matches is None or matches(name) for matches in matchers
+            if name not in named and not any(
+                walk.matches(each, name, at.path) for each in patterns
             ):
                 walk.visit(value[name], limit, _joined(at.path, name), at.depth + 1)
 
@@ -306,8 +342,11 @@ def _items(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
 
 
 def _unique(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if limit is True and isinstance(value, list) and len(set(map(_canonical, value))) < len(value):
-        walk.say(at.path, "must not name the same thing twice")
+    if limit is True and isinstance(value, list):
+        texts = [_canonical(each) for each in value]
+        spent = walk.afford(sum(map(len, texts)) // _CHARACTERS, at.path)
+        if spent and len(set(texts)) < len(texts):
+            walk.say(at.path, "must not name the same thing twice")
 
 
 def _canonical(value: JsonValue) -> str:
@@ -332,7 +371,7 @@ def is_number(value: JsonValue) -> TypeGuard[float]:
 def _compared(test: Callable[[float, float], bool], words: str) -> _Keyword:
     def keyword(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
         if is_number(value) and is_number(limit) and not test(value, limit):
-            walk.say(at.path, f"must be {words} {limit}, not {_shown(value)}")
+            walk.say(at.path, f"must be {words} {limit}, not {walk.show(value)}")
 
     return keyword
 
@@ -349,7 +388,7 @@ def _sized(
 
 def _multiple(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
     if is_number(value) and is_number(limit) and limit > 0 and not _divides(limit, value):
-        walk.say(at.path, f"must be a multiple of {limit}, not {_shown(value)}")
+        walk.say(at.path, f"must be a multiple of {limit}, not {walk.show(value)}")
 
 
 def _divides(limit: float, value: float) -> bool:
@@ -361,40 +400,101 @@ def _divides(limit: float, value: float) -> bool:
 
 
 def _pattern(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, str) and isinstance(limit, str):
-        matches = _matcher(limit)
-        if matches is not None and not matches(value):
-            walk.say(at.path, f"must match the pattern {_shown(limit)}")
+    if not (isinstance(value, str) and isinstance(limit, str)):
+        return
+    if not walk.matches(limit, value, at.path):
+        walk.say(at.path, f"must match the pattern {walk.show(limit)}")
+
+
+class _Matcher(NamedTuple):
+    """A test for a pattern, and how many states of it can be alive at each character."""
+
+    test: Callable[[str], bool]
+    size: int
 
 
 @functools.lru_cache(maxsize=256)
-def _matcher(pattern: str) -> Callable[[str], bool] | None:
+def _matcher(pattern: str) -> _Matcher | None:
     """A linear-time test for an app's pattern, or None where the engine cannot run it (look-around,
-    back references).
+    back references) or it is too large.
 
     Python's own `re` backtracks: a page's pattern and a person's long answer could hold the whole
     bridge for hours.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+    if (size := pattern_size(pattern)) > MAX_PATTERN:
+        return None
+    own = _ESCAPE.sub(lambda found: _ECMA.get(found[0], found[0]), pattern)
     try:
-        validator = SchemaValidator(
-            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
-        )
+        validator = SchemaValidator(core_schema.str_schema(pattern=own, regex_engine="rust-regex"))
     except SchemaError:
         return None
-    return lambda value: bool(validator.isinstance_python(value))
+    return _Matcher(lambda value: bool(validator.isinstance_python(value)), size)
+
+
+# What ECMA-262 means by them, where Rust means letters and digits of all languages.
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_ECMA = {
+    r"\d": "[0-9]",
+    r"\D": "[^0-9]",
+    r"\w": "[A-Za-z0-9_]",
+    r"\W": "[^A-Za-z0-9_]",
+    r"\s": r"[\t-\r\p{Zs}\x{2028}\x{2029}\x{feff}]",
+    r"\S": r"[^\t-\r\p{Zs}\x{2028}\x{2029}\x{feff}]",
+}
+_TOKEN = re.compile(r"\\[pPxu](?:\{[^{}]*\}|.)|\\.|\{\s*(\d*)\s*,?\s*(\d*)\s*\}|.", re.DOTALL)
+_WIDE = {".": 5, "^": 5}  # many characters take many states: `[^a]` as `.` does
+_WIDEST = 200  # a class by its Unicode name
+
+
+def pattern_size(pattern: str) -> int:
+    """How large an automaton a pattern needs, about; more than `MAX_PATTERN` once it is that."""
+    if len(pattern) > MAX_PATTERN:
+        return len(pattern)
+    outer: list[int] = []
+    total = last = 0
+    for token in _TOKEN.finditer(pattern):
+        if token[1] is not None:
+            times = max(int(token[1][:9] or 0), int(token[2][:9] or 0), 1)
+            total, last = total + last * (times - 1), last * times
+        elif token[0] == "(":
+            outer.append(total)
+            total = 0
+        elif token[0] == ")":
+            last, total = total, total + (outer.pop() if outer else 0)
+        elif token[0] not in "*+?":
+            last = _WIDEST if token[0][:2] in (r"\p", r"\P") else _WIDE.get(token[0], 1)
+            total += last
+        if total + sum(outer) > MAX_PATTERN:
+            return MAX_PATTERN + 1
+    return total + sum(outer)
 
 
 def _format(walk: _Walk, value: JsonValue, limit: JsonValue, at: _Site) -> None:
-    if isinstance(value, str) and isinstance(limit, str) and limit in _FORMATS:
-        words, test = _FORMATS[limit]
-        if not test(value):
-            walk.say(at.path, f"must be {words}, not {_shown(value)}")
+    if isinstance(value, str) and isinstance(limit, str) and limit in FORMATS:
+        words, test = FORMATS[limit]
+        if walk.afford(len(value) * 5 // _CHARACTERS, at.path) and not test(value):
+            walk.say(at.path, f"must be {words}, not {walk.show(value)}")
+
+
+LONGEST_EMAIL = 320  # characters: 64, an @, and 255
+_ATOM = r'[^\s"(),:;<>@[\\\].\x00-\x1f\x7f]+'
+_LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
+_LOCAL = rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^"\\\r\n]|\\.)*")'
+_EMAIL = re.compile(rf"{_LOCAL}@(?:{_LABEL}(?:\.{_LABEL})*|\[(IPv6:)?([^]]*)\])")
 
 
 def _is_email(value: str) -> bool:
-    return re.fullmatch(r"[^@\s]+@[^@\s]+", value) is not None
+    """As RFC 5321 has it, in the letters of any language."""
+    found = _EMAIL.fullmatch(value) if len(value) <= LONGEST_EMAIL else None
+    if found is None or found[2] is None:
+        return found is not None
+    try:
+        (ipaddress.IPv6Address if found[1] else ipaddress.IPv4Address)(found[2])
+    except ValueError:
+        return False
+    return True
 
 
 def _is_uri(value: str) -> bool:
@@ -412,25 +512,35 @@ _DATE_TIME = re.compile(_DATE.pattern + r"[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d
 
 
 def _is_date(value: str) -> bool:
-    return _DATE.fullmatch(value) is not None and _exists(value)
+    return _DATE.fullmatch(value) is not None and _moment(value) is not None
 
 
 def _is_date_time(value: str) -> bool:
     """As RFC 3339 has it: Python alone would take weeks, missing seconds and missing separators
-    too.
+    too, and no leap second.
     """
-    return _DATE_TIME.fullmatch(value) is not None and _exists(value.upper())
-
-
-def _exists(moment: str) -> bool:
-    try:
-        datetime.datetime.fromisoformat(moment)
-    except ValueError:
+    if _DATE_TIME.fullmatch(value) is None:
         return False
-    return True
+    leaps = value[17:19] == "60"
+    moment = _moment(f"{value[:17]}59{value[19:]}".upper() if leaps else value.upper())
+    if moment is None or not leaps:
+        return moment is not None
+    minutes = datetime.timedelta(hours=moment.hour, minutes=moment.minute + 1)
+    return (minutes - (moment.utcoffset() or _DAY)) % _DAY == datetime.timedelta()
 
 
-_FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
+_DAY = datetime.timedelta(days=1)
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    """The time, if there is such a time."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "email": ("an e-mail address", _is_email),
     "uri": ("a full address with its scheme (https://...)", _is_uri),
     "date": ("a date (YYYY-MM-DD)", _is_date),
@@ -439,7 +549,7 @@ _FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
 
 _Keyword = Callable[[_Walk, JsonValue, JsonValue, _Site], None]
 
-_KEYWORDS: dict[str, _Keyword] = {
+CHECKED: dict[str, _Keyword] = {
     "type": _type,
     "enum": _enum,
     "const": _const,
@@ -466,4 +576,25 @@ _KEYWORDS: dict[str, _Keyword] = {
     "format": _format,
 }
 
-KEYWORDS = _ANNOTATIONS.union(_KEYWORDS)  # all that this part of JSON Schema has
+# What a keyword's value must be to say anything.
+_READABLE: dict[str, Callable[[JsonValue], bool]] = {
+    **dict.fromkeys(CHECKED, is_number),
+    **dict.fromkeys(("enum", "required", *SEVERAL), lambda value: isinstance(value, list)),
+    **dict.fromkeys(
+        ("items", "additionalProperties", "not"), lambda value: isinstance(value, (Mapping, bool))
+    ),
+    "type": lambda value: all(
+        isinstance(each, str) and each in _ARTICLES for each in _types(value)
+    ),
+    "const": lambda value: True,
+    "multipleOf": lambda value: is_number(value) and value > 0,
+    "properties": lambda value: isinstance(value, Mapping),
+    "patternProperties": lambda value: (
+        isinstance(value, Mapping) and None not in map(_matcher, value)
+    ),
+    "pattern": lambda value: isinstance(value, str) and _matcher(value) is not None,
+    "format": lambda value: isinstance(value, str),
+    "uniqueItems": lambda value: isinstance(value, bool),
+}
+
+KEYWORDS = ANNOTATIONS.union(CHECKED)  # all that this part of JSON Schema has

@@ -9,18 +9,43 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_text, as_texts, to_text
+from abp_bridge.core.json_value import (
+    JsonObject,
+    JsonValue,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    to_text,
+)
+from abp_bridge.core.normal_schema import without_null
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing
 from abp_bridge.core.schema import Schema, is_valid, json_equal, type_of
 from abp_bridge.core.secret_names import is_secret
 from abp_bridge.errors import RemoteProtocolError
 
+# What is asked where the answer is an object without members: nothing but to go on.
+GO_ON = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on")
+
 MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
 MAX_FIELDS = 200  # fields of a form; every surface shows all of them
 
 
+def asks_nothing(schema: Schema) -> bool:
+    """Whether a normal schema wants an object without members."""
+    free = any(schema.get(word) for word in ("patternProperties", "additionalProperties"))
+    closed = "properties" in schema or schema.get("additionalProperties") is False
+    named = schema.get("properties", {}) != {}
+    return (
+        kind_of(schema) in ("object", "")
+        and closed
+        and not (free or named)
+        and is_valid({}, schema)
+    )
+
+
 def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, ...]:
-    """An object schema's `properties` and `required`, in order.
+    """An object schema's `properties` and `required`, in order; the schema is normal.
 
     Raises RemoteProtocolError for more than `MAX_FIELDS`, or as `decode_field`.
     """
@@ -35,11 +60,12 @@ def decode_fields(properties: JsonObject, required: JsonValue) -> tuple[Field, .
 
 
 def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
-    """`part` is the property's schema; anything else is a field for text.
+    """`part` is the property's schema, in its normal form; anything else is a field for text.
 
-    Raises RemoteProtocolError for more options than `MAX_CHOICES`.
+    Where null will do, the field may be left empty, and is null then if it is `required`. Raises
+    RemoteProtocolError for more options than `MAX_CHOICES`.
     """
-    schema: Schema = part if isinstance(part, Mapping) else {}
+    schema, nullable = without_null(as_object(part))
     kind, choices = _type(schema)
     return Field(
         name=name,
@@ -47,7 +73,8 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
         schema=schema,
         title=sanitize.label(as_text(schema.get("title"))),
         description=sanitize.message(as_text(schema.get("description")), 1_000),
-        required=required,
+        required=required and not nullable,
+        empty=None if required and nullable else MISSING,
         default=fitting(schema.get("default", MISSING), schema),
         choices=choices,
     )
@@ -97,7 +124,7 @@ def kind_of(schema: Schema) -> str:
 
 
 def _choices(schema: Schema) -> tuple[Choice, ...] | None:
-    values = schema.get("enum")
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list) and values:
         names = schema.get("enumNames")
         labels = names if isinstance(names, list) and len(names) == len(values) else values

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.capability import CallResult, Failure, failed
+from abp_bridge.core.capability import CallResult, Capability, Failure, failed
+from abp_bridge.core.json_value import JsonObject
 
 LINES = {
     "plain": (
@@ -34,3 +35,17 @@ def test_the_bridges_own_failures_have_the_apps_shape() -> None:
     assert failed("DISCONNECTED", "Gone.", retryable=True).failure == Failure(
         "DISCONNECTED", "Gone.", retryable=True
     )
+
+
+@pytest.mark.parametrize(
+    ("schema", "problems"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"minimum": 6}}}, 1),
+        ({"properties": {"a": {"$ref": "#"}}}, 0),
+        ({}, 0),
+    ],
+    ids=["through a reference", "what cannot be followed", "nothing said"],
+)
+def test_the_parameters_of_a_call_are_checked(schema: JsonObject, problems: int) -> None:
+    found = Capability("a.b", input_schema=schema).parameter_errors({"a": 5})
+    assert found == ["a must be at least 6, not 5"][:problems]

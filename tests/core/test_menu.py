@@ -218,6 +218,13 @@ def walk_nine(menu: Menu, k: int) -> None:
             say_yes_to(menu, button) if k == 2 else press(menu, button)
 
 
+def test_what_may_be_null_may_be_left_empty() -> None:
+    schema = {"type": ["boolean", "null"]}
+    menu = Menu(asked("elicitation/input", prompt="Window seat?", schema=schema))
+    assert labels(menu.step) == ["Yes", "No", "Leave empty"]
+    assert press(menu, "Leave empty") == MenuResult(Outcome.ACCEPTED)
+
+
 @pytest.mark.parametrize("k", [2, 4])
 def test_a_form_of_nine_fields_is_walked_and_sent(k: int) -> None:
     menu = Menu(form(NINE, *(name for name in NINE if name != "insured")), k)

@@ -169,7 +169,21 @@ def test_what_fits_has_no_problems(value: Json, rule: Json) -> None:
 FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
     "email": (
         "an e-mail address",
-        {"a@b.c": True, "ann": False, "a b@c": False, "a@b@c": False, "": False},
+        {
+            "a@b.c": True,
+            "jürgen@müller.example": True,
+            '"a b"@c': True,
+            "a@[127.0.0.1]": True,
+            "a@[IPv6:::1]": True,
+            "a@[127.0.0.300]": False,
+            "ann": False,
+            "a b@c": False,
+            "a@b@c": False,
+            "a.@b": False,
+            "a@-b": False,
+            f"{'a' * 320}@b": False,
+            "": False,
+        },
     ),
     "uri": (
         "a full address with its scheme (https://...)",
@@ -188,6 +202,7 @@ FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
         {
             "2026-07-28": True,
             "2026-02-30": False,
+            "0001-01-01": True,
             "20260728": False,
             "2026-W30-1": False,
             "28.07.2026": False,
@@ -205,6 +220,11 @@ FORMATS: dict[str, tuple[str, dict[str, bool]]] = {
             "2026-W30-1T12:00:00Z": False,
             "2026-07-28T25:00:00Z": False,
             "tomorrow": False,
+            "1998-12-31T23:59:60Z": True,
+            "0001-01-01T00:59:60+01:00": True,
+            "9999-12-31T15:59:60-08:00": True,
+            "1998-12-31T22:59:60Z": False,
+            "1998-02-31T23:59:60Z": False,
         },
     ),
 }
@@ -371,10 +391,8 @@ def test_no_keyword_is_left_out_of_the_comparison() -> None:
         "enumNames": [],
         "sensitive": True,
     }
-    assert (
-        schema.unsupported_keywords({**dict.fromkeys(compared), **annotated, "format": "date"})
-        == ()
-    )
+    assert compared | {"format"} == set(schema.CHECKED)
+    assert schema.unsupported_keywords({**annotated, "format": "date"}) == ()
     assert schema.unsupported_keywords(
         dict.fromkeys(("prefixItems", "minProperties", "if", "contains"))
     ) == (
@@ -396,6 +414,103 @@ def test_a_broken_schema_is_no_reason_to_fall(rule: Mapping[str, Json], value: J
     assert all(isinstance(problem, str) for problem in problems)
     assert schema.unsupported_keywords(rule) == tuple(sorted(schema.unsupported_keywords(rule)))
     assert all(isinstance(part, Mapping) for _, part in schema.parts(rule))
+
+
+HOSTILE: dict[str, tuple[Json, Json]] = {
+    "many patterns for many names": (
+        {f"name{number}": 1 for number in range(3_000)},
+        {"patternProperties": {f"^no{number}$": True for number in range(200)}},
+    ),
+    "many patterns that allow no name": (
+        {f"name{number}": 1 for number in range(3_000)},
+        {
+            "additionalProperties": {"type": "integer"},
+            "patternProperties": {f"^no{number}$": True for number in range(200)},
+        },
+    ),
+    "a large pattern and a long text": ("a" * 100_000, {"pattern": "(a{50}){50}b"}),
+    "many patterns and a long text": (
+        "a" * 1_000_000,
+        {"anyOf": [{"pattern": f"a+a+a+{number}"} for number in range(100)]},
+    ),
+    "a long list, again and again": (
+        ["a" * 1_000] * 5_000,
+        {"anyOf": [{"uniqueItems": True, "minItems": 9_999}] * 1_000},
+    ),
+    "a long address, again and again": (
+        "https://a/" + "a" * 1_000_000,
+        {"anyOf": [{"format": "uri", "maxLength": 1}] * 1_000},
+    ),
+    "many items, again and again": ([1] * 50_000, {"anyOf": [{"items": False}] * 10_000}),
+}
+
+
+@pytest.mark.parametrize(("value", "rule"), HOSTILE.values(), ids=HOSTILE)
+def test_a_check_that_would_take_long_is_given_up(value: Json, rule: Json) -> None:
+    assert any("is too large to check" in problem for problem in schema.check(value, rule))
+
+
+SIZES: dict[str, tuple[str, int]] = {
+    "": ("", 0),
+    "letters": ("abc", 3),
+    "a choice": ("(a|b)c", 4),
+    "repeated": ("a{3}b{2,5}c{2,}", 10),
+    "within one another": ("((ab){3}){4}", 24),
+    "any number of times": ("(a{3})*{4}", 12),
+    "any character": (".{10}", 50),
+    "a class by its name": (r"\p{L}{3}\pN", 800),
+    "a character by its number": (r"\x{1F600}\u{41}\d", 3),
+    "parentheses that do not match": ("a)b(c", 3),
+    "too many": ("(a{300}){300}", schema.MAX_PATTERN + 1),
+    "too long": ("a" * 6_000, 6_000),
+    "braces that count nothing": ("a{}", 1),
+}
+
+
+@pytest.mark.parametrize(("pattern", "size"), SIZES.values(), ids=SIZES)
+def test_a_pattern_is_measured_before_it_is_run(pattern: str, size: int) -> None:
+    assert schema.pattern_size(pattern) == size
+    refused = schema.unsupported_keywords({"pattern": pattern}) == ("pattern",)
+    assert refused or size <= schema.MAX_PATTERN
+
+
+MEANT: dict[str, tuple[str, str, bool]] = {
+    "digits are ASCII": (r"^\d$", "٣", False),
+    "letters are ASCII": (r"^\w+$", "é", False),
+    "no letter": (r"^\W$", "é", True),
+    "white space": (r"^\s\S$", "\ufeffx", True),
+    "in a class": (r"^[\w.+-]+$", "a.b-c+d", True),
+    "an escaped backslash": (r"^\\d$", r"\d", True),
+}
+
+
+@pytest.mark.parametrize(("pattern", "text", "fits"), MEANT.values(), ids=MEANT)
+def test_a_pattern_means_what_it_means_in_a_browser(pattern: str, text: str, fits: bool) -> None:
+    assert schema.is_valid(text, {"pattern": pattern}) is fits
+
+
+MISREAD: dict[str, Mapping[str, Json]] = {
+    "exclusiveMinimum": {"minimum": 1, "exclusiveMinimum": True},
+    "items": {"items": [{"type": "string"}]},
+    "type": {"type": ["string", "date"]},
+    "required": {"required": True},
+    "multipleOf": {"multipleOf": 0},
+    "uniqueItems": {"uniqueItems": "yes"},
+    "enum": {"enum": "a"},
+    "anyOf": {"anyOf": {}},
+    "properties": {"properties": ["a"]},
+    "patternProperties": {"patternProperties": []},
+    "minLength": {"minLength": "5"},
+    "format": {"format": 5},
+    "not": {"not": "a"},
+}
+
+
+@pytest.mark.parametrize(("word", "rule"), MISREAD.items(), ids=MISREAD)
+def test_a_keyword_that_says_nothing_readable_is_not_checked(
+    word: str, rule: Mapping[str, Json]
+) -> None:
+    assert schema.unsupported_keywords(rule) == (word,)
 
 
 BROKEN: dict[str, Mapping[str, Json]] = {

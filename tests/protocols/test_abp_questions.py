@@ -20,9 +20,11 @@ from abp_bridge.core.question import (
     Kind,
     Outcome,
     Question,
+    validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
+from abp_bridge.protocols.schema_fields import GO_ON
 
 Json = Any
 
@@ -218,7 +220,7 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "integer": ({"type": "integer"}, FieldType.INTEGER),
     "boolean": ({"type": "boolean"}, FieldType.BOOLEAN),
     "nothing": ({}, FieldType.TEXT),
-    "null-able": ({"type": ["null", "integer"]}, FieldType.INTEGER),
+    "a constant": ({"const": "yes"}, FieldType.CHOICE),
     "enum": ({"enum": [1, 2]}, FieldType.CHOICE),
     "an empty enum": ({"type": "integer", "enum": []}, FieldType.INTEGER),
     "oneOf titles": ({"oneOf": [{"const": "a", "title": "A"}]}, FieldType.CHOICE),
@@ -249,6 +251,148 @@ def test_a_schemas_field(schema: Mapping[str, Json], kind: FieldType) -> None:
     assert (field(question).type, field(question).schema, question.wrapped) == (kind, schema, True)
 
 
+COLOURS = {"enum": ["red", "green"], "title": "Colour"}
+MAIL = {"type": "string", "format": "email"}
+
+
+def form(properties: Json, *required: str, **more: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+# schema: what is filled in, and what the app gets for it; None for what is asked again
+ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
+    "$defs": (
+        form({"tint": {"$ref": "#/$defs/tint"}}, "tint", **{"$defs": {"tint": COLOURS}}),
+        [({"tint": "red"}, {"tint": "red"}), ({"tint": "mud"}, None)],
+    ),
+    "definitions": (
+        form({"tint": {"$ref": "#/definitions/t"}}, "tint", definitions={"t": COLOURS}),
+        [({"tint": "green"}, {"tint": "green"}), ({"tint": "mud"}, None)],
+    ),
+    "a whole that is a reference": (
+        {"$ref": "#/$defs/a", "$defs": {"a": form({"n": {"type": "integer"}}, "n")}},
+        [({"n": "5"}, {"n": 5}), ({"n": "five"}, None)],
+    ),
+    "a value that is a reference": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer", "maximum": 5}}},
+        [({"value": 5}, 5), ({"value": 6}, None)],
+    ),
+    "a list of references": (
+        {"type": "array", "items": {"$ref": "#/$defs/t"}, "$defs": {"t": COLOURS}},
+        [({"value": ["red"]}, ["red"]), ({"value": ["mud"]}, None)],
+    ),
+    "const": (
+        form({"terms": {"const": True}, "v": {"const": 2}}, "terms"),
+        [
+            ({"terms": "true", "v": "2"}, {"terms": True, "v": 2}),
+            ({"terms": "no"}, None),
+        ],
+    ),
+    "text or null": (
+        form({"a": {"type": ["string", "null"], "minLength": 2}}, "a"),
+        [
+            ({"a": "ab"}, {"a": "ab"}),
+            ({"a": ""}, {"a": None}),
+            ({}, {"a": None}),
+            ({"a": None}, {"a": None}),
+            ({"a": "a"}, None),
+        ],
+    ),
+    "a number or null": (
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        [({"value": "7"}, 7), ({"value": ""}, None), ({"value": "x"}, None)],
+    ),
+    "one of several or null": (
+        form({"a": {"oneOf": [COLOURS, {"type": "null"}], "default": None}}),
+        [({"a": "red"}, {"a": "red"}), ({"a": ""}, {}), ({"a": "mud"}, None)],
+    ),
+    "an optional address": (
+        form({"mail": {"anyOf": [MAIL, {"type": "null"}], "default": None, "title": "Mail"}}),
+        [({"mail": "a@b"}, {"mail": "a@b"}), ({}, {}), ({"mail": "x"}, None)],
+    ),
+    "allOf of one": (
+        form(
+            {"a": {"allOf": [{"$ref": "#/$defs/t"}], "default": "red"}}, **{"$defs": {"t": COLOURS}}
+        ),
+        [({"a": "red"}, {"a": "red"}), ({"a": "mud"}, None)],
+    ),
+    "what is inherited": (
+        {"allOf": [form({"a": COLOURS}, "a"), form({"b": {"type": "integer"}}, "b")]},
+        [({"a": "red", "b": "1"}, {"a": "red", "b": 1}), ({"a": "red", "b": "x"}, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "rows"), ORDINARY.values(), ids=ORDINARY)
+def test_an_ordinary_schema_is_asked_and_checked_as_it_was_meant(
+    schema: Json, rows: list[tuple[Json, Json]]
+) -> None:
+    question = decoded("elicitation/input", {"prompt": "?", "schema": schema})
+    assert FieldType.JSON not in {each.type for each in question.fields}
+    for sent, got in rows:
+        content, problems = validate_answer(question, sent)
+        empty = got is None and content == {"value": None}
+        assert bool(problems) is (got is None and not empty), (sent, problems)
+        if not problems:
+            accepted = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content)
+            assert encode_answer(question, accepted)["data"] == {"value": got}
+
+
+def test_what_may_be_null_may_be_left_empty() -> None:
+    schema = form({"a": {"type": ["string", "null"]}, "b": {"type": "string"}}, "a", "b")
+    question = decoded("elicitation/input", {"schema": schema})
+    assert [(each.required, each.empty) for each in question.fields] == [
+        (False, None),
+        (True, MISSING),
+    ]
+
+
+def test_a_preference_fills_what_a_reference_stands_for() -> None:
+    schema = form({"a": {"$ref": "#/$defs/t"}}, **{"$defs": {"t": COLOURS}})
+    question = decoded("elicitation/preference", {"schema": schema, "default": {"a": "green"}})
+    assert field(question).default == "green"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}},
+        {"type": "object", "properties": {}, "additionalProperties": False, "title": "Nothing"},
+        {"type": "object", "additionalProperties": False},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {}}}},
+    ],
+)
+def test_an_object_of_nothing_is_a_plain_go_on(schema: Json) -> None:
+    question = decoded("elicitation/input", {"prompt": "Start?", "schema": schema})
+    assert (question.kind, field(question), question.message) == (Kind.CONFIRM, GO_ON, "Start?")
+    yes, no = (
+        encode_answer(question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {GO_ON.name: said}))
+        for said in (True, False)
+    )
+    assert (yes["success"], yes["data"]) == (True, {"value": {}})
+    assert (no["success"], no["cancelled"]) == (False, True)
+    assert as_object(no["error"])["code"] == "USER_CANCELLED"
+
+
+def test_a_preference_of_nothing_has_a_default() -> None:
+    params = {"schema": {"type": "object", "properties": {}}, "default": {}}
+    question = decoded("elicitation/preference", params)
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {GO_ON.name: False})
+    assert encode_answer(question, answer)["data"] == {"value": {}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {}, "patternProperties": {"a": {}}},
+        {"type": "object", "properties": {}, "required": ["a"]},
+    ],
+)
+def test_an_object_of_anything_is_asked_for(schema: Json) -> None:
+    assert field(decoded("elicitation/input", {"schema": schema})).type is FieldType.JSON
+
+
 def test_properties_without_a_type_are_fields() -> None:
     question = decoded(
         "elicitation/input", {"schema": {"properties": {"a": True}, "required": "a"}}
@@ -277,7 +421,7 @@ def test_a_preferences_default_fills_its_fields() -> None:
 
 DEFAULTS: dict[str, tuple[Mapping[str, Json], Json]] = {
     "one that fits": ({"type": "integer", "default": 5}, 5),
-    "null, where it fits": ({"type": ["string", "null"], "default": None}, None),
+    "null is what is left empty": ({"type": ["string", "null"], "default": None}, MISSING),
     "of another type": ({"type": "integer", "default": "5"}, MISSING),
     "out of range": ({"type": "integer", "maximum": 4, "default": 5}, MISSING),
     "not among the options": ({"enum": ["a"], "default": "b"}, MISSING),

@@ -23,7 +23,7 @@ from abp_bridge.core.question import (
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
 from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
-from abp_bridge.protocols.schema_fields import decode_choices
+from abp_bridge.protocols.schema_fields import GO_ON, decode_choices
 
 Json = Any
 
@@ -82,7 +82,9 @@ def fields(draw: some.DrawFn, name: str) -> Field:
 
 @some.composite
 def questions(draw: some.DrawFn) -> Question:
-    names = draw(some.lists(some.text(min_size=1, max_size=10), unique=True, max_size=5))
+    names = draw(
+        some.lists(some.text(min_size=1, max_size=10), unique=True, min_size=1, max_size=5)
+    )
     return Question(
         id="q",
         kind=Kind.INPUT,
@@ -207,10 +209,14 @@ def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
 
 
 def test_an_empty_form_asks_only_for_consent() -> None:
-    assert decode({}).fields == ()
-    assert (
-        decode_form({"message": "OK?", "requestedSchema": {}}, id="q", origin="server").fields == ()
-    )
+    question = decode({})
+    assert (question.kind, question.fields) == (Kind.CONFIRM, (GO_ON,))
+    assert encode_reply(question, Outcome.ACCEPTED, {GO_ON.name: True}) == {
+        "action": "accept",
+        "content": {},
+    }
+    assert encode_reply(question, Outcome.ACCEPTED, {GO_ON.name: False}) == {"action": "decline"}
+    assert encode_reply(question, Outcome.CANCELLED, {}) == {"action": "cancel"}
 
 
 def test_a_message_of_nothing_still_says_something() -> None:
@@ -280,7 +286,7 @@ def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_only_an_accept_carries_content(outcome: Outcome) -> None:
-    result = encode_reply(outcome, {"a": 1})
+    result = encode_reply(decode({"a": {"type": "integer"}}), outcome, {"a": 1})
     actions = {Outcome.ACCEPTED: "accept", Outcome.DECLINED: "decline"}
     assert result["action"] == actions.get(outcome, "cancel")
     assert result.get("content") == ({"a": 1} if outcome is Outcome.ACCEPTED else None)
@@ -288,7 +294,7 @@ def test_only_an_accept_carries_content(outcome: Outcome) -> None:
 
 def test_a_reply_is_read_back_as_it_was_given() -> None:
     question = decode({"a": {"type": "integer"}})
-    assert decode_reply(encode_reply(Outcome.ACCEPTED, {"a": 1}), question) == (
+    assert decode_reply(encode_reply(question, Outcome.ACCEPTED, {"a": 1}), question) == (
         Action.ACCEPT,
         {"a": 1},
     )

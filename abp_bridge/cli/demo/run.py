@@ -326,7 +326,7 @@ class Demo:
         except RemoteProtocolError as problem:
             return ErrorData(code=INVALID_PARAMS, message=str(problem))
         outcome, content = await self._ask(number, question, self._terminal or self._script)
-        return ElicitResult.model_validate(encode_reply(outcome, content))
+        return ElicitResult.model_validate(encode_reply(question, outcome, content))
 
     async def _ask(
         self, number: int, question: Question, surface: Terminal | Script | None

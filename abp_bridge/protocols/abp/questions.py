@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from abp_bridge.core import file, sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -27,6 +29,8 @@ from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
+    GO_ON,
+    asks_nothing,
     decode_choices,
     decode_field,
     decode_fields,
@@ -62,6 +66,7 @@ def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
     )
     named = params.get("operationId")
     parts = _DECODERS[kind](params)
+    kind = Kind.CONFIRM if parts["fields"] == (GO_ON,) else kind
     return Question(
         id=id,
         kind=kind,
@@ -77,6 +82,8 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?,
     metadata}`.
     """
+    if question.fields == (GO_ON,) and answer.content.get(CONFIRMED) is False:
+        answer = replace(answer, outcome=Outcome.DECLINED)
     metadata: dict[str, JsonValue] = {
         "answeredBy": answer.answered_by.value,
         "route": answer.route,
@@ -157,6 +164,8 @@ _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
 
 
 def _data(question: Question, content: JsonObject) -> dict[str, JsonValue]:
+    if question.fields == (GO_ON,):
+        return {VALUE: {}}
     if question.kind in (Kind.INPUT, Kind.PREFERENCE):
         return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
     if question.kind is Kind.RESOURCE:
@@ -190,10 +199,12 @@ def _prompt(params: JsonObject, fallback: str) -> str:
 
 
 def _input(params: JsonObject) -> _Parts:
-    schema = params.get("schema")
-    schema = schema if isinstance(schema, Mapping) else {"type": "string"}
+    given = params.get("schema")
+    schema = normalize(given) if isinstance(given, Mapping) else {"type": "string"}
     prompt = _prompt(params, "Please fill this in.")
     properties = schema.get("properties")
+    if asks_nothing(schema):
+        return {"message": prompt, "fields": (GO_ON,), "wrapped": False}
     if isinstance(properties, Mapping) and properties and kind_of(schema) in ("object", ""):
         fields = decode_fields(properties, schema.get("required"))
         # A field that is required and not there could never be filled in: that is the app's
@@ -213,7 +224,9 @@ def _input(params: JsonObject) -> _Parts:
 
 def _preference(params: JsonObject) -> _Parts:
     given = params.get("schema")
-    schema: dict[str, JsonValue] = dict(given) if isinstance(given, Mapping) else {"type": "string"}
+    schema: dict[str, JsonValue] = {"type": "string"}
+    if isinstance(given, Mapping):
+        schema = dict(normalize(given))
     default = params["default"] if "default" in params else schema.get("default", MISSING)  # X11
     if default is not MISSING:
         schema["default"] = default

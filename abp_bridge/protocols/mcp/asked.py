@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import IRREVERSIBLE, Kind, Outcome, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action
-from abp_bridge.protocols.schema_fields import decode_fields, mark_secrets
+from abp_bridge.protocols.schema_fields import GO_ON, asks_nothing, decode_fields, mark_secrets
 
 
 def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
@@ -35,7 +36,9 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     message = params.get("message")
     if not isinstance(message, str):
         raise RemoteProtocolError("an elicitation needs a message in words")
-    schema = _mapping(params.get("requestedSchema"), "the requestedSchema of an elicitation")
+    schema = normalize(
+        _mapping(params.get("requestedSchema"), "the requestedSchema of an elicitation")
+    )
     if schema.get("type", "object") != "object":
         raise RemoteProtocolError(
             "the requestedSchema of an elicitation must be of the type 'object', not"
@@ -45,24 +48,28 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     for name, part in properties.items():
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
     paragraphs = sanitize.message(message).split("\n\n")
-    fields = decode_fields(properties, schema.get("required"))
+    nothing = asks_nothing(schema)
+    fields = (GO_ON,) if nothing else decode_fields(properties, schema.get("required"))
     return Question(
         id=id,
-        kind=Kind.INPUT,
+        kind=Kind.CONFIRM if nothing else Kind.INPUT,
         message="\n\n".join(each for each in paragraphs if each != IRREVERSIBLE)
         or "Please fill this in.",
-        fields=mark_secrets(fields, (schema,), message),
+        fields=fields if nothing else mark_secrets(fields, (schema,), message),
         origin=origin,
         wrapped=False,
         destructive=IRREVERSIBLE in paragraphs,
     )
 
 
-def encode_reply(outcome: Outcome, content: JsonObject) -> dict[str, JsonValue]:
+def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> dict[str, JsonValue]:
     """How a form was answered -> the result of `elicitation/create`.
 
     What is neither an accept nor a decline is a cancel.
     """
+    if question.fields == (GO_ON,):
+        outcome = Outcome.DECLINED if content.get(GO_ON.name) is False else outcome
+        content = {}
     action = _ACTIONS.get(outcome, Action.CANCEL)
     return {
         "action": action.value,

@@ -163,7 +163,7 @@ class AgentQuestions:
             "notAsked": left_out,
         }
         meta = {"_meta": {"abp": {word: value for word, value in account.items() if value}}}
-        return encode_reply(outcome, answer.content) | meta
+        return encode_reply(question, outcome, answer.content) | meta
 
 
 def _limit_to_buttons(question: Question) -> tuple[Question, list[str]]:

@@ -1,0 +1,416 @@
+"""Schemas as people write them -> schemas that are asked and checked, with JSON Schema's official
+test suite as the referee; and an end to every one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from support.json_schema_suite import Group, groups
+from support.json_strategies import broken_schemas, json_values
+
+from abp_bridge.core import normal_schema, schema
+from abp_bridge.core.normal_schema import MAX_PIECES, MAX_POINTER, merge, normalize, without_null
+from abp_bridge.errors import RemoteProtocolError
+
+Json = Any
+
+# --- the official test suite ---
+
+# What a check here is known to see otherwise, and why.
+OTHERWISE = {
+    ("format", "email format"): "a format is a promise to whoever reads the answer: it is checked",
+    ("format", "date format"): "the same",
+    ("format", "date-time format"): "the same",
+    ("format", "uri format"): "the same",
+    (
+        "vocabulary",
+        "schema that uses custom metaschema with with no validation vocabulary",
+    ): "no other document is read, and so no other metaschema",
+}
+BACK = "leads back to itself"
+CLAIMED = [word for word in schema.CHECKED if word != "format"]
+FORMATS = [f"optional/format/{name}" for name in schema.FORMATS]
+
+
+def looked_through(group: Group) -> Json:
+    """The normal form; None for what is refused or named as unchecked."""
+    if isinstance(group.schema, bool):
+        return group.schema
+    normal = written_out(group.schema)
+    return None if normal is None or schema.unsupported_keywords(normal) else normal
+
+
+def written_out(given: Json) -> Json:
+    """The normal form; None where a reference leads back to itself."""
+    try:
+        return normalize(given)
+    except RemoteProtocolError as refusal:
+        if BACK not in str(refusal):
+            raise
+    return None
+
+
+def test_every_verdict_is_that_of_the_official_suite() -> None:
+    agreed, refused = Counter[str](), Counter[str]()
+    for group in groups():
+        if (normal := looked_through(group)) is None:
+            refused[group.file] += 1
+            continue
+        for name, value, valid in group.cases:
+            verdict = not schema.check(value, normal)
+            right = verdict is valid or (group.file, group.name) in OTHERWISE
+            assert right, (group.file, group.name, name, valid)
+            agreed[group.file] += 1
+    assert set(agreed) >= {*CLAIMED, *FORMATS, "ref", "boolean_schema", "default"}
+    whole = {word for word in CLAIMED if word not in refused}
+    beside = {
+        "additionalProperties": "a `propertyNames` beside it",
+        "items": "`prefixItems`",
+        "not": "`unevaluatedProperties`",
+        "uniqueItems": "`prefixItems`",
+    }
+    assert whole == set(CLAIMED) - set(beside), "what is claimed is checked in every case"
+    assert sum(agreed.values()) > 800
+
+
+def test_every_reference_within_a_document_is_followed_or_refused() -> None:
+    schemas = [written_out(group.schema) for group in groups() if group.file == "ref"]
+    parts = [part for each in schemas if each is not None for _, part in schema.parts(each)]
+    left = {str(part["$ref"]) for part in parts if "$ref" in part}
+    assert left
+    assert not [ref for ref in left if ref == "#" or ref.startswith("#/")]
+
+
+# --- how they are written out ---
+
+WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
+    "a reference": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
+        {"type": "string"},
+    ),
+    "of draft 7": (
+        {"items": {"$ref": "#/definitions/a"}, "definitions": {"a": {"type": "string"}}},
+        {"items": {"type": "string"}},
+    ),
+    "with a name of its own": (
+        {
+            "properties": {"a": {"$ref": "#/$defs/a", "title": "Tint", "default": "red"}},
+            "$defs": {"a": {"title": "Colour", "enum": ["red"]}},
+        },
+        {"properties": {"a": {"title": "Tint", "enum": ["red"], "default": "red"}}},
+    ),
+    "from one to the next": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "string"}}},
+        {"type": "string"},
+    ),
+    "into a list": ({"anyOf": [True, {"$ref": "#/anyOf/0"}]}, {"anyOf": [True, {}]}),
+    "escaped": (
+        {"$ref": "#/$defs/a~1b~0c%25", "$defs": {"a/b~c%": {"type": "null"}}},
+        {"type": "null"},
+    ),
+    "to false": (
+        {"properties": {"a": {"$ref": "#/$defs/no"}}, "$defs": {"no": False}},
+        {"properties": {"a": {"not": {}}}},
+    ),
+    "to another document": ({"$ref": "https://a.example/b"}, {"$ref": "https://a.example/b"}),
+    "that is none": ({"$ref": 5}, {"$ref": 5}),
+    "an allOf of one": (
+        {"title": "Size", "allOf": [{"type": "integer", "title": "Any", "minimum": 1}]},
+        {"type": "integer", "title": "Size", "minimum": 1},
+    ),
+    "an allOf of nothing": ({"type": "string", "allOf": []}, {"type": "string", "allOf": []}),
+    "an allOf that is none": ({"allOf": 5}, {"allOf": 5}),
+    "an allOf with false": ({"allOf": [False]}, {"not": {}}),
+    "an allOf with true": ({"allOf": [True]}, {}),
+    "what is inherited": (
+        {
+            "allOf": [
+                {"type": "object", "properties": {"a": True, "b": {"type": "string"}}},
+                {"type": "object", "properties": {"b": {"title": "B"}}, "required": ["b"]},
+            ],
+            "required": ["a", "b"],
+        },
+        {
+            "type": "object",
+            "properties": {"a": True, "b": {"type": "string", "title": "B"}},
+            "required": ["b", "a"],
+        },
+    ),
+    "what is inherited from yes and no": (
+        {
+            "allOf": [
+                {"properties": {"a": True, "b": False, "c": {"minLength": 1}, "d": {}}},
+                {"properties": {"a": {"minLength": 1}, "b": True, "c": True, "d": False}},
+            ]
+        },
+        {"properties": {"a": {"minLength": 1}, "b": False, "c": {"minLength": 1}, "d": False}},
+    ),
+    "what contradicts stays apart": (
+        {
+            "allOf": [
+                {"maxLength": 5, "minLength": 1},
+                {"maxLength": 9, "allOf": [{"maxLength": 7}]},
+            ]
+        },
+        {"minLength": 1, "maxLength": 9, "allOf": [{"maxLength": 7}, {"maxLength": 5}]},
+    ),
+    "what looks at its neighbours stays with them": (
+        {
+            "allOf": [{"properties": {"a": True}, "additionalProperties": False}],
+            "properties": {"b": True},
+        },
+        {
+            "properties": {"b": True},
+            "allOf": [{"properties": {"a": True}, "additionalProperties": False}],
+        },
+    ),
+    "what looks at everything stays alone": (
+        {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
+        {"unevaluatedProperties": False, "allOf": [{"properties": {"a": True}}]},
+    ),
+    "a list of nobody knows": ({"items": ["a"], "anyOf": {}}, {"items": ["a"], "anyOf": {}}),
+    "properties that are none": ({"properties": [], "not": 5}, {"properties": [], "not": 5}),
+    "a value that looks like a reference": (
+        {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
+        {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
+    ),
+    "a document within": (
+        {"items": {"$id": "b", "$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}},
+        {"items": {"$id": "b", "type": "null"}},
+    ),
+    "a reference into a document within": (
+        {
+            "$ref": "#/$defs/b/$defs/a",
+            "$defs": {
+                "b": {"$id": "b", "$defs": {"a": {"items": {"$ref": "#/$defs/c"}}, "c": {}}},
+                "c": False,
+            },
+        },
+        {"items": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "normal"), WRITTEN_OUT.values(), ids=WRITTEN_OUT)
+def test_a_schema_is_written_out(given: Json, normal: Json) -> None:
+    assert normalize(given) == normal
+    assert normalize(normal) == normal
+
+
+def test_a_long_all_of_stays_as_it_is() -> None:
+    pieces = [{"minLength": length} for length in range(MAX_PIECES + 1)]
+    assert normalize({"type": "string", "allOf": pieces}) == {"type": "string", "allOf": pieces}
+
+
+REFUSED: dict[str, tuple[Json, str]] = {
+    "a circle": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+        "the schema's reference '#/$defs/a' leads back to itself",
+    ),
+    "the whole in itself": (
+        {"properties": {"a": {"$ref": "#"}}},
+        "the schema's reference '#' leads back to itself",
+    ),
+    "a name that is not there": ({"$ref": "#/$defs/a"}, "'#/$defs/a' leads nowhere"),
+    "a place that is not there": ({"$ref": "#/anyOf/2", "anyOf": [True]}, "leads nowhere"),
+    "no place": ({"$ref": "#/anyOf/x", "anyOf": [True]}, "leads nowhere"),
+    "no schema": ({"$ref": "#/title", "title": "A"}, "'#/title' leads nowhere"),
+    "a very long one": ({"$ref": f"#/{'a' * MAX_POINTER}"}, "leads nowhere"),
+    "a terminal's commands": ({"$ref": "#/\x1b[2J"}, "'#/[2J' leads nowhere"),
+    "too many levels": (json.loads('{"not":' * 80 + "{}" + "}" * 80), "more than 64 levels"),
+    "a value of too many levels": (
+        {"default": json.loads("[" * 300 + "]" * 300)},
+        "nested more than 200 levels deep",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "reason"), REFUSED.values(), ids=REFUSED)
+def test_a_schema_is_refused_with_its_reason(given: Json, reason: str) -> None:
+    with pytest.raises(RemoteProtocolError) as refusal:
+        normalize(given)
+    assert reason in str(refusal.value)
+
+
+# --- null is what is left empty ---
+
+TITLED = [{"const": "a", "title": "A"}, {"const": None, "title": "None of these"}]
+
+NULLS: dict[str, tuple[Json, Json, bool]] = {
+    "text": ({"type": "string"}, {"type": "string"}, False),
+    "text or null": ({"type": ["string", "null"]}, {"type": "string"}, True),
+    "several, or null": (
+        {"type": ["string", "integer", "null"]},
+        {"type": ["string", "integer"]},
+        True,
+    ),
+    "null alone": ({"type": ["null"]}, {"type": ["null"]}, False),
+    "one of several, or null": (
+        {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A", "-"]},
+        {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+        True,
+    ),
+    "names that do not match": (
+        {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A"]},
+        {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+        True,
+    ),
+    "options without null": (
+        {"type": ["string", "null"], "enum": ["a"]},
+        {"type": "string", "enum": ["a"]},
+        False,
+    ),
+    "an option null": ({"enum": ["a", None]}, {"enum": ["a", None]}, False),
+    "anyOf": (
+        {"title": "Mail", "anyOf": [{"type": "string", "title": "S"}, {"type": "null"}]},
+        {"type": "string", "title": "Mail"},
+        True,
+    ),
+    "oneOf, by a constant": (
+        {"oneOf": [{"const": None}, {"enum": [1, 2]}]},
+        {"enum": [1, 2]},
+        True,
+    ),
+    "by an enum": ({"anyOf": [{"enum": [None]}, {"type": "string"}]}, {"type": "string"}, True),
+    "of more than two": (
+        {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        True,
+    ),
+    "null that does not fit": (
+        {"type": "string", "anyOf": [{"type": "null"}, {"minLength": 1}]},
+        {"type": "string", "minLength": 1},
+        False,
+    ),
+    "an option with a title": ({"oneOf": TITLED}, {"oneOf": TITLED}, False),
+    "nothing but null": ({"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}, False),
+    "no schema beside it": ({"anyOf": [True, {"type": "null"}]}, {}, True),
+}
+
+
+@pytest.mark.parametrize(("given", "asked", "nullable"), NULLS.values(), ids=NULLS)
+def test_null_is_not_asked_for(given: Json, asked: Json, nullable: bool) -> None:
+    assert without_null(given) == (asked, nullable)
+
+
+# --- the same verdict, written out ---
+
+small = st.sampled_from(["a", "b"])
+leaf: st.SearchStrategy[Json] = st.booleans() | st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["string", "integer", "object", "null", ["string", "null"]]),
+        "minimum": st.integers(-2, 2),
+        "required": st.lists(small, max_size=2, unique=True),
+        "enum": st.lists(st.sampled_from(["a", "b", None, 1]), min_size=1, max_size=3),
+        "const": st.sampled_from(["a", None]),
+        "$ref": st.sampled_from(["#/$defs/a", "#/$defs/b"]),
+    },
+)
+
+
+def _inner(within: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    several = st.lists(within, min_size=1, max_size=3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(small, within, max_size=2),
+            "patternProperties": st.dictionaries(small, within, max_size=1),
+            "additionalProperties": within,
+            "items": within,
+            "not": within,
+            "allOf": several,
+            "anyOf": several,
+            "oneOf": several,
+            "required": st.lists(small, max_size=2, unique=True),
+            "minimum": st.integers(-2, 2),
+            "$ref": st.sampled_from(["#/$defs/a", "#/$defs/b"]),
+        },
+    )
+
+
+rules = st.recursive(leaf, _inner, max_leaves=5)
+simple: st.SearchStrategy[Json] = st.sampled_from([None, "a", "b", 1, -3, True])
+values = st.recursive(
+    simple,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(small, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=300)
+@given(rules, rules, rules, st.lists(values, min_size=1, max_size=4))
+def test_what_is_written_out_says_the_same(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
+    whole = {**(rule if isinstance(rule, dict) else {}), "$defs": {"a": a, "b": b}}
+    if (normal := written_out(whole)) is None:
+        return
+    asked, nullable = without_null(normal)
+    for value in tried:
+        fits = Draft202012Validator(whole).is_valid(value)
+        assert schema.is_valid(value, normal) is fits, (normal, value)
+        if value is not None:
+            assert schema.is_valid(value, asked) is fits, (asked, value)
+        elif nullable:
+            assert fits
+
+
+@given(broken_schemas)
+def test_a_broken_schema_is_written_out_or_refused(given_: Mapping[str, Json]) -> None:
+    try:
+        normal = normalize(given_)
+    except RemoteProtocolError:
+        return
+    assert isinstance(without_null(normal)[0], Mapping)
+
+
+@given(json_values, json_values)
+def test_what_is_no_schema_is_merged_without_falling(a: Json, b: Json) -> None:
+    first, second = (each if isinstance(each, dict) else {"type": each} for each in (a, b))
+    assert merge(first, second).keys() <= {*first, *second, "allOf"}
+
+
+# --- an end to every schema ---
+
+BOMB = {
+    "$ref": "#/$defs/0",
+    "$defs": {
+        str(number): {"properties": {name: {"$ref": f"#/$defs/{number + 1}"} for name in "abcd"}}
+        for number in range(20)
+    }
+    | {"20": {"type": "string"}},
+}
+DOUBLED = {
+    "$ref": "#/$defs/0",
+    "$defs": {
+        str(number): {"allOf": [{"$ref": f"#/$defs/{number + 1}"}] * 2} for number in range(28)
+    }
+    | {"28": {"minLength": 1}},
+}
+FAT = {
+    "anyOf": [{"$ref": "#/$defs/fat"}] * 1_000,
+    "$defs": {"fat": {"description": "x" * 100_000}},
+}
+
+
+@pytest.mark.parametrize("bomb", [BOMB, DOUBLED, FAT], ids=["properties", "allOf", "fat"])
+def test_a_schema_that_multiplies_is_given_up(bomb: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By steps, and not by a clock: each reads a keyword, and they are counted."""
+    steps = Counter[str]()
+    inside = normal_schema._Walk._inside
+
+    def counted(self: Any, *given: Any) -> Any:
+        steps["inside"] += 1
+        return inside(self, *given)
+
+    monkeypatch.setattr(normal_schema._Walk, "_inside", counted)
+    with pytest.raises(RemoteProtocolError, match="more than 1000000 characters"):
+        normalize(bomb)
+    assert steps["inside"] < 50_000
