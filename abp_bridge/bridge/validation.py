@@ -1,5 +1,5 @@
-"""Asking on one surface until the answer fits: validated, asked again in plainer form, split into
-its fields; and who gave the answer.
+"""Asking on one surface until the answer fits: validated, and what is wrong of it asked
+again in plainer form; and who gave the answer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from abp_bridge.core.evidence import (
     needs_proof,
     reading_time,
 )
-from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.json_value import JsonObject
 from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
 from abp_bridge.core.question import (
+    MISSING,
     Answer,
     AnsweredBy,
     Kind,
     Outcome,
     Question,
     answer_errors,
+    field_errors,
     validate_answer,
 )
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
@@ -98,7 +100,7 @@ async def ask_on(
     """Ask `question` on the surface of `attempt`.
 
     What does not fit is asked for again, at most `MAX_REPEATS` times, in plainer form and saying
-    what was wrong; a form of several fields is then asked one field at a time.
+    what was wrong; of a form only the fields that are wrong, one at a time.
 
     Args:
         provider: Who has the surface.
@@ -150,28 +152,46 @@ class _Exchange:
         surface = plain.surface.value
         if len(question.fields) == 1:
             return await self._repeat(question, plain, problems), f"{surface} (asked again)"
-        response = await self._ask_each_field(question, plain, problems)
+        response = await self._mend(question, plain, response)
         return response, f"{surface} (one field at a time)"
 
-    async def _ask_each_field(
-        self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
+    async def _mend(
+        self,
+        question: Question,
+        plain: SurfaceVariant,
+        response: SurfaceResponse,
     ) -> SurfaceResponse:
-        content: dict[str, JsonValue] = {}
-        times: list[float] = []
-        for field in question.fields:
-            message = f"{question.message}\n\n{field.label}"
-            single = replace(question, fields=(field,), message=message)
-            wrong = [problem for problem in problems if problem.startswith(field.name)]
-            response = await self._repeat(single, plain, wrong)
+        """Ask for what is wrong, field by field, and keep the rest; where only all of it together
+        does not fit, all of it, as it was given. Who sent nothing left nothing empty on purpose.
+        """
+        content, seconds = dict(response.content), [response.seconds]
+        for _ in range(MAX_REPEATS):
+            nothing = all(value is None for value in content.values())
+            wrong = field_errors(question, content)
+            for field in question.fields:
+                if not nothing and field.name not in wrong:
+                    continue
+                content.pop(field.name, None)
+                problems = wrong.get(field.name, [])
+                said = [f"{field.label}{words.removeprefix(field.name)}" for words in problems]
+                response = await self._repeat(replace(question, fields=(field,)), plain, said)
+                if response.outcome is not Outcome.ACCEPTED:
+                    return response
+                content |= response.content
+                seconds.append(response.seconds)
+            if not (problems := answer_errors(question, content)):
+                break
+            response, problems = await self._show(_prefilled(question, content), plain, problems)
             if response.outcome is not Outcome.ACCEPTED:
                 return response
-            content.update(response.content)
-            times += [] if response.seconds is None else [response.seconds]
-        # Each field fits; so must all of them together.
-        fits = not answer_errors(question, content)
-        slowest = max(times, default=None)
-        response = SurfaceResponse(Outcome.ACCEPTED, content, slowest)
-        return response if fits else _invalid(response)
+            content = dict(response.content)
+            seconds.append(response.seconds)
+            if not problems:
+                break
+        else:
+            return _invalid(response)
+        slowest = max((each for each in seconds if each is not None), default=None)
+        return SurfaceResponse(Outcome.ACCEPTED, content, slowest)
 
     async def _repeat(
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
@@ -192,6 +212,15 @@ class _Exchange:
             return response, []
         content, wrong = validate_answer(question, response.content)
         return SurfaceResponse(response.outcome, content, response.seconds), wrong
+
+
+def _prefilled(question: Question, content: JsonObject) -> Question:
+    """The question with what was given for its defaults. A secret is not shown again."""
+    fields = (
+        each if each.secret else replace(each, default=content.get(each.name, MISSING))
+        for each in question.fields
+    )
+    return replace(question, fields=tuple(fields))
 
 
 def _invalid(response: SurfaceResponse) -> SurfaceResponse:

@@ -228,24 +228,37 @@ def validate_answer(
 
 def answer_errors(question: Question, answer: JsonObject) -> list[str]:
     """What is wrong with an answer by field name, in the app's own values; safe to show."""
-    problems: list[str] = []
+    if wrong := field_errors(question, answer):
+        return [problem for problems in wrong.values() for problem in problems]
+    if not _asks_all(question):
+        return []
+    problems = schemas.check(dict(answer), question.whole)
+    secrets = [each for each in question.fields if each.secret]
+    problems = _without_values(problems, secrets[0]) if problems and secrets else problems
+    return _shown(problems)
+
+
+def field_errors(question: Question, answer: JsonObject) -> dict[str, list[str]]:
+    """What is wrong with each field that is wrong by itself, by its name; safe to show."""
+    found: dict[str, list[str]] = {}
     for each in question.fields:
-        if each.name in answer:
-            value = answer[each.name]
-            fits = value is None and each.empty is None
-            wrong = [] if fits else schemas.check(value, each.schema, each.name)
-            if each.type is FieldType.FILE and not wrong:
-                wrong = [
-                    f"{each.name} {problem}"
-                    for problem in files.file_errors(answer[each.name], each.accept)
-                ]
-            problems.extend(_without_values(wrong, each) if each.secret else wrong)
-        elif each.required:
-            problems.append(f"{each.name} is required")
-    if not problems and _asks_all(question):
-        problems = schemas.check(dict(answer), question.whole)
-        secrets = [each for each in question.fields if each.secret]
-        problems = _without_values(problems, secrets[0]) if problems and secrets else problems
+        if wrong := _errors(each, answer.get(each.name, MISSING)):
+            found[each.name] = _shown(_without_values(wrong, each) if each.secret else wrong)
+    return found
+
+
+def _errors(asked: Field, value: JsonValue | Missing) -> list[str]:
+    if value is MISSING:
+        return [f"{asked.name} is required"] if asked.required else []
+    if value is None and asked.empty is None:
+        return []
+    wrong = schemas.check(value, asked.schema, asked.name)
+    if wrong or asked.type is not FieldType.FILE:
+        return wrong
+    return [f"{asked.name} {problem}" for problem in files.file_errors(value, asked.accept)]
+
+
+def _shown(problems: list[str]) -> list[str]:
     return [sanitize.label(problem, LONGEST_PROBLEM) for problem in problems]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -10,8 +11,9 @@ from support.harness import PATIENCE
 
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.core.event import InputResolvedEvent, Observer, SessionEvent, no_observer
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import AnsweredBy, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import MISSING, AnsweredBy, Field, FieldType, Kind, Outcome, Question
 from abp_bridge.interfaces.surface import (
     HostDisconnectedError,
     HostTimeoutError,
@@ -40,6 +42,7 @@ class Person:
         self.shown = anyio.Event()
         self.down = False
         self.problems: list[str] = []
+        self.asked: list[Question] = []
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
         return [SurfaceVariant(Surface.TERMINAL)]
@@ -52,6 +55,7 @@ class Person:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         self.problems.append(problem)
+        self.asked.append(question)
         if self.replies:
             reply = self.replies.pop(0)
             if isinstance(reply, Exception):
@@ -158,6 +162,66 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_and_then_given_up(
     assert person.problems == ["", *['value must be a whole number, not "many"'] * 2]
     answer = await elicitor(Person(wrong, wrong, wrong)).ask(QUESTION)
     assert (answer.outcome, answer.content) == (Outcome.INVALID, {})
+
+
+FORM = replace(
+    QUESTION,
+    fields=(
+        Field("mail", FieldType.TEXT, {"type": "string"}, title="E-mail"),
+        Field("amount", FieldType.INTEGER, {"type": "integer", "maximum": 9}, title="Amount"),
+        Field("express", FieldType.BOOLEAN, {"type": "boolean"}, default=True),
+        Field("notes", FieldType.TEXT, {"type": "string"}, required=False),
+        Field("pin", FieldType.TEXT, {"type": "string"}, secret=True),
+    ),
+    wrapped=False,
+    whole={
+        "properties": dict.fromkeys(("mail", "amount", "express", "notes", "pin"), True),
+        "not": {"properties": {"mail": {"const": "a"}, "express": {"const": False}}},
+    },
+)
+GIVEN: dict[str, JsonValue] = {"mail": "b", "amount": 99, "express": False, "pin": "12"}
+
+
+def accepted(**content: JsonValue) -> SurfaceResponse:
+    return SurfaceResponse(Outcome.ACCEPTED, content, seconds=5.0)
+
+
+async def test_of_a_form_only_what_is_wrong_is_asked_again() -> None:
+    person = Person(accepted(**GIVEN), accepted(amount=10), accepted(amount="5"))
+    answer = await elicitor(person).ask(FORM)
+    assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {**GIVEN, "amount": 5})
+    assert answer.route == "terminal (one field at a time)"
+    assert [[each.name for each in asked.fields] for asked in person.asked[1:]] == [["amount"]] * 2
+    assert [asked.message for asked in person.asked] == ["Which?"] * 3, "its label stands once"
+    assert person.problems[1:] == [
+        "Amount must be at most 9, not 99",
+        "amount must be at most 9, not 10",
+    ]
+
+
+async def test_a_form_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_given() -> None:
+    given: dict[str, JsonValue] = {**GIVEN, "mail": "a", "amount": 5}
+    person = Person(accepted(**given), accepted(**{**given, "mail": "c"}))
+    answer = await elicitor(person).ask(FORM)
+    assert (answer.outcome, answer.content) == (Outcome.ACCEPTED, {**given, "mail": "c"})
+    assert person.problems[1:] == ["the answer has a form that is not allowed"]
+    assert [each.default for each in person.asked[1].fields] == ["a", 5, False, MISSING, MISSING]
+
+
+async def test_a_form_that_never_fits_as_a_whole_is_given_up() -> None:
+    given: dict[str, JsonValue] = {**GIVEN, "mail": "a", "amount": 5}
+    person = Person(*[accepted(**given)] * 3)
+    assert (await elicitor(person).ask(FORM)).outcome is Outcome.INVALID
+    assert person.replies == []
+
+
+async def test_who_leaves_while_one_field_is_asked_again_leaves_the_question() -> None:
+    for person in (
+        Person(accepted(**GIVEN), SurfaceResponse(Outcome.DECLINED)),
+        Person(accepted(**{**GIVEN, "mail": "a", "amount": 5}), SurfaceResponse(Outcome.DECLINED)),
+    ):
+        answer = await elicitor(person).ask(FORM)
+        assert (answer.outcome, answer.content) == (Outcome.DECLINED, {})
 
 
 async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> None:

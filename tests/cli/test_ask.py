@@ -92,7 +92,7 @@ def test_what_a_reference_stands_for_is_asked_and_checked(tmp_path: Path) -> Non
     answers = written(tmp_path, {"content": {"tint": "mud"}})
     response = json.loads(ask(*request, "--answers", answers).stdout)
     assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
-    assert 'must be one of "red", "green", not "mud"' in response["error"]["message"]
+    assert 'tint must be one of "red", "green"' in response["error"]["message"]
 
     answers = written(tmp_path, {"content": {"tint": "green"}})
     response = json.loads(ask(*request, "--answers", answers).stdout)
@@ -102,10 +102,9 @@ def test_what_a_reference_stands_for_is_asked_and_checked(tmp_path: Path) -> Non
 
 def test_a_schema_that_leads_back_to_itself_is_refused_with_its_reason(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
-    ended = ask("input", json.dumps({"prompt": "Tree?", "schema": schema}), "--on", "mock")
-    assert (
-        "the schema's reference '#' leads back to itself" in (ended.stdout + ended.stderr).decode()
-    )
+    request = ["input", json.dumps({"prompt": "Tree?", "schema": schema})]
+    ended = ask(*request, "--on", "mock", "--answers", written(tmp_path, "decline"))
+    assert b"the schema's reference '#' leads back to itself" in ended.stdout + ended.stderr
 
 
 def test_a_request_in_a_file_is_asked_with_its_own_time(tmp_path: Path) -> None:
