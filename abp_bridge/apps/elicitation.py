@@ -4,17 +4,12 @@ ABP.
 
 from __future__ import annotations
 
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppListener
 from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
 
-# The ABP response to a question that nobody is left to ask.
-SESSION_ENDED: JsonObject = {
-    "success": False,
-    "cancelled": True,
-    "error": {"code": "CANCELLED", "message": "The session ended.", "retryable": False},
-}
+SESSION_ENDED = "the session ended"  # why a question is withdrawn that comes too late
 
 
 async def handle_elicitation(

@@ -235,7 +235,7 @@ class StdioApp:
         """Answer what was asked too late for anybody to be asked."""
         for id in self._questions:
             if connection.is_open(id):
-                connection.respond(id, SESSION_ENDED)
+                connection.respond(id, abp.encode_withdrawn(SESSION_ENDED))
 
 
 class Binding:

@@ -72,9 +72,7 @@ async def _serve(settings: Settings, source: ByteReader, sink: ByteWriter) -> No
         detector = ProtocolDetector(composition, *composition.tap("host")(source, sink), tasks)
         with serving:
             await detector.connection.run()
-        async with anyio.create_task_group() as closing:
-            for bridge in detector.bridges:
-                closing.start_soon(bridge.close, "the host ended the session")
+        await detector.close()
         tasks.cancel_scope.cancel()
 
 
@@ -105,6 +103,12 @@ class ProtocolDetector:
             on_message=self._on_message,
             cancel_request=self._cancel_request,
         )
+
+    async def close(self) -> None:
+        """End every session, together."""
+        async with anyio.create_task_group() as closing:
+            for bridge in self.bridges:
+                closing.start_soon(bridge.close, "the host ended the session")
 
     def _on_message(self, message: Request | Notification) -> None:
         if self._server is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
@@ -25,7 +26,7 @@ from abp_bridge.core.schema import json_equal
 
 SIMILAR = 3  # answers of one host that are alike, before they are a policy's
 STEADY = 0.04  # of the longest: what the latencies of a timer differ by, and a person's do not
-LONGEST_TIMER = 5.0  # seconds: no program waits longer, and slow people are alike by chance
+JITTER = 0.05  # seconds: nor by more, however slow; slow people are alike to 4 % by chance
 READ_AT_ONCE = 150  # characters that are read in a reader's shortest time; each so many add one
 SLOWEST_READER = 5  # shortest times: nobody is asked to stare at a text
 
@@ -89,8 +90,8 @@ def _alike(at: Circumstances) -> Sequence[Glimpse]:
 def _is_steady(at: Circumstances) -> bool:
     times = [each.seconds for each in _alike(at)]
     longest = max(times)
-    is_timer = len(times) == SIMILAR and longest <= LONGEST_TIMER
-    return is_timer and longest - min(times) <= STEADY * longest
+    known = len(times) == SIMILAR and longest < inf
+    return known and longest - min(times) <= min(STEADY * longest, JITTER)
 
 
 def _is_always_preset(at: Circumstances) -> bool:

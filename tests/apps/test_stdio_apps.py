@@ -205,6 +205,7 @@ async def test_what_an_app_asks_while_it_is_shut_down_is_answered(tmp_path: Path
         answers = [await app.next() for _ in last]
     assert {each["id"] for each in answers} == {each["id"] for each in last}
     assert {each["result"]["error"]["code"] for each in answers} == {"CANCELLED"}
+    assert {each["result"]["metadata"]["answeredBy"] for each in answers} == {"nobody"}
 
 
 def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(

@@ -25,6 +25,7 @@ Json = Any
 PERSON, POLICY, UNKNOWN = AnsweredBy.PERSON, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN
 SLOW, PRESET = Glimpse(3.0, preset=False), Glimpse(3.0, preset=True)
 READING = 0.5
+TIMER = "steady-latency"
 
 
 def glimpses(*seconds: float, preset: bool = False) -> list[Glimpse]:
@@ -39,7 +40,8 @@ HOST = {
     "a timer": (True, glimpses(0.72, 0.71), Glimpse(0.73, preset=False), POLICY, "steady-latency"),
     "two alike": (True, glimpses(0.72), Glimpse(0.73, preset=False), PERSON, "interactive-host"),
     "a person's times": (True, glimpses(0.9, 1.4), SLOW, PERSON, "interactive-host"),
-    "a person's time, three times": (
+    "a slow timer": (None, glimpses(30.01, 30.02), Glimpse(30.0, preset=False), POLICY, TIMER),
+    "a slow person, three times": (
         True,
         glimpses(71.1, 71.2),
         Glimpse(71.2, preset=False),

@@ -1,7 +1,4 @@
-"""`make soak`: many seeds, and what they came to.
-
-python -m tests.simulation [--seeds N] [--first SEED]
-"""
+"""`make soak`, `make soak ARGS='--seeds N --first SEED'`: many seeds, and what they came to."""
 
 from __future__ import annotations
 

@@ -184,6 +184,7 @@ class App:
         named = {} if omits else {"operationId": call}
         id = peer.next_id() + 1_000_000
         self._asked[id] = asked
+        asked.is_left_behind = not waits
         return await peer.request(method, {**asked.request["params"], **named}, id=id)
 
     def _tell(self, peer: Peer, call: str, count: int) -> None:

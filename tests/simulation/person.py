@@ -30,6 +30,7 @@ class Asked:
         given: Each data that they really gave, by whatever way.
         said: Each outcome that they really said.
         call: The call it was asked in.
+        is_left_behind: The app does not wait for the answer: the call may end before it.
         withdrawn: Its app crashed: nobody is there to take an answer.
     """
 
@@ -40,6 +41,7 @@ class Asked:
     given: list[Json] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
     call: str = ""
+    is_left_behind: bool = False
     withdrawn: bool = False
 
     def accept(self) -> Json:

@@ -84,9 +84,9 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
     "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
     "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
     "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
-    "a race": (_plant(ParkedCall, "ask", _race), "nobody answered, and the person would have"),
+    "a race": (_plant(ParkedCall, "ask", _race), "the person would have answered"),
     "an uncounted loss": (
-        _plant(JsonRpcConnection, "lost_notifications", lambda self: {}),
+        _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
         "counted as lost",
     ),
 }

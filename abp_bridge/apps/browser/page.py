@@ -336,7 +336,7 @@ class AppPage:
         reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
 
         async def ask() -> None:
-            response = SESSION_ENDED
+            response = abp.encode_withdrawn(SESSION_ENDED)
             try:
                 if self._listener is not None:
                     response = await handle_elicitation(request, self._listener, self.origin)

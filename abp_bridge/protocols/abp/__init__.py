@@ -18,7 +18,12 @@ from abp_bridge.protocols.abp.notices import (
     decode_notice,
     decode_progress,
 )
-from abp_bridge.protocols.abp.questions import decode_question, encode_answer, encode_problem
+from abp_bridge.protocols.abp.questions import (
+    decode_question,
+    encode_answer,
+    encode_problem,
+    encode_withdrawn,
+)
 
 __all__ = [
     "PREFIX",
@@ -35,6 +40,7 @@ __all__ = [
     "decode_result",
     "encode_answer",
     "encode_problem",
+    "encode_withdrawn",
     "extract",
     "fill",
     "initialize_params",

@@ -117,6 +117,22 @@ def encode_problem(problem: RemoteProtocolError) -> dict[str, JsonValue]:
     }
 
 
+def encode_withdrawn(reason: str) -> dict[str, JsonValue]:
+    """The ABP elicitation response to a request that nobody is left to ask."""
+    code, retryable, cancelled, _ = _FAILURES[Outcome.WITHDRAWN]
+    return {
+        "success": False,
+        "cancelled": cancelled,
+        "error": _error(code, reason, retryable),
+        "metadata": {
+            "answeredBy": AnsweredBy.NOBODY.value,
+            "route": "",
+            "latencyMs": 0,
+            "outcome": Outcome.WITHDRAWN.value,
+        },
+    }
+
+
 def _error(code: str, reason: str, retryable: bool = False) -> JsonObject:
     return {
         "code": code,
