@@ -245,6 +245,49 @@ def test_an_answer_that_does_not_fit_is_asked_for_again(asked: Scene, case: str)
     assert all("Please answer again" in shown.message for shown in asked.person.seen[1:2])
 
 
+SIX: dict[str, Json] = {
+    "type": "object",
+    "properties": {
+        "mail": {"$ref": "#/$defs/mail", "title": "E-mail"},
+        "amount": {"type": "integer", "maximum": 10_000, "title": "Amount"},
+        "due": {"type": ["string", "null"], "format": "date"},
+        "express": {"type": "boolean", "default": True},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "notes": {"type": "string"},
+    },
+    "required": ["mail", "amount", "due", "express"],
+    "$defs": {"mail": {"type": "string", "format": "email"}},
+}
+
+
+def test_of_six_fields_the_one_that_is_wrong_is_asked_again(asked: Scene) -> None:
+    given = {"mail": "a@b.c", "express": False, "notes": "a long text"}
+    asked.person.will(accepts(**given, amount=99_999), accepts(amount=500))
+    response = asked.ask("elicitation/input", prompt="Order", schema=SIX)
+    assert response["data"] == {"value": {**given, "amount": 500, "due": None}}
+    first, again = (shown.requested_schema for shown in asked.person.seen)
+    assert list(first["properties"])[:4] == ["mail", "amount", "due", "express"]
+    assert first["required"] == ["mail", "amount", "express"], "what may be null may be left empty"
+    assert list(again["properties"]) == ["amount"]
+    message = asked.person.seen[1].message
+    assert "Amount must be at most 10000, not 99999" in message
+    assert message.count("Amount") == 1
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "said"),
+    [(True, {"success": True, "data": {"value": {}}}), (False, {"success": False})],
+)
+def test_an_object_of_nothing_is_a_yes_or_no(asked: Scene, confirmed: bool, said: Json) -> None:
+    asked.person.will(accepts(confirmed=confirmed))
+    schema = {"type": "object", "properties": {}}
+    response = asked.ask("elicitation/input", prompt="Start?", schema=schema)
+    assert {**response, **said} == response
+    [shown] = asked.person.seen
+    assert shown.requested_schema["properties"]["confirmed"]["type"] == "boolean"
+    assert confirmed or response["error"]["code"] == "USER_CANCELLED"
+
+
 @each_case
 def test_a_host_that_never_gives_a_fitting_answer_gives_none(asked: Scene, case: str) -> None:
     method, params, _, _ = CASES[case]
