@@ -12,14 +12,13 @@ import base64
 import mimetypes
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 
 from abp_bridge.core.capability import CallResult, SavedFile
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.protocols import abp
+from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 INLINE_LIMIT = 50_000  # characters of JSON that a result may have before it goes to a file
 SHOWN_LIMIT = 256 * 1024  # bytes of a file that is shown with its result
@@ -136,16 +135,12 @@ class ResultStore:
     def close(self) -> None:
         """Take the temporary folder away. A folder that the person named stays."""
         if self._folder is not None and self._wanted is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             self._files.clear()
 
     def _opened(self) -> str:
         if self._folder is None:
-            self._folder = (
-                os.path.abspath(self._wanted)
-                if self._wanted
-                else tempfile.mkdtemp(prefix="abp-bridge-")
-            )
+            self._folder = os.path.abspath(self._wanted) if self._wanted else make_folder()
         return self._folder
 
 

@@ -562,6 +562,29 @@ async def test_a_long_result_goes_whole_to_a_file(tmp_path: Any) -> None:
     assert json.loads(Path(path).read_text()) == ["word"] * 20_000
 
 
+def test_the_results_of_a_killed_bridge_are_gone_with_the_next(tmp_path: Path) -> None:
+    def saved(host: RawHost) -> Path:
+        host.initialize()
+        host.request("tools/call", {"name": "abp_connect", "arguments": {}})
+        call = {"name": "abp_demo_file", "arguments": {}}
+        return Path(
+            json.loads(host.request("tools/call", call)["result"]["content"][0]["text"])["savedTo"]
+        )
+
+    env = {"TMPDIR": str(tmp_path)}
+    with RawHost("--app", "demo", env=env) as killed, RawHost("--app", "demo", env=env) as living:
+        gone, kept = saved(killed), saved(living)
+        killed.process.kill()
+        killed.process.wait(PATIENCE)
+        assert gone.exists()
+        with RawHost("--app", "demo", env=env) as host:
+            assert saved(host).exists()
+            assert (gone.exists(), kept.exists()) == (False, True)
+            assert host.end() == 0
+        assert living.end() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("capability", ["echo", "file"])
 def test_a_full_disk_leaves_no_half_of_a_result(tmp_path: Path, capability: str) -> None:
     """What cannot be saved stands in the result itself."""

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from abp_bridge.core.sanitize import label
 from abp_bridge.interfaces.app import AppError
+from abp_bridge.rpc.temporary import make_folder, remove_folder
 from abp_bridge.settings import Settings, SettingsError, read_settings
 
 GRACE = 0.6  # seconds to close in, before what is left is killed
@@ -191,7 +191,7 @@ class _Ending:
         """
         for pause in SWEEPS:
             await anyio.sleep(pause)
-            if _remove(self._folder):
+            if remove_folder(self._folder):
                 break
 
 
@@ -199,16 +199,11 @@ def _folder() -> str:
     """A folder for the files of one browser, near enough to the root for the sockets that Chromium
     makes in it.
     """
-    folder = tempfile.mkdtemp(prefix="abp-")
+    folder = make_folder()
     if len(os.fsencode(folder)) > LONGEST_PATH:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="abp-", dir="/tmp")
+        remove_folder(folder)
+        folder = make_folder("/tmp")  # noqa: S108 - the folder in it is our own
     return folder
-
-
-def _remove(folder: str) -> bool:
-    shutil.rmtree(folder, ignore_errors=True)
-    return not os.path.exists(folder)
 
 
 _starting = asyncio.Lock()

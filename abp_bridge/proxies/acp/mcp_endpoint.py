@@ -7,16 +7,12 @@ use is never made. Neither socket nor folder is there before the first session.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import logging
 import os
-import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,6 +26,7 @@ from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept, listen
 from abp_bridge.rpc.tap import Tap, unobserved_stream
+from abp_bridge.rpc.temporary import make_folder, remove_folder
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -108,10 +105,7 @@ class McpEndpoint:
             parent = tempfile.gettempdir()
             if len(os.fsencode(parent)) > LONGEST_PARENT:
                 parent = "/tmp"  # noqa: S108 - the folder in it is our own
-            _remove_abandoned(parent)
-            self._folder = tempfile.mkdtemp(
-                prefix=f"abp-{os.getpid()}-", dir=parent
-            )  # for its owner only
+            self._folder = make_folder(parent)
             self._socket = listen(f"{self._folder}/s")
             self._opened.set()
         return f"{self._folder}/s"
@@ -134,7 +128,7 @@ class McpEndpoint:
         finally:
             if self._socket is not None:
                 self._socket.close()
-                shutil.rmtree(self._folder, ignore_errors=True)
+                remove_folder(self._folder)
 
     async def _admit(self, source: StreamReader, sink: StreamWriter, borrower: object) -> None:
         try:
@@ -192,31 +186,3 @@ async def _token(source: StreamReader) -> str:
         ):
             token += data
     return token.decode(errors="replace").strip()
-
-
-def _remove_abandoned(parent: str) -> None:
-    """Remove the folders of proxies that were killed."""
-    for folder in Path(parent).glob("abp-*-*"):
-        with contextlib.suppress(OSError):
-            if (
-                folder.lstat().st_uid == os.getuid()
-                and not folder.is_symlink()
-                and _is_abandoned(folder)
-            ):
-                shutil.rmtree(folder)
-
-
-def _is_abandoned(folder: Path) -> bool:
-    """Whether the process that made it has gone, and nobody listens there (from another container,
-    processes look gone that are not).
-    """
-    pid = folder.name.split("-")[1]
-    if not pid.isdecimal() or len(pid) > 9:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        with socket.socket(socket.AF_UNIX) as knocking:
-            knocking.settimeout(0)
-            return knocking.connect_ex(str(folder / "s")) in (errno.ECONNREFUSED, errno.ENOENT)
-    return False

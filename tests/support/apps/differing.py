@@ -75,7 +75,8 @@ def add_capabilities(message: Json) -> None:
     part(message, "result", "capabilities").update(
         completions={}, prompts={"listChanged": True}, experimental={"example.org/x": {}}
     )
-    part(message, "result", "agentCapabilities").update(mcpCapabilities={"http": True})
+    offered = part(message, "result", "agentCapabilities").setdefault("mcpCapabilities", {})
+    offered.setdefault("acp", True)
 
 
 def omit_is_error(message: Json) -> None:
