@@ -146,6 +146,7 @@ class _RecordedListener:
         left = None if progress.remaining is None else round(progress.remaining * 1000)
         params: JsonObject = {
             "operationId": progress.operation,
+            "progressToken": progress.token,
             "progress": progress.value,
             "total": progress.total,
             "status": progress.status,

@@ -210,6 +210,24 @@ def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
     ] == ["text", "resource_link"]
 
 
+@pytest.mark.parametrize(
+    ("version", "kinds"),
+    [
+        ("2024-11-05", ["resource", "text"]),
+        ("2025-03-26", ["audio", "text"]),
+        ("2025-06-18", ["audio", "resource_link"]),
+    ],
+)
+def test_what_a_revision_has_no_block_for_is_said_in_another(version: str, kinds: Json) -> None:
+    file = SavedFile("abp://a/results/f", "/tmp/f", "f", "audio/wav", 1, b"a")
+    _, shown, link = encode_result(CallResult("Done"), files=[file], version=version)["content"]
+    assert [shown["type"], link["type"]] == kinds
+    assert "YQ==" in str(shown)
+    assert all(each in str(link) for each in (file.uri, file.path, file.mime_type))
+    words = encode_progress("t", Progress("op", 1.0, status="Sorting"), version)
+    assert ("message" in words) is (version != "2024-11-05")
+
+
 PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
     "a step": (Progress("op", 2.0, 5.0), {"progress": 2, "total": 5}),
     "a fraction": (

@@ -20,6 +20,7 @@ from abp_bridge.errors import LocalProtocolError
 from abp_bridge.rpc.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_BATCH,
     MAX_DEPTH,
     PARSE_ERROR,
     IncomingMessage,
@@ -492,6 +493,59 @@ def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line
 
 
 # --- two ends, joined ---
+
+
+# --- batches ---
+
+PARTS: dict[str, Json] = {
+    "request": {"jsonrpc": "2.0", "method": "ask"},
+    "notification": {"jsonrpc": "2.0", "method": "told"},
+    "answer": {"jsonrpc": "2.0", "id": "abp-9", "result": 1},
+    "nonsense": 7,
+}
+
+
+@given(
+    st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=8),
+    st.data(),
+)
+def test_a_batch_is_answered_by_one_line_or_by_none(kinds: list[str], data: st.DataObject) -> None:
+    peer = JsonRpcProtocol()
+    peer.batches = True
+    parts = [
+        {**PARTS[kind], "id": n} if kind == "request" else PARTS[kind]
+        for n, kind in enumerate(kinds)
+    ]
+    events = peer.receive(json.dumps(parts).encode() + b"\n")
+    lines = [event.reply for event in events if isinstance(event, InvalidMessage)]
+    asked = [event.id for event in events if isinstance(event, Request)]
+    answered = []
+    for id in data.draw(st.permutations(asked)):
+        how = data.draw(st.sampled_from(["result", "error", "nothing"]))
+        answered += [id] if how != "nothing" else []
+        if how == "result":
+            lines.append(peer.respond(id, id))
+        elif how == "error":
+            lines.append(peer.respond_error(id, -1, "no"))
+        else:
+            lines.append(peer.discard_request(id))
+        assert not peer.is_open(id)
+    assert len(events) == len(kinds)
+    errors = kinds.count("nonsense")
+    replies = [json.loads(each) for each in lines if each]
+    assert len(replies) == bool(answered or errors)
+    if replies:
+        ids = [each["id"] for each in replies[0]]
+        assert sorted(map(str, ids)) == sorted([*map(str, answered), *["None"] * errors])
+
+
+@pytest.mark.parametrize("size", [0, MAX_BATCH + 1])
+def test_a_batch_of_nothing_or_of_too_much_is_one_error(size: int) -> None:
+    peer = JsonRpcProtocol()
+    peer.batches = True
+    [event] = peer.receive(json.dumps([7] * size).encode() + b"\n")
+    assert isinstance(event, InvalidMessage)
+    assert written(event.reply)["error"]["message"] == f"A batch has 1 to {MAX_BATCH} messages"
 
 
 class TwoPeers(RuleBasedStateMachine):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -1164,6 +1165,46 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
     titles = [(params["sessionId"], params["update"]["title"]) for params in told]
     assert titles[:3] == [("one", "a is now 2"), ("one", "b is now 3"), ("other", "a is now 4")]
     assert ["JAM" in titles[3][1], "FIRE" in titles[4][1]] == [True, True]
+
+
+async def test_what_a_slow_client_did_not_hear_of_a_burst_is_counted_where_its_person_reads(
+    tmp_path: Path,
+) -> None:
+    declared = {"session": {"notices": {}}}
+    async with puppets(tmp_path) as made:
+        with RawHost("--app", made.target) as client:
+            client.result("initialize", {"protocolVersion": 1, "clientCapabilities": declared})
+            opened = client.result("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+            session = {"sessionId": opened["sessionId"]}
+
+            def begin(line: str) -> int:
+                words = [{"type": "text", "text": line}]
+                return client.begin("session/prompt", {**session, "prompt": words})
+
+            def said(turn: int) -> tuple[str, int]:
+                """What the turn said, and how many updates came with it."""
+                updates = []
+                while (message := client.read()).get("id") != turn:
+                    updates.append(message["params"]["update"])
+                chunks = [each for each in updates if each["sessionUpdate"].endswith("chunk")]
+                return "".join(each["content"]["text"] for each in chunks), len(updates)
+
+            turn = begin("/work")
+            app = await made.app()
+            await app.open("work")
+            asked = await app.next("capabilities/call")
+            for n in range(3_000):
+                await app.send(method="notifications/tick", params={"n": n, "text": "x" * 200})
+            await app.send(id="over", method="nothing")  # what answers this has read the others
+            await app.next()
+            await app.send(id=asked["id"], result={"success": True, "data": "done"})
+            words, heard = said(turn)
+            status, _ = said(begin("/status"))
+    lost = re.search(r"\((\d+) notifications did not reach this host", words)
+    assert lost is not None
+    assert f'"dropped": {lost[1]}' in status
+    assert 3_000 < heard + int(lost[1]) < 3_000 + 10, "and those of the call itself"
+    assert '{"n": 2999' in words
 
 
 PROMPTS: dict[str, tuple[Json, str]] = {
