@@ -1170,7 +1170,7 @@ async def test_what_is_told_of_two_things_is_told_of_both_when_the_client_reads_
 async def test_what_a_slow_client_did_not_hear_of_a_burst_is_counted_where_its_person_reads(
     tmp_path: Path,
 ) -> None:
-    declared = {"session": {"notices": {}}}
+    declared: Json = {"session": {"notices": {}}}
     async with puppets(tmp_path) as made:
         with RawHost("--app", made.target) as client:
             client.result("initialize", {"protocolVersion": 1, "clientCapabilities": declared})
