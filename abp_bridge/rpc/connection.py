@@ -164,7 +164,7 @@ class JsonRpcConnection:
         self._outbox: OrderedDict[_Key, bytes] = OrderedDict()
         self._tail: bytes | memoryview = b""
         self._on_sent: dict[_Key, OnSent] = {}  # of responses that wait to leave
-        self._leaving: list[OnSent] = []  # of messages of which the tail has the last byte
+        self._leaving: OnSent | None = None  # of the message that the tail ends with
         self._queued = 0
         self._notifications: Counter[str] = Counter()  # that wait, by kind
         self._runs: dict[str, dict[Hashable, dict[_Key, None]]] = {kind: {} for kind in _BOUNDED}
@@ -468,8 +468,9 @@ class JsonRpcConnection:
             self._room = None
 
     def _next_to_write(self) -> bytes:
+        # Nothing goes behind a message whose leaving somebody notes: it could be answered first.
         data = b""
-        while self._outbox and len(data) < MAX_TOGETHER:
+        while self._outbox and len(data) < MAX_TOGETHER and self._leaving is None:
             key, more = self._outbox.popitem(last=False)
             if key[0] in _BOUNDED:
                 self._forget_notification(key)
@@ -479,14 +480,14 @@ class JsonRpcConnection:
 
     def _note_leaving(self, key: _Key) -> None:
         if key[0] == "request" and (waiter := self._waiting.get(key[1])) is not None:
-            self._leaving.append(waiter.note_sent)
-        elif key in self._on_sent:
-            self._leaving.append(self._on_sent.pop(key))
+            self._leaving = waiter.note_sent
+        else:
+            self._leaving = self._on_sent.pop(key, None)
 
     def _note_sent(self) -> None:
-        for on_sent in self._leaving:
-            on_sent(asyncio.get_running_loop().time())
-        self._leaving.clear()
+        if self._leaving is not None:
+            self._leaving(asyncio.get_running_loop().time())
+            self._leaving = None
 
     async def _write(self, scope: anyio.CancelScope) -> None:
         try:

@@ -22,6 +22,7 @@ from abp_bridge.rpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
+    Reply,
 )
 from abp_bridge.rpc.protocol import (
     InvalidMessage,
@@ -627,6 +628,41 @@ async def test_messages_stay_whole_however_little_is_taken() -> None:
             ends.sink.make_room(7)
             await anyio.lowlevel.checkpoint()
         assert [message["params"] for message in ends.sink.messages] == sent
+
+
+async def test_a_response_has_left_though_what_waits_behind_it_has_not() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        ends.source.say(id=1, method="ask")
+        await until(lambda: ends.messages)
+        sent: list[float] = []
+        ends.link.respond(1, "an answer", sent.append)
+        ends.link.notify("behind", {"it": "x" * 100})
+        while len(ends.sink.messages) < 2:
+            assert sent == []
+            ends.sink.make_room(1)
+            await anyio.lowlevel.checkpoint()
+        assert len(sent) == 1
+
+
+async def test_the_time_of_a_reply_is_known_whatever_waits_behind_its_request() -> None:
+    replies: list[Reply] = []
+
+    async def ask() -> None:
+        replies.append(await ends.link.exchange("ask", {}))
+
+    async with running(room=0) as ends:
+        ends.link.notify("first")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.lowlevel.checkpoint()
+            ends.link.notify("behind", {"it": "x" * 100})
+            while len(ends.sink.messages) < 2:
+                ends.sink.make_room(1)
+                await anyio.lowlevel.checkpoint()
+            ends.source.say(id=ends.sink.messages[1]["id"], result="yes")
+    assert replies[0].result == "yes"
+    assert replies[0].seconds > 0.0
 
 
 async def test_nothing_more_is_read_from_somebody_who_does_not_read(
