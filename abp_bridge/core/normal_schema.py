@@ -23,13 +23,15 @@ from abp_bridge.core.schema import (
     SEVERAL,
     Schema,
     is_valid,
+    pattern_size,
 )
 from abp_bridge.errors import RemoteProtocolError
 
 MAX_LEVELS = 200  # levels of the schema as JSON; each costs stack
 MAX_DEPTH = 64  # schemas and references within one another; the same
 MAX_SIZE = 1_000_000  # characters with all references written out: a few can stand for millions
-_VISIT = 50  # of those characters, that looking at a schema costs
+_VISIT = 25  # of those characters, that looking at a schema costs
+_STATE = 20  # the same, that a state of a pattern costs: it is made before anything is checked
 MAX_PIECES = 32  # of an `allOf` that are made one; each more costs what all before have cost
 MAX_POINTER = 1_000  # characters of a reference, which is followed wherever it stands
 
@@ -202,6 +204,9 @@ class _Walk:
 
     def _inside(self, word: str, value: JsonValue, at: _Site) -> JsonValue:
         """A keyword's value, with the schemas in it in their normal form."""
+        if word in ("pattern", "patternProperties"):
+            names = [value] if isinstance(value, str) else as_object(value)
+            self._spend(_STATE * sum(10 + pattern_size(each) for each in names))
         if word not in NESTED:
             self._spend(len(word) + len(json.dumps(value, default=str)))
             return value

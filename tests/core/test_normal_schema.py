@@ -400,7 +400,18 @@ FAT = {
 }
 
 
-@pytest.mark.parametrize("bomb", [BOMB, DOUBLED, FAT], ids=["properties", "allOf", "fat"])
+PATTERNS: Json = {"allOf": [{"pattern": rf"^a{number}\p{{L}}{{20}}"} for number in range(100)]}
+NAMES: Json = {"patternProperties": {rf"^a{number}\p{{L}}{{20}}": {} for number in range(100)}}
+BOMBS: dict[str, Json] = {
+    "properties": BOMB,
+    "allOf": DOUBLED,
+    "a long text": FAT,
+    "patterns": PATTERNS,
+    "patterns of names": NAMES,
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_schema_that_multiplies_is_given_up(bomb: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     """By steps, and not by a clock: each reads a keyword, and they are counted."""
     steps = Counter[str]()
