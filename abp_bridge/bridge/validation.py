@@ -36,7 +36,7 @@ from abp_bridge.core.question import (
     field_errors,
     validate_answer,
 )
-from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse
+from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, median
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
 
@@ -118,7 +118,8 @@ async def ask_on(
     """
     started = anyio.current_time()
     response, route = await _Exchange(provider, observe).ask(question, attempt)
-    verdict = witness.judge(question, attempt.variant, response, started)
+    variant = response.variant or attempt.variant
+    verdict = witness.judge(question, variant, response, started)
     answer = Answer(
         response.outcome,
         verdict.answered_by,
@@ -190,8 +191,8 @@ class _Exchange:
                 break
         else:
             return _invalid(response)
-        slowest = max((each for each in seconds if each is not None), default=None)
-        return SurfaceResponse(Outcome.ACCEPTED, content, slowest)
+        known = [each for each in seconds if each is not None]
+        return SurfaceResponse(Outcome.ACCEPTED, content, median(known) if known else None)
 
     async def _repeat(
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]

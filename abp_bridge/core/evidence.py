@@ -36,7 +36,7 @@ class Glimpse:
     """What is seen of one answer.
 
     Attributes:
-        seconds: The host's own time for the slowest step of it; infinite where it is not known.
+        seconds: The host's own time for it, or for most of its steps.
         preset: It is what stood there already: the default, or the first choice.
     """
 
@@ -188,10 +188,14 @@ def _is_one_of(value: JsonValue, presets: Sequence[JsonValue]) -> bool:
 def _presets(question: Question, asked: Field) -> list[JsonValue]:
     if asked.default is not MISSING:
         return [asked.default]
+    if question.destructive or question.consents:
+        return [False]  # these stand on the no
+    if question.kind is Kind.CONFIRM:
+        return [True]
     if asked.type is FieldType.BOOLEAN:
-        return [not (question.destructive or question.consents)]  # these stand on the no
+        return [True, False]  # the first of two, or not ticked
     first = [choice.value for choice in asked.choices[:1]]
-    return [*first, first, []]
+    return [*first, first, [], "", 0, asked.schema.get("minimum")]
 
 
 def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bool:

@@ -114,7 +114,7 @@ class Menu:
             )
         self._taken += 1
         if self._taken >= self._limit:
-            return MenuResult(Outcome.CANCELLED)
+            return MenuResult(Outcome.INVALID)
         try:
             self.step = self._shown(self._walk.send(self._page.items[shown.index(option)].value))
         except StopIteration as end:

@@ -20,14 +20,25 @@ from abp_bridge.errors import AbpBridgeError
 class SurfaceResponse:
     """What came back from a surface: accepted, declined or cancelled.
 
-    `content` is by field name, as it came: the bridge validates it. `seconds` is the time that a
-    host took by itself, for the slowest step; None where the person answered on a surface of their
-    own.
+    Attributes:
+        outcome: Accepted, declined or cancelled.
+        content: By field name, as it came: the bridge validates it.
+        seconds: The time that a host took by itself, for a step as most were (`median`); None
+            where the person answered on a surface of their own.
+        variant: Of the host, where it answered what was asked on another surface.
     """
 
     outcome: Outcome
     content: JsonObject = field(default_factory=dict)
     seconds: float | None = None
+    variant: SurfaceVariant | None = None
+
+
+def median(seconds: Sequence[float]) -> float:
+    """Of the seconds of several steps, those in the middle: one that stalled says nothing of who
+    took the others.
+    """
+    return sorted(seconds)[len(seconds) // 2]
 
 
 class SurfaceUnsupportedError(AbpBridgeError):

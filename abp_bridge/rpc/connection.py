@@ -97,13 +97,14 @@ class ByteWriter(Protocol):
 
 class RemoteError(AbpBridgeError):
     """The other side answered a request of ours with a JSON-RPC error: its `code`, or 0 where it
-    has none, and its `data`.
+    has none, its `data`, and its own time as in `Reply.seconds`.
     """
 
-    def __init__(self, error: JsonObject) -> None:
+    def __init__(self, error: JsonObject, seconds: float) -> None:
         code = error.get("code")
         self.code = code if isinstance(code, int) else 0
         self.data = error.get("data")
+        self.seconds = seconds
         super().__init__(f"{error.get('message') or 'no message'} ({self.code})")
 
 
@@ -138,6 +139,8 @@ class JsonRpcConnection:
             could overtake.
 
     Attributes:
+        arrived: When what is read now began to come (seconds of the loop's clock): the first byte
+            of a line, however long the rest took.
         coalesced: How many notifications gave way to a newer one about the same thing.
         dropped: How many notifications the other side never got: it did not read.
     """
@@ -172,7 +175,9 @@ class JsonRpcConnection:
         self._work = anyio.Event()
         self._room: anyio.Event | None = None  # that somebody waits for
         self._timer: asyncio.TimerHandle | None = None
+        self._unfinished: float | None = None  # when a line began that has no end yet
         self._closed = False
+        self.arrived = 0.0
         self.coalesced = 0
         self.dropped = 0
 
@@ -263,9 +268,10 @@ class JsonRpcConnection:
                 self._cancel(id, reason)
         if waiter.response is None:
             raise ConnectionClosedError(method)
+        seconds = max(0.0, waiter.answered - waiter.sent)
         if waiter.response.error is not None:
-            raise RemoteError(waiter.response.error)
-        return Reply(waiter.response.result, max(0.0, waiter.answered - waiter.sent))
+            raise RemoteError(waiter.response.error, seconds)
+        return Reply(waiter.response.result, seconds)
 
     def notify(
         self,
@@ -339,8 +345,11 @@ class JsonRpcConnection:
 
     def _receive(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
+        came = earliest_arrival()
+        self.arrived = came if self._unfinished is None else self._unfinished
         for event in self._protocol.receive(data):
             self._dispatch(event)
+        self._unfinished = None if data.endswith(b"\n") else came if b"\n" in data else self.arrived
         return self._queued <= MAX_OUTBOX
 
     async def _until(self, size: int) -> None:
@@ -353,7 +362,7 @@ class JsonRpcConnection:
         if isinstance(event, Response):
             waiter = self._waiting[event.id]  # nothing else is a Response
             waiter.response = event
-            waiter.answered = earliest_arrival()
+            waiter.answered = self.arrived
             waiter.wake()
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)

@@ -93,6 +93,14 @@ async def test_a_host_that_dismisses_by_itself_is_no_person_however_long_it_took
     assert response["metadata"]["answeredBy"] == "script"
 
 
+async def test_a_link_that_a_headless_host_dismisses_is_dismissed_by_that_host() -> None:
+    """It is the page that asks, and the host that answers: what is known of it counts."""
+    async with slow_fast_agent("cancel", "--page", "link", "--ask-on", "page") as host:
+        response = await host.ask("elicitation/input", prompt="Your name?")
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("unknown", "maybe-headless")
+
+
 def test_what_fast_agent_dismisses_is_asked_at_the_terminal() -> None:
     """Its handshake and its dismissal are recorded, the person at the terminal is not."""
     played = run("replay", str(Path(__file__).with_name("fast_agent.jsonl")))

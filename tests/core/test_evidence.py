@@ -136,6 +136,7 @@ YES = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
 CHOICE = Field("it", FieldType.CHOICE, {"enum": ["a", "b"]}, choices=CHOICES)
 SEVERAL = Field("some", FieldType.CHOICES, {"type": "array"}, choices=CHOICES)
 TEXT = Field("text", FieldType.TEXT, {"type": "string"})
+NUMBER = Field("n", FieldType.INTEGER, {"type": "integer", "minimum": 3, "maximum": 5})
 NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
 
 
@@ -148,7 +149,11 @@ NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
         ((SEVERAL,), {"some": []}, True),
         ((SEVERAL,), {"some": ["a", "b"]}, False),
         ((YES,), {"confirmed": True}, True),
-        ((YES,), {"confirmed": False}, False),
+        ((YES,), {"confirmed": False}, True),
+        ((NUMBER,), {"n": 0}, True),
+        ((NUMBER,), {"n": 3}, True),
+        ((NUMBER,), {"n": 4}, False),
+        ((TEXT,), {"text": ""}, True),
         ((NAMED,), {"name": "Ann"}, True),
         ((NAMED,), {"name": "Bob"}, False),
         ((TEXT,), {}, True),

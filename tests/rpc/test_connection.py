@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from simulation.virtual_loop import VirtualLoop
 
 from abp_bridge.rpc import connection as link_module
 from abp_bridge.rpc.connection import (
@@ -679,3 +680,29 @@ async def test_nothing_more_is_read_from_somebody_who_does_not_read(
         ends.sink.make_room()
         await until(lambda: ends.messages)
         assert len(ends.sink.messages) == 50, "every line that was no message has its error"
+
+
+@pytest.mark.parametrize("ended", ['"result": 1}', '"error": {"code": -32800, "message": "no"}}'])
+def test_the_time_of_an_answer_ends_with_its_first_byte(ended: str) -> None:
+    """However slowly the rest of its line comes, and after whatever line it begins."""
+    took: list[float] = []
+
+    async def ask(ends: Ends) -> None:
+        try:
+            took.append((await ends.link.exchange("ask", {})).seconds)
+        except RemoteError as problem:
+            took.append(problem.seconds)
+
+    async def play() -> None:
+        async with running() as ends, anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, ends)
+            await anyio.sleep(1)
+            id = ends.sink.messages[0]["id"]
+            ends.source.write(b'{"jsonrpc": "2.0", "method": "tell"}\n{"jsonrpc": ')
+            await anyio.sleep(2)
+            ends.source.write(f'"2.0", "id": "{id}", '.encode())
+            await anyio.sleep(3)
+            ends.source.write(f"{ended}\n".encode())
+
+    anyio.run(play, backend_options={"loop_factory": VirtualLoop})
+    assert [round(each) for each in took] == [1]

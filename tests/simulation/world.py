@@ -121,9 +121,7 @@ class World:
         self.report.steps = self.app.steps + to_host.steps + from_host.steps
 
     async def _serve(self, source: ReadEnd, sink: Pipe, everything: anyio.CancelScope) -> None:
-        settings = read_settings(
-            {}, apps=("stdio:sim",), page=None if self.page_mode == "link" else self.page_mode
-        )
+        settings = read_settings({}, apps=("stdio:sim",), page=self.page_mode)
         async with anyio.create_task_group() as tasks:
             composition = SimulatedComposition(settings, "serve", tasks, page=self.page)
             detector = ProtocolDetector(composition, source, sink, tasks)

@@ -6,7 +6,6 @@ The same for an agent's own session and for a proxied one.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ from abp_bridge.interfaces.surface import (
     PageQuestion,
     SurfaceResponse,
     SurfaceUnsupportedError,
+    median,
 )
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, decode_reply
@@ -38,7 +38,6 @@ _ENDINGS: dict[Outcome | None, str] = {
     Outcome.ACCEPTED: "Answered.",
     Outcome.DECLINED: "Skipped.",
 }
-_TAKEN_DOWN = SurfaceResponse(Outcome.CANCELLED, seconds=math.inf)  # by the client
 
 
 @dataclass(slots=True)
@@ -182,7 +181,7 @@ class ClientSurfaces:
             step = acp.link_step(question, url)
             chosen, seconds = await self._request_permission(question, step, card)
             card.outcome = acp.decode_link_outcome(chosen)
-            return SurfaceResponse(card.outcome, seconds=seconds)
+            return SurfaceResponse(card.outcome, seconds=seconds, variant=self._permission_variant)
         except (RemoteError, ConnectionClosedError) as error:
             return self._without_outcome(self._permission_variant, error)
         finally:
@@ -197,7 +196,7 @@ class ClientSurfaces:
         if isinstance(error, ConnectionClosedError):
             raise HostDisconnectedError from None
         if error.code == acp.REQUEST_CANCELLED:
-            return _TAKEN_DOWN
+            return SurfaceResponse(Outcome.CANCELLED, seconds=error.seconds)
         lasting = error.code in (METHOD_NOT_FOUND, INVALID_PARAMS)
         if lasting and variant.surface is not Surface.ACP_PERMISSION:
             self._refused.add(variant.surface)
@@ -258,7 +257,7 @@ class ClientSurfaces:
         self, question: Question, variant: SurfaceVariant, card: _Card, observe: Observer
     ) -> SurfaceResponse:
         """A menu, step by step."""
-        menu, slowest = Menu(question, variant.buttons), 0.0
+        menu, times = Menu(question, variant.buttons), list[float]()
         for number in itertools.count(1):
             step = menu.step
             observe(
@@ -271,15 +270,15 @@ class ClientSurfaces:
                 )
             )
             chosen, seconds = await self._request_permission(question, step, card)
-            slowest = max(slowest, seconds)
+            times.append(seconds)
             pressed = next((option.label for option in step.options if option.id == chosen), None)
             observe(ChoiceEvent(anyio.current_time(), question.id, number, pressed, seconds))
             if chosen is None:
                 break
             after = menu.choose(chosen)
             if isinstance(after, MenuResult):
-                return SurfaceResponse(after.outcome, after.content, slowest)
-        return SurfaceResponse(Outcome.CANCELLED, seconds=slowest)
+                return SurfaceResponse(after.outcome, after.content, median(times))
+        return SurfaceResponse(Outcome.CANCELLED, seconds=median(times))
 
     async def _request_permission(
         self, question: Question, step: Step, card: _Card

@@ -21,7 +21,6 @@ from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import decode_capabilities
-from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.rpc.connection import Reply
 
 if TYPE_CHECKING:
@@ -136,15 +135,15 @@ class ParkedCall:
         self.abandoned = True
         self.call.cancel(reason)
 
-    def deliver(self, answers: Mapping[str, JsonObject]) -> None:
-        """What a host brought.
+    def deliver(self, answers: Mapping[str, JsonObject], arrived: float) -> None:
+        """What a host brought, which `arrived` then (seconds of the loop's clock).
 
         What is not asked any more, or was never shown, is nobody's question.
         """
         for key, answer in answers.items():
             if (pending := self.pending.get(key)) is not None and pending.shown is not None:
                 del self.pending[key]
-                pending.answer, pending.answered = answer, earliest_arrival()
+                pending.answer, pending.answered = answer, arrived
                 pending.done.set()
 
     # --- the app ---

@@ -149,7 +149,7 @@ class McpServer:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
     def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
-        self._running[id] = request = ToolRequest(id, client)
+        self._running[id] = request = ToolRequest(id, client, self._rpc.arrived)
         if self._begun is not None and client.modern:
             # Known at once: the same read may bring its cancellation.
             self._begun.identify_retry(request, params)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -108,19 +108,8 @@ class McpSession:
         """
         carrier = self._find_carrier(calls)
         declared = {
-            SurfaceVariant(
-                Surface.MCP_FORM,
-                form_version(carrier.client.version),
-                carrier.profile.plain,
-                titles=carrier.profile.titles,
-                interactive=carrier.profile.interactive,
-                dismisses=carrier.profile.dismisses,
-            ): carrier.capabilities.form,
-            SurfaceVariant(
-                Surface.MCP_URL,
-                loopback=carrier.profile.loopback,
-                interactive=carrier.profile.interactive,
-            ): carrier.capabilities.url,
+            carrier.variant(Surface.MCP_FORM): carrier.capabilities.form,
+            carrier.variant(Surface.MCP_URL): carrier.capabilities.url,
             SurfaceVariant(Surface.MCP_SAMPLING): carrier.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
@@ -181,7 +170,8 @@ class McpSession:
         params = model_messages.encode_link(question, link.url, modes=carrier.capabilities.modes)
         with carrier.asking():
             reply = await self._request(carrier, FORM, "elicitation/create", params)
-            return _decode_response(reply, question)
+            response = _decode_response(reply, question)
+            return replace(response, variant=carrier.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
@@ -353,6 +343,19 @@ class _Carrier:
     client: McpClientInfo
     capabilities: HostCapabilities
     profile: Profile
+
+    def variant(self, surface: Surface) -> SurfaceVariant:
+        """A form or a link, as this host shows it."""
+        profile = self.profile
+        return SurfaceVariant(
+            surface,
+            form_version(self.client.version) if surface is Surface.MCP_FORM else "",
+            profile.plain and surface is Surface.MCP_FORM,
+            loopback=profile.loopback or surface is Surface.MCP_FORM,
+            interactive=profile.interactive,
+            titles=profile.titles,
+            dismisses=profile.dismisses,
+        )
 
     def asking(self) -> AbstractContextManager[None]:
         """For as long as this lasts, the call waits for a person."""

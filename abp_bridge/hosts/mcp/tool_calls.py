@@ -196,7 +196,7 @@ class ToolCalls:
                 " needed",
             )
         request.round = found.round
-        parked.deliver(answers)
+        parked.deliver(answers, request.arrived)
         return await self._attend(parked, request)
 
     async def wait(self, request: ToolRequest, call: str) -> JsonObject:

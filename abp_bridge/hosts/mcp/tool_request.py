@@ -32,6 +32,7 @@ class ToolRequest:
     Attributes:
         scope: Cancelled when the host takes the request back.
         began: When it came, by the loop's clock in seconds.
+        arrived: When its first byte came, at the earliest, by the same clock.
         token: Its `progressToken`, as it came.
         progress: What was last told on it.
         tool: The name of the tool that it asks for.
@@ -42,11 +43,12 @@ class ToolRequest:
         state: What it brings back of an earlier round, where that was made here.
     """
 
-    def __init__(self, id: Id, client: McpClientInfo) -> None:
+    def __init__(self, id: Id, client: McpClientInfo, arrived: float) -> None:
         self.id = id
         self.client = client
         self.scope = anyio.CancelScope()
         self.began = anyio.current_time()
+        self.arrived = arrived
         self.token: JsonValue = None
         self.progress: Progress | None = None
         self.tool = ""

@@ -567,6 +567,20 @@ async def test_a_question_that_the_client_cancels_is_cancelled_and_not_asked_els
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+async def test_a_question_that_the_client_cancels_at_once_is_cancelled_by_no_person(
+    capabilities: Json,
+) -> None:
+    async with session(
+        handler=lambda method, params: Failed(-32800, "Request cancelled"),
+        capabilities=capabilities,
+        env={"ABP_PERSON_FLOOR": "20000"},  # milliseconds: nobody reads that long here
+    ) as (person, id):
+        response = await ask(person, id, CONFIRM)
+    metadata = response["metadata"]
+    assert (metadata["answeredBy"], metadata["evidence"]) == ("host-policy", "faster-than-reading")
+
+
 BAD_ANSWERS: dict[str, tuple[Any, str]] = {
     "an option it was not shown": (selected("allow_once"), "which is not on this step"),
     "an outcome of its own": (

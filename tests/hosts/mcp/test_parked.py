@@ -31,7 +31,7 @@ DONE = CallOutcome(CallResult("done"))
 
 
 def tool_request(id: int) -> ToolRequest:
-    request = ToolRequest(id, CLIENT)
+    request = ToolRequest(id, CLIENT, anyio.current_time())
     request.tool, request.arguments = "abp_call", ARGUMENTS
     return request
 
