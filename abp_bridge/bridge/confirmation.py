@@ -7,11 +7,20 @@ Pure; who asks is the session.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 
 from abp_bridge.core.capability import CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.question import Answer, Field, FieldType, Kind, Outcome, Question
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.core.secret_names import holds_secret
 
@@ -20,6 +29,8 @@ ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilitie
 CONFIRMED = "confirmed"
 MAX_PARAMETERS = 30  # lines of a question: more would push its buttons off a screen
 MAX_VALUE = 400  # characters of one parameter; with more of them nobody reads the others
+MAX_NAME = 80  # characters of a name: two of them, and the question is still read as one
+_PLAIN = re.compile(r"[\w.:/-]{1,80}")  # a name that cannot pass for a sentence
 _HIDDEN = "(not shown: its name is a secret's)"
 
 
@@ -33,13 +44,24 @@ def needs_leave(capability: Capability, chosen: Collection[str]) -> bool:
 
 
 def make_question(
-    id: str, call: str, origin: str, capability: Capability, params: JsonObject
+    id: str, call: str, origin: str, capability: Capability, params: JsonObject, *, name: str = ""
 ) -> Question:
     """The question for leave to make a call.
 
-    What the bridge says comes before what the app says, so that nobody takes one for the other.
+    What the bridge says comes before what the app says, so that nobody takes one for the other: the
+    app's words stand in quotes.
+
+    Args:
+        id: The question's own.
+        call: Which call it is about.
+        origin: Whose capability it is, as the bridge knows it.
+        capability: What would be called.
+        params: With what.
+        name: What the app calls itself.
     """
-    paragraphs = [f"May {label(capability.name)} be called?", _describe(params)]
+    wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
+    app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
+    paragraphs = [f"May {wanted} of {app} be called?", _describe(params)]
     if capability.description:
         paragraphs.append(f"The app says of it: {label(capability.description, MAX_VALUE)}")
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
@@ -59,7 +81,7 @@ def refusal(capability: str, answer: Answer) -> CallResult | None:
     """How a call ends whose question ended so; None where a person allowed it."""
     if answer.outcome is Outcome.ACCEPTED and answer.content.get(CONFIRMED) is True:
         return None
-    code, why, retryable = _REFUSALS.get(answer.outcome, _NOBODY)
+    code, why, retryable = _REFUSALS.get((answer.answered_by, answer.outcome), _NOBODY)
     reason = f" {answer.reason}" if answer.reason else ""
     return failed(
         code,
@@ -70,14 +92,20 @@ def refusal(capability: str, answer: Answer) -> CallResult | None:
     )
 
 
-_NO = ("USER_CANCELLED", "the person said no", False)
 _NOBODY = ("PERMISSION_REQUIRED", "no person gave it", False)
-_REFUSALS: Mapping[Outcome, tuple[str, str, bool]] = {
-    Outcome.ACCEPTED: _NO,
-    Outcome.DECLINED: _NO,
-    Outcome.CANCELLED: ("USER_CANCELLED", "the person dismissed the question", False),
-    Outcome.TIMED_OUT: ("TIMEOUT", "nobody answered in time", True),
-}
+_REFUSALS: Mapping[tuple[AnsweredBy, Outcome], tuple[str, str, bool]] = {
+    (who, outcome): ("USER_CANCELLED", f"{name} {did}", False)
+    for who, name in ((AnsweredBy.PERSON, "the person"), (AnsweredBy.SCRIPT, "the answers file"))
+    for outcome, did in (
+        (Outcome.ACCEPTED, "said no"),
+        (Outcome.DECLINED, "said no"),
+        (Outcome.CANCELLED, "dismissed the question"),
+    )
+} | {(AnsweredBy.NOBODY, Outcome.TIMED_OUT): ("TIMEOUT", "nobody answered in time", True)}
+
+
+def _quote(words: str) -> str:
+    return json.dumps(label(escape(words), MAX_NAME), ensure_ascii=False)
 
 
 def _describe(params: JsonObject) -> str:

@@ -138,6 +138,11 @@ class AppConnection:
         self._ended_calls.append(call.id)
         self._operations = {name: id for name, id in self._operations.items() if id != call.id}
 
+    @property
+    def name(self) -> str:
+        """What the app calls itself; empty as long as it has not opened."""
+        return self._opened.name if self._opened else ""
+
     def status(self) -> dict[str, JsonValue]:
         """What `abp_status` says of the app: everything but what a person answered.
 
@@ -148,7 +153,7 @@ class AppConnection:
         """
         opened, progress = self._opened, self._progress
         return {
-            "name": opened.name if opened else "",
+            "name": self.name,
             "origin": self.app.origin,
             "abpVersion": opened.version if opened else "",
             "capabilities": [

@@ -5,7 +5,8 @@ Pure: `Routing` is told how each attempt ended, and asks nobody itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from abp_bridge.core.matrix import (
     NOBODY,
@@ -19,17 +20,18 @@ from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.settings import SET_UP_BY
 
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
+# Surfaces where a person answers by hand, with what sets each up.
+_PERSONS_OWN: Mapping[Surface, str] = {
+    Surface.PAGE: "--page, --page open",
+    Surface.TERMINAL: SET_UP_BY[Surface.TERMINAL.value],
+}
 
 
 class Routing:
-    """One question's way through the surfaces that can ask it, best first.
-
-    `host_answer` is what the host answered by itself, without a person: the question's answer if no
-    other surface finds one.
-    """
+    """One question's way through the surfaces that can ask it, best first."""
 
     def __init__(self, question: Question, variants: Sequence[SurfaceVariant]) -> None:
-        self.host_answer: Answer | None = None
+        self._host_answer: Answer | None = None
         self._question = question
         self._variants = variants
         self._problems: list[str] = []
@@ -38,7 +40,7 @@ class Routing:
         """Where to ask, one after the other, as long as none of them ends it."""
         for attempt in candidate_attempts(self._question, self._variants):
             # A host without a person has nobody to send anywhere.
-            if self.host_answer is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
+            if self._host_answer is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
                 yield attempt
 
     def refuse(self, attempt: Attempt, problem: Exception) -> None:
@@ -54,9 +56,21 @@ class Routing:
         accepted = answer.outcome is Outcome.ACCEPTED
         nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))
         if answer.answered_by in nobody or answer.outcome is Outcome.UNSUPPORTED:
-            self.host_answer = self.host_answer or answer
+            self._host_answer = self._host_answer or answer
             return False
         return True
+
+    @property
+    def host_answer(self) -> Answer | None:
+        """What the host answered by itself, without a person: the question's answer if no other
+        surface finds one. Where it was asked for leave, with what gets a person asked.
+        """
+        there = {variant.surface for variant in self._variants}
+        ways = [words for surface, words in _PERSONS_OWN.items() if surface not in there]
+        if self._host_answer is None or not self._question.permits_call or not ways:
+            return self._host_answer
+        reason = f"{self._host_answer.reason} To be asked yourself, set up {' or '.join(ways)}."
+        return replace(self._host_answer, reason=reason)
 
     def reason(self) -> str:
         """Why nobody could be asked, for the app's developer: each surface with its reason, and the

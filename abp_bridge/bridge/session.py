@@ -372,7 +372,12 @@ class Bridge:
     ) -> CallResult | None:
         """Ask a person whether `call` may be made: None if so, else how it ends."""
         question = confirmation.make_question(
-            self.new_id("question"), call, connection.app.origin, capability, params
+            self.new_id("question"),
+            call,
+            connection.app.origin,
+            capability,
+            params,
+            name=connection.name,
         )
         return confirmation.refusal(capability.name, await connection.ask(question))
 

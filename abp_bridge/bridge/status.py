@@ -42,6 +42,7 @@ def describe_questions(ledger: Ledger) -> dict[str, JsonValue]:
                 "message": each.message,
                 "outcome": each.outcome.value,
                 "answeredBy": each.answered_by.value,
+                **({"evidence": each.evidence} if each.evidence else {}),
                 "route": each.route,
                 "seconds": round(each.latency, 3),
                 "reason": each.reason,

@@ -218,7 +218,7 @@ async def show_code(
     Returns:
         Where that was; empty where there is no such place.
     """
-    ways = f"{question.origin} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
+    ways = f"{question.asker} asks on a page: {page.url}\n  or {page.address}, code {page.code}"
     words = "\n  ".join(filter(None, (ways, page.directions)))
     if settings.tty is not None and terminal(settings.tty).show(words):
         return "their terminal"
@@ -226,7 +226,7 @@ async def show_code(
         return ""
     from abp_bridge.surfaces.notify import show_on_desktop
 
-    title, body = f"abp-bridge: {question.origin} asks", f"The code of its page: {page.code}"
+    title, body = f"abp-bridge: {question.asker} asks", f"The code of its page: {page.code}"
 
     def on_failure() -> None:
         page.refuse("no desktop took the notification of its code")

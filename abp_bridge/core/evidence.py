@@ -37,7 +37,8 @@ class Glimpse:
 
     Attributes:
         seconds: The host's own time for it, or for most of its steps.
-        preset: It is what stood there already: the default, or the first choice.
+        preset: It is the default or the first choice, in a form or among buttons, or nothing: what
+            somebody takes who does not look.
     """
 
     seconds: float
@@ -136,13 +137,13 @@ _ROWS = (
         "always-preset",
         AnsweredBy.HOST_POLICY,
         _is_always_preset,
-        f"{_BY_ITSELF}, with what stood there already each time; {_NOBODY}.",
+        f"{_BY_ITSELF}, with the default or the first choice each time; {_NOBODY}.",
     ),
     _Row(
         "preset",
         AnsweredBy.UNKNOWN,
         lambda at: at.seen.preset,
-        "The host sent back what stood there already; nobody knows whether a person saw it.",
+        "The host took the default or the first choice; nobody knows whether a person did.",
     ),
     _Row("reading-time", AnsweredBy.PERSON, lambda at: True),
 )

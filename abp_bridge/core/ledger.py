@@ -83,6 +83,7 @@ class ClosedQuestion:
     origin: str
     outcome: Outcome
     answered_by: AnsweredBy
+    evidence: str
     route: str
     latency: float
     reason: str
@@ -172,6 +173,7 @@ class Ledger:
                 question.origin,
                 answer.outcome,
                 answer.answered_by,
+                answer.evidence,
                 answer.route,
                 answer.latency,
                 answer.reason,

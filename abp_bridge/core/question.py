@@ -23,6 +23,7 @@ from abp_bridge.core.schema import Schema
 # Said with a question by what has no other mark for it; MCP's forms are known again by it.
 IRREVERSIBLE = "The app says that this cannot be undone."
 
+BRIDGE = "abp-bridge"  # who asks what no app does
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
@@ -140,6 +141,11 @@ class Question:
     def with_note(self, words: str) -> Question:
         """The same, with a remark more."""
         return replace(self, note=" ".join(filter(None, (self.note, words))))
+
+    @property
+    def asker(self) -> str:
+        """Who asks, as it is shown: the bridge where it asks for leave, else the app's origin."""
+        return BRIDGE if self.permits_call else self.origin
 
     @property
     def call(self) -> str | None:

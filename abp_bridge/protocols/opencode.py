@@ -143,7 +143,7 @@ def _typed_text(asked: Field, value: JsonValue | Missing) -> str:
 
 def _info(question: Question, asked: Field) -> dict[str, JsonValue]:
     """One QuestionInfo `{question, header, options, multiple, custom}`."""
-    header = asked.label if len(question.fields) > 1 or asked.title else question.origin
+    header = asked.label if len(question.fields) > 1 or asked.title else question.asker
     return {
         "question": _words(question, asked),
         "header": header if len(header) <= HEADER_LIMIT else f"{header[: HEADER_LIMIT - 1]}…",
@@ -158,7 +158,7 @@ def _info(question: Question, asked: Field) -> dict[str, JsonValue]:
 
 def _words(question: Question, asked: Field) -> str:
     """Who asks, what, and what there is to know about one field of it."""
-    parts = [f"{question.origin} asks: {question.message}"]
+    parts = [f"{question.asker} asks: {question.message}"]
     if len(question.fields) > 1:
         parts.append(f"{asked.label}: {asked.description}" if asked.description else asked.label)
     elif asked.description:

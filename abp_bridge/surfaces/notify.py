@@ -178,7 +178,7 @@ def _describe(waiting: Sequence[tuple[Question, str]], *, with_text: bool) -> tu
     if count > 1:
         return f"abp-bridge: {count} questions wait", f"Answer {place}."
     words = f"{question.message[:MAX_TEXT]}\n" if with_text else ""
-    return f"abp-bridge: {question.origin} asks", f"{words}Answer {place}."
+    return f"abp-bridge: {question.asker} asks", f"{words}Answer {place}."
 
 
 def _ring(terminal: str) -> None:

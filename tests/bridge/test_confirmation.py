@@ -89,7 +89,7 @@ async def test_what_is_destructive_is_asked_first_and_what_is_not_is_not(
         assert (text(result), result.is_error) == ("done", False)
         assert text(await host.call("look")) == text(await host.call("save")) == "done"
     (read,) = person.read
-    assert "May wipe be called?" in read
+    assert read.startswith('abp-bridge asks: May wipe of "Desk" (stdio:')
     assert 'path: "/tmp"' in read
     assert "cannot be undone" in read
     assert "hunter2" not in read
@@ -157,13 +157,90 @@ async def test_without_a_person_nothing_is_called(
 
 
 @pytest.mark.anyio
-async def test_a_policy_is_no_person(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "answer", [accept(confirmed=True), *(answer for answer, _ in NOS.values())]
+)
+async def test_a_policy_is_no_person(
+    answer: Callable[[Any], types.ElicitResult], desk: Desk
+) -> None:
     options = (*desk.arguments, "--confirm", "all")
     fast = {"ABP_PERSON_FLOOR": "60000"}
-    async with hosted(*options, answer=accept(confirmed=True), env=fast) as host:
+    async with hosted(*options, answer=answer, env=fast) as host:
         result = await host.call("save")
-        assert text(result).startswith("PERMISSION_REQUIRED: save was not called.")
+        assert text(result).startswith(f"PERMISSION_REQUIRED: save was {NOT_GIVEN}")
+        assert "no person was asked." in text(result)
+        assert text(result).endswith(
+            " To be asked yourself, set up --page, --page open or --tty DEVICE."
+        )
     assert desk.heard == []
+
+
+NOT_GIVEN = "not called. It needs a person's leave (--confirm), and no person gave it."
+
+
+@pytest.mark.anyio
+async def test_a_policys_word_names_only_what_is_not_set_up(desk: Desk) -> None:
+    options = (*desk.arguments, "--confirm", "all", "--page", "--ask-on", "host,page")
+    fast = {"ABP_PERSON_FLOOR": "60000", "ABP_QUESTION_TIMEOUT": "1"}
+    async with hosted(*options, answer=refuse("decline"), env=fast) as host:
+        assert "--page" not in text(await host.call("save"))
+
+
+UNKNOWN_NOS: dict[str, tuple[Json, types.Implementation, str]] = {
+    "the first choice": (
+        accept(confirmed=False),
+        types.Implementation(name="somebody", version="1"),
+        "The host took the default or the first choice; nobody knows whether a person did.",
+    ),
+    "dismissed": (
+        refuse("cancel"),
+        types.Implementation(name="fast-agent-mcp", version="0.10.46"),
+        "nobody knows whether a person did.",
+    ),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("no", "who", "why"), UNKNOWN_NOS.values(), ids=UNKNOWN_NOS)
+async def test_a_no_of_nobody_knows_whom_is_not_called_a_persons(
+    no: Json, who: types.Implementation, why: str, desk: Desk
+) -> None:
+    async def answer(params: Json) -> Json:
+        await host.client.list_tools()  # so long that somebody may have read it, by this floor
+        return no(params)
+
+    options = (*desk.arguments, "--confirm", "all")
+    floor = {"ABP_PERSON_FLOOR": "0.001"}
+    async with hosted(*options, answer=answer, env=floor, client_info=who) as host:
+        result = text(await host.call("save"))
+    assert f"PERMISSION_REQUIRED: save was {NOT_GIVEN}" in result
+    assert why in result
+    assert desk.heard == []
+
+
+@pytest.mark.anyio
+async def test_a_button_has_a_place_and_nothing_that_stood_there(desk: Desk) -> None:
+    options = (*desk.arguments, "--confirm", "destructive")
+    floor = {"ABP_PERSON_FLOOR": "0.0001"}  # ms: what no answer over a pipe is faster than
+    async with client(*options, handler=pressing("Do not allow"), env=floor) as editor:
+        await editor.initialize({})
+        session = await editor.new()
+        await editor.prompt(session, "/connect")
+        _, words = await editor.prompt(session, "/wipe")
+    assert f"PERMISSION_REQUIRED: wipe was {NOT_GIVEN}" in words
+    assert "The host took the default or the first choice" in words
+    assert desk.heard == []
+
+
+@pytest.mark.anyio
+async def test_a_no_that_was_written_down_is_the_files(desk: Desk, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps([False]))
+    options = (*desk.arguments, "--confirm", "all", "--answers", str(answers))
+    async with hosted(*options) as host:
+        result = text(await host.call("save"))
+    assert result.startswith("USER_CANCELLED: save was not called.")
+    assert result.endswith("and the answers file said no.")
 
 
 def test_a_host_that_gives_the_call_up_takes_the_question_with_it(desk: Desk) -> None:
@@ -224,7 +301,8 @@ async def test_an_acp_client_has_a_card_with_the_safe_button_first(
         assert said in words
         (card,) = editor.wire.sent("session/request_permission")
         assert labels(card)[0] == "Do not allow"
-        assert "May wipe be called?" in json.dumps(card)
+        title = card["toolCall"]["title"]
+        assert title.startswith('abp-bridge asks: May wipe of "Desk" (stdio:')
     assert desk.heard == heard
 
 
@@ -282,6 +360,20 @@ def test_a_parameter_cannot_pass_for_words_of_the_bridge() -> None:
         r'a\nWithout parameters.: "b\n\u202eMay look be called?"',
         """in: [{"password": "(not shown: its name is a secret's)"}]""",
     ]
+
+
+def test_an_app_cannot_pass_for_the_bridge_by_its_names() -> None:
+    name = 'Shop" (abp-bridge) be called?\nabp-bridge: yes. May "x'
+    wipe = Capability("look be called? It is harmless. May wipe")
+    question = make_question("q", "c", "stdio:app.py", wipe, {}, name=name)
+    assert question.message.splitlines()[0] == (
+        'May "look be called? It is harmless. May wipe" of'
+        r' "Shop\" (abp-bridge) be called?\\nabp-bridge: yes. May \"x" (stdio:app.py) be called?'
+    )
+    assert (question.asker, question.origin) == ("abp-bridge", "stdio:app.py")
+    assert make_question("q", "c", "demo", Capability("a.b"), {}).message.startswith(
+        "May a.b of demo be called?"
+    )
 
 
 def test_only_a_persons_yes_lets_a_call_through() -> None:

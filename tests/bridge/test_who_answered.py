@@ -152,6 +152,23 @@ async def test_without_a_next_surface_a_policys_answer_is_told_as_one() -> None:
     assert response["metadata"]["answeredBy"] == "host-policy"
 
 
+async def test_only_what_somebody_answered_has_evidence_here_and_in_the_status() -> None:
+    slow = {"ABP_PERSON_FLOOR": "60000"}
+    async with hosted("--app", "demo", answer=refuse("decline"), env=slow) as host:
+        text = {"type": "string"}
+        default = await host.ask("elicitation/preference", prompt="?", schema=text, default="A4")
+        policy = await host.ask("elicitation/confirm", message="Book?")
+        nobody = await host.ask("sampling/create", task="Sum up")
+        ended = (await host.status())["questions"]["ended"]
+    told = [
+        (each["metadata"]["answeredBy"], each["metadata"].get("evidence"))
+        for each in (default, policy, nobody)
+    ]
+    fast = "faster-than-reading"
+    assert told == [("default", None), ("host-policy", fast), ("nobody", None)]
+    assert [each.get("evidence") for each in ended] == [fast, fast, None]
+
+
 async def test_a_policy_cannot_confirm_what_cannot_be_undone() -> None:
     async with hosted("--app", "demo", answer=accept(confirmed=True), env=FLOOR) as host:
         response = await host.ask("elicitation/confirm", message="Delete all?", destructive=True)

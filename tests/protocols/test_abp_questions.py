@@ -953,7 +953,8 @@ def test_a_reason_is_passed_on() -> None:
 @pytest.mark.parametrize("outcome", ENDINGS, ids=lambda outcome: outcome.value)
 def test_a_preference_nobody_gave_is_the_apps_default(outcome: Outcome) -> None:
     question = decoded("elicitation/preference", {"schema": {"type": "string"}, "default": "A4"})
-    response = encode_answer(question, Answer(outcome, AnsweredBy.PERSON, reason="because"))
+    answer = Answer(outcome, AnsweredBy.PERSON, evidence="reading-time", reason="because")
+    response = encode_answer(question, answer)
     if outcome is Outcome.WITHDRAWN:
         assert not response["success"], "nobody waits for it"
         return

@@ -633,7 +633,7 @@ BOTH = (
 CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCELLED"',)
 
 FORBIDDEN = (
-    "May plan be called?",
+    "May plan of",
     "USER_CANCELLED: plan was not called. It needs a person's leave (--confirm), and the person"
     " said no.",
 )

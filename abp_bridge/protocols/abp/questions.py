@@ -90,15 +90,15 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
         "latencyMs": round(answer.latency * 1000, 1),
         "outcome": answer.outcome.value,
     }
-    if answer.evidence:
-        metadata["evidence"] = answer.evidence
     if answer.unchecked:
         metadata["unchecked"] = list(answer.unchecked)
-    if answer.outcome is Outcome.ACCEPTED:
-        return {"success": True, "data": _data(question, answer.content), "metadata": metadata}
     if question.default is not MISSING and answer.outcome in _DEFAULTED:
         metadata |= {"answeredBy": AnsweredBy.DEFAULT.value, "reason": answer.reason}
         return {"success": True, "data": {VALUE: question.default}, "metadata": metadata}
+    if answer.evidence:
+        metadata["evidence"] = answer.evidence
+    if answer.outcome is Outcome.ACCEPTED:
+        return {"success": True, "data": _data(question, answer.content), "metadata": metadata}
     code, retryable, cancelled, words = _FAILURES[answer.outcome]
     return {
         "success": False,

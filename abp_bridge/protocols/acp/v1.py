@@ -131,7 +131,7 @@ def encode_permission(
 
     Never "always": some clients remember it.
     """
-    title = f"{question.origin} asks: {step.title}"
+    title = f"{question.asker} asks: {step.title}"
     shown = (
         step.text if question.message in step.text else f"{question.message}\n\n{step.text}"
     )  # titles are short, and may be cut
@@ -175,7 +175,7 @@ def encode_question_card(call: str, question: Question) -> dict[str, JsonValue]:
     """The card of a question, which goes before it: clients draw a permission only on a tool call
     that they know, and one on each.
     """
-    title = sanitize.label(f"{question.origin} asks: {question.message}")
+    title = sanitize.label(f"{question.asker} asks: {question.message}")
     return {"sessionUpdate": "tool_call", **_tool_call(call, title, "pending")}
 
 

@@ -158,4 +158,4 @@ def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
 def _heading(question: Question) -> str:
     first = question.message.partition("\n")[0]
     short = first if len(first) <= SHORTER else f"{first[: SHORTER - 1]}…"
-    return f"{question.origin} asks: {short}"
+    return f"{question.asker} asks: {short}"

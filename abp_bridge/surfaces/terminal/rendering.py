@@ -85,7 +85,7 @@ def wrapped(
 def heading(question: Question, paint: Style) -> str:
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
-    lines = ["", paint("who", f"● {question.origin}") + whom]
+    lines = ["", paint("who", f"● {question.asker}") + whom]
     lines.append(paragraph(question.message, "strong", paint))
     if question.destructive:
         lines.append(paragraph("This cannot be undone, the app says.", "warn", paint))
