@@ -82,10 +82,10 @@ class Witness:
             self._answered = anyio.current_time()
             self._before.append(seen)
         reading = reading_time(question, self._shortest_reading)
-        maybe_nobody = variant.dismisses and response.outcome is Outcome.CANCELLED
+        may_be_unattended = variant.may_dismiss_unattended and response.outcome is Outcome.CANCELLED
         return judge(
             Circumstances(
-                seen, by_hand, machine, variant.interactive, maybe_nobody, reading, before
+                seen, by_hand, machine, variant.interactive, may_be_unattended, reading, before
             )
         )
 

@@ -55,7 +55,7 @@ class Circumstances:
         machine: What answers on that surface, where no person can.
         interactive: True for a host that is known to show its person what it is asked, False for
             one that is known to answer by itself, None for any other.
-        maybe_nobody: The host gives such an answer by itself too, where nobody sits at it.
+        may_be_unattended: The host gives such an answer by itself too, where nobody sits at it.
         reading: Seconds that a reader needs for the question; 0 where nobody measures.
         before: What this host answered before, oldest first.
     """
@@ -64,7 +64,7 @@ class Circumstances:
     by_hand: bool = False
     machine: AnsweredBy | None = None
     interactive: bool | None = None
-    maybe_nobody: bool = False
+    may_be_unattended: bool = False
     reading: float = 0.0
     before: Sequence[Glimpse] = ()
 
@@ -127,7 +127,7 @@ _ROWS = (
     _Row(
         "maybe-headless",
         AnsweredBy.UNKNOWN,
-        lambda at: at.reading and at.maybe_nobody,
+        lambda at: at.reading and at.may_be_unattended,
         "The host dismisses by itself what nobody is there to see; nobody knows whether a person"
         " did.",
     ),

@@ -108,8 +108,8 @@ class SurfaceVariant:
     `plain` (its forms show only text, yes or no, and one of several), `buttons` (how many it shows)
     and `loopback` (it opens addresses on this machine) come from the host's profile, and so does
     `interactive`: it shows its person what it is asked, answers by itself, or nobody knows; and
-    `dismisses`: without a person it dismisses what it is asked, after any time. A form without
-    `titles` shows names and descriptions only.
+    `may_dismiss_unattended`: without a person it dismisses what it is asked, after any time. A form
+    without `titles` shows names and descriptions only.
     """
 
     surface: Surface
@@ -118,7 +118,7 @@ class SurfaceVariant:
     buttons: int = 4
     loopback: bool = True
     interactive: bool | None = field(default=None, compare=False)
-    dismisses: bool = field(default=False, compare=False)
+    may_dismiss_unattended: bool = field(default=False, compare=False)
     titles: bool = field(default=True, compare=False)
 
 

@@ -26,8 +26,8 @@ class Profile:
         titles: Its forms show the titles of properties; else only their names and descriptions.
         interactive: It shows its person what it is asked (True), answers by itself (False), or
             nobody knows.
-        dismisses: Where nobody sits at it, it dismisses a question by itself, and may take as long
-            as a person: its `cancel` is no proof of one.
+        may_dismiss_unattended: Where nobody sits at it, it dismisses a question by itself, and may
+            take as long as a person: its `cancel` is no proof of one.
         shows: Its surfaces as it declares them, for people who look it up; a session goes by what
             is declared in it.
     """
@@ -41,7 +41,7 @@ class Profile:
     paused_while_asking: bool = False
     titles: bool = True
     interactive: bool | None = True
-    dismisses: bool = False
+    may_dismiss_unattended: bool = False
     shows: tuple[str, ...] = ("acp-permission",)
 
 
@@ -71,7 +71,9 @@ PROFILES: dict[str, Profile] = {
     "claude-code": Profile("Claude Code", shows=("mcp-form", "mcp-url")),
     # Its headless mode starts a terminal's form, which fails: 26 ms to 1 s, by how busy the machine
     # is. Who is shown a link accepts it at once, in either mode.
-    "fast-agent-mcp": Profile("fast-agent", dismisses=True, shows=("mcp-form", "mcp-url")),
+    "fast-agent-mcp": Profile(
+        "fast-agent", may_dismiss_unattended=True, shows=("mcp-form", "mcp-url")
+    ),
     # As ACP clients: acpx asks y or n (a program on its runtime may declare forms), Goose shows
     # buttons of its own and answers by kind, OpenHands takes the first option there is.
     "acpx": Profile("acpx", buttons=2),

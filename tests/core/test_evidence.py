@@ -102,7 +102,7 @@ def test_by_hand_is_a_persons_however_fast() -> None:
 def test_a_dismissal_by_a_host_that_dismisses_by_itself_is_nobody_knows_whose(
     interactive: bool | None,
 ) -> None:
-    at = Circumstances(SLOW, interactive=interactive, maybe_nobody=True, reading=READING)
+    at = Circumstances(SLOW, interactive=interactive, may_be_unattended=True, reading=READING)
     who, evidence, reason = judge(at)
     assert (who, evidence) == (UNKNOWN, "maybe-headless")
     assert "nobody knows whether a person did" in reason

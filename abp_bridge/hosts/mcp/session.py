@@ -354,7 +354,7 @@ class _Carrier:
             loopback=profile.loopback or surface is Surface.MCP_FORM,
             interactive=profile.interactive,
             titles=profile.titles,
-            dismisses=profile.dismisses,
+            may_dismiss_unattended=profile.may_dismiss_unattended,
         )
 
     def asking(self) -> AbstractContextManager[None]:
