@@ -73,6 +73,10 @@ MOVED = (
 )
 GUESSED = f"a wrong code was given {MAX_CODES} times for its page"
 STRANGER = "Open the link that your agent showed you. It works once, in one browser."
+NOT_OURS = (
+    "Only programs of the user who runs the bridge are let in here. Open this address in a browser"
+    " of that user's on this machine: from a sandbox, or by a proxy, nobody can say whose it is."
+)
 USED = "It works once. Ask the app again to get another."
 
 
@@ -362,7 +366,7 @@ class PageApp:
         except http.FormError as why:
             return _notice("Not taken", str(why), why.status)
         if not await _is_own_user(request):  # a code may stand where others can read it
-            return _notice("Who are you?", STRANGER, 403)
+            return _notice("Not your page", NOT_OURS, 403)
         if link.mark or link.words:  # meanwhile
             return self._show_used(request, link)
         if _same("".join(filter(str.isalpha, given.upper())), link.code):
@@ -396,7 +400,7 @@ class PageApp:
         if opening is None or not _same(request.url.path, urlsplit(opening.address).path):
             return _notice("This link is not known", USED, 403)
         if not await _is_own_user(request):
-            return _notice("Who are you?", STRANGER, 403)
+            return _notice("Not your page", NOT_OURS, 403)
         if _looks_ahead(request):
             return Response(status_code=204)
         if opening.came.is_set():

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 
@@ -145,37 +145,39 @@ class PageSurface:
             SurfaceUnsupportedError: There can be no page, nobody can be sent there, nobody opened
                 it after `MAX_LINKS`, or its code was given wrong too often.
         """
+        place = ""
 
         async def send_link(shown: PageQuestion) -> SurfaceResponse:
+            nonlocal place
             problem = await shown.open() if self._opens else ""
-            place, self.place = (
-                self.place,
-                " ".join(filter(None, (problem and f"{problem}.", shown.directions))),
-            )
+            place = " ".join(filter(None, (problem and f"{problem}.", shown.directions)))
+            is_new, self.place = place != self.place, place
             if self._opens and not problem:
-                await anyio.sleep_forever()  # the page has the answer, sooner or later
-            if self.place not in (place, ""):
-                logger.warning("%s", self.place)
-            noted = question.with_note(self.place)
-            show_code = partial(self._show_code, question, shown)
-            link = PageLink(shown.url, shown.address, show_code)
-            try:
-                return await self._send_links(noted, link, shown)
-            except SurfaceUnsupportedError as refusal:
-                is_coming = self._opens and await shown.wait_late_browser()
-                if not (is_coming or shown.opened):
-                    shown.refuse(str(refusal))
-                    raise
-            await anyio.sleep_forever()
-            raise AssertionError
+                return await _leave_to_page()
+            if is_new and place:
+                logger.warning("%s", place)
+            return await self._send_until_opened(question, shown, place)
 
         try:
             return await self._page.ask(question, send_link)
         except SurfaceUnsupportedError as refusal:
-            if not self.place:
+            if not place:
                 raise
-            reason = f"{refusal}. {self.place}"
-            raise SurfaceUnsupportedError(reason, lasting=refusal.lasting) from None
+            raise SurfaceUnsupportedError(f"{refusal}. {place}", lasting=refusal.lasting) from None
+
+    async def _send_until_opened(
+        self, question: Question, shown: PageQuestion, place: str
+    ) -> SurfaceResponse:
+        show_code = partial(self._show_code, question, shown)
+        link = PageLink(shown.url, shown.address, show_code)
+        try:
+            return await self._send_links(question.with_note(place), link, shown)
+        except SurfaceUnsupportedError as refusal:
+            is_coming = self._opens and await shown.wait_late_browser()
+            if not (is_coming or shown.opened):
+                shown.refuse(str(refusal))
+                raise
+        return await _leave_to_page()
 
     async def _send_links(
         self, question: Question, link: PageLink, shown: PageQuestion
@@ -188,6 +190,12 @@ class PageSurface:
             f"the host said {MAX_LINKS} times that it is done, and nobody was on the page",
             lasting=False,
         )
+
+
+async def _leave_to_page() -> NoReturn:
+    """Say nothing: the page has its answer sooner or later, and `Page.ask` then ends this."""
+    while True:
+        await anyio.sleep_forever()
 
 
 async def ask_by_link(
