@@ -30,24 +30,35 @@ async def test_a_link_that_is_refused_at_once_was_refused_by_the_host(action: st
     assert response["metadata"]["evidence"] == "faster-than-reading"
 
 
+# Nobody sleeps: the bridge's clock jumps while it loads the cipher, by more than the floor below.
 SLOW_CIPHER = """
 import sys, time
 
+clock, ahead = time.monotonic, 0.0
+time.monotonic = lambda: clock() + ahead
+
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name.endswith(".aead"):
-            time.sleep(0.6)
+        global ahead
+        if name.partition(".")[0] == "cryptography" and not ahead:
+            ahead = 50.0
+            open({loaded!r}, "x").close()
 
 sys.meta_path.insert(0, Slow())
 """
+# milliseconds: far more than the host's answer takes on any machine, less than the loading
+HIGH_FLOOR = {"ABP_PERSON_FLOOR": "20000"}
 
 
 async def test_what_is_loaded_before_a_round_leaves_is_no_time_of_the_hosts(tmp_path: Path) -> None:
     """The state of the first round is sealed, and what seals it is loaded for that."""
-    (tmp_path / "sitecustomize.py").write_text(SLOW_CIPHER)
-    env = {**FLOOR, "PYTHONPATH": str(tmp_path)}
+    loaded = tmp_path / "loaded"
+    (tmp_path / "sitecustomize.py").write_text(SLOW_CIPHER.format(loaded=str(loaded)))
+    env = {**HIGH_FLOOR, "PYTHONPATH": str(tmp_path)}
     async with hosted("--app", "demo", answer=refuse("decline"), version=MODERN, env=env) as host:
+        assert not loaded.exists(), "only the question needs it"
         response = await host.ask("elicitation/confirm", message="Book?")
+    assert loaded.exists()
     assert response["metadata"]["answeredBy"] == "host-policy"
     assert response["metadata"]["evidence"] == "faster-than-reading"
 
