@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEND_LIMIT = 10.0  # seconds for one place to take a notification
+# seconds for a desktop to take one that holds a code: others can read it in the command's arguments
+CODE_LIMIT = 3.0
 # seconds in which a desktop has usually taken or refused one; a question waits no longer for it
 GRACE = 0.5
 MAX_TEXT = 500  # characters of a question's words
@@ -77,6 +79,8 @@ class Notifier:
         self._asked: dict[str, Question] = {}  # not told yet
         self._waiting: list[tuple[Question, str]] = []
         self._sending = False
+        # one thread, of no limit that others share: an apprise that hangs keeps its own
+        self._threads = anyio.CapacityLimiter(1)
 
     def observe(self, event: SessionEvent) -> None:
         """Note what is asked; tell it when a person is asked."""
@@ -117,16 +121,20 @@ class Notifier:
             logger.warning("a notification of a question was not sent: %s", why)
 
     async def _push_beside(self, title: str, body: str) -> None:
-        await anyio.to_thread.run_sync(self._push, title, body, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(
+            self._push, title, body, abandon_on_cancel=True, limiter=self._threads
+        )
 
     def _push(self, title: str, body: str) -> None:
         """Blocks, already for loading apprise."""
         try:
             services = import_module("apprise").Apprise()
+            unread = [url for url in self._channels.urls if not services.add(url)]
+            sent = services.notify(body, title)
         except ImportError:
             raise NotificationError("--notify-url needs apprise: pip install apprise") from None
-        unread = [url for url in self._channels.urls if not services.add(url)]
-        sent = services.notify(body, title)
+        except Exception as problem:  # whatever it is: its words may hold an address
+            raise NotificationError(f"apprise failed ({type(problem).__name__})") from None
         if unread or not sent:  # which address, is not said: it may hold a password
             why = "cannot read an address" if unread else "did not get it through"
             raise NotificationError(f"apprise {why}")
@@ -135,7 +143,8 @@ class Notifier:
 async def show_on_desktop(
     tasks: TaskGroup, title: str, body: str, on_failure: Callable[[], None]
 ) -> bool:
-    """Show one now, in `tasks`; what it takes longer than `GRACE` seconds nobody waits for.
+    """Show one with a code now, in `tasks`; what it takes longer than `GRACE` seconds nobody waits
+    for, and after `CODE_LIMIT` its command is killed.
 
     Returns:
         False where no desktop took it; `on_failure` is called where that turns out later.
@@ -145,7 +154,7 @@ async def show_on_desktop(
     async def send() -> None:
         nonlocal shown
         try:
-            with anyio.fail_after(SEND_LIMIT):
+            with anyio.fail_after(CODE_LIMIT):
                 await _show_on_desktop(title, body)
         except (NotificationError, OSError):
             shown = False

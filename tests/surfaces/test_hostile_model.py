@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -18,10 +19,12 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from support.harness import PATIENCE, Hosted, hosted, text
+from support.paths import ROOT
 from support.programs import Programs
 from support.screen import Tty
 from support.visitor import LINK, Browser
 
+from abp_bridge.surfaces.notify import CODE_LIMIT
 from abp_bridge.surfaces.page.app import MAX_CODES
 
 Json = Any
@@ -176,14 +179,15 @@ async def code_of(programs: Programs) -> str:
             await anyio.lowlevel.checkpoint()
 
 
-def processes(root: int) -> list[Path]:
-    """A process and all that come of it, as the kernel shows them."""
+def processes(host: Hosted) -> list[Path]:
+    """The bridge and all that come of it, as the kernel shows them."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [root]
+    assert host.pipes.process is not None
+    found = [host.pipes.process.pid]
     for each in found:
         found += children.get(each, [])
     return [Path(f"/proc/{each}") for each in found]
@@ -198,31 +202,76 @@ def read_all(files: Iterable[Path]) -> str:
     return "\n".join(texts)
 
 
-async def test_a_hostile_host_does_not_find_the_code_of_a_notification(
-    programs: Programs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It has every message, the environment and arguments of all processes, stderr, and whatever
-    file the bridge writes.
+def arguments(host: Hosted) -> list[str]:
+    """Those of the bridge, and of each process that comes of it."""
+    return [read_all([each / "cmdline"]) for each in processes(host)]
+
+
+async def read_everything(host: Hosted) -> str:
+    """Every message, the status, and the environment and arguments of all processes, but for what
+    `notify-send` is given.
     """
-    programs.add("notify-send")
-    home = tmp_path / "home"
+    environments = read_all(each / "environ" for each in processes(host))
+    others = [each for each in arguments(host) if "notify-send" not in each]
+    messages = json.dumps([host.wire.lines, await host.status()])
+    return "\n".join([messages, environments, *others])
+
+
+def spied(programs: Programs, home: Path) -> AbstractAsyncContextManager[Hosted]:
+    """A bridge that shows its codes on the desktop, and writes all that it writes into `home`."""
     home.mkdir()
     files = ["--log-level", "debug", "--log-file", str(home / "log")]
     files += ["--record", str(home / "trace"), "--output-dir", str(home / "results")]
     env = programs.environment(HOME=str(home), TMPDIR=str(home), XDG_RUNTIME_DIR=str(home))
-    async with hosted(*NOTIFIED, *files, env=env) as host:
+    return hosted(*NOTIFIED, *files, env=env)
+
+
+def assert_no_way_in(readable: str, code: str) -> None:
+    assert LINK.search(readable) is None
+    assert code not in readable
+    assert code.replace("-", "") not in readable
+
+
+async def test_a_hostile_host_does_not_find_the_code_of_a_notification(
+    programs: Programs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While `notify-send` runs, only its arguments have it; and it is killed after a while."""
+    programs.add("notify-send", hangs=True)
+    home = tmp_path / "home"
+    async with spied(programs, home) as host:
+        await address_of(host)
+        code = await code_of(programs)
+        assert [each for each in arguments(host) if code in each], "as the documents say"
+        readable = await read_everything(host)
+        with anyio.fail_after(PATIENCE):
+            while code in "".join(arguments(host)):
+                await anyio.lowlevel.checkpoint()
+        words = (await outcome_of(host))["error"]["message"]
+        assert "no desktop took the notification of its code" in words
+        readable += await read_everything(host) + read_all(home.rglob("*"))
+    readable += read_all(home.rglob("*")) + capfd.readouterr().err
+    assert "code, which a notification shows them" in readable
+    assert_no_way_in(readable, code)
+
+
+@pytest.mark.parametrize("document", ["SECURITY.md", "docs/page.md"])
+def test_for_how_long_a_code_can_be_read_is_said(document: str) -> None:
+    words = " ".join((ROOT / document).read_text().split())
+    assert f"in the arguments of `notify-send`, for {CODE_LIMIT:g} seconds at most" in words
+
+
+async def test_nothing_that_a_hostile_host_tries_opens_the_page(
+    programs: Programs, tmp_path: Path
+) -> None:
+    programs.add("notify-send")
+    async with spied(programs, tmp_path / "home") as host:
         address = await address_of(host)
         code = await code_of(programs)
-        assert host.pipes.process is not None
-        seen = processes(host.pipes.process.pid)
-        readable = json.dumps([host.wire.lines, await host.status()])
-        readable += read_all(each / name for each in seen for name in ("cmdline", "environ"))
-        assert "code, which a notification shows them" in readable
         site, id = address.split("/code/")
         for path in (f"open/{id}", f"go/{id}", f"q/{id}", "go/", "", "events"):
             status, page = await request(f"{site}/{path}")
             assert (status in (403, 404), QUESTION in page) == (True, False)
-        for words in set(re.findall(r"[\w-]{8,}", readable)):  # whatever it was shown, tried
+        for words in set(re.findall(r"[\w-]{8,}", await read_everything(host))):
             assert (await request(f"{site}/open/{words}"))[0] == 403
         status, page = await request(address, code="BBBB-BBBB")
         assert (status, f"try {MAX_CODES - 1} more" in page) == (403, True)
@@ -234,11 +283,8 @@ async def test_a_hostile_host_does_not_find_the_code_of_a_notification(
         assert (await request(address, code=code))[0] == 403, "it works once"
         await anyio.to_thread.run_sync(lambda: person.send(**{"field-0": "Turku"}))
         assert (await outcome_of(host))["data"] == {"value": "Turku"}
-        readable += json.dumps(host.wire.lines) + read_all(home.rglob("*"))
-    readable += read_all(home.rglob("*")) + capfd.readouterr().err
-    assert LINK.search(readable) is None
-    assert code not in readable
-    assert code.replace("-", "") not in readable
+        readable = await read_everything(host)
+    assert_no_way_in(readable + read_all((tmp_path / "home").rglob("*")), code)
 
 
 async def test_a_notification_that_hangs_holds_no_question_up(programs: Programs) -> None:
@@ -260,8 +306,10 @@ async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: 
     async with hosted(*NOTIFIED, env=programs.environment()) as host:
         address = await address_of(host)
         await code_of(programs)
-        for _ in ("that a question waits", "its code"):
-            await anyio.to_thread.run_sync(programs.release)
+        with anyio.fail_after(PATIENCE):
+            while programs.hanging:
+                programs.release()
+                await anyio.lowlevel.checkpoint()
         response = await outcome_of(host)
         assert "no desktop took the notification of its code" in response["error"]["message"]
         assert "no longer open here" in (await request(address))[1]

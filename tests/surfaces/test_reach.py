@@ -10,11 +10,13 @@ import os
 import re
 import socket
 import sys
+import threading
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -32,6 +34,7 @@ from support.programs import Programs
 from support.screen import Screen, Tty
 from support.visitor import Browser as Visitor
 
+from abp_bridge.core.event import AttemptEvent, InputRequestEvent
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.question import Question
 from abp_bridge.interfaces.surface import (
@@ -41,6 +44,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.surfaces.notify import Channels, Notifier
 from abp_bridge.surfaces.page import app, peer
 from abp_bridge.surfaces.page import browser as commands
 from abp_bridge.surfaces.page.browser import BrowserError, forwarding, open_browser
@@ -233,6 +237,44 @@ async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question
         tasks.cancel_scope.cancel()
 
 
+async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its host shows nothing, and says so when another question has come to one."""
+    why = "No browser could be opened: there is none"
+    problems = [why, ""]
+    sent, opened = anyio.Event(), anyio.Event()
+
+    async def open_browser(page: app.PageApp) -> str:
+        if len(problems) == 1:
+            opened.set()
+        return problems.pop(0)
+
+    async def cannot(question: Question, link: PageLink) -> SurfaceResponse:
+        sent.set()
+        await opened.wait()
+        raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
+
+    async def nowhere(question: Question, page: PageQuestion) -> str:
+        return ""
+
+    monkeypatch.setattr(app.PageApp, "open_browser", open_browser)
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    first, second = (decode_question(raw, id=id, origin="app") for id in ("q1", "q2"))
+    async with anyio.create_task_group() as tasks:
+        surface = PageSurface(LazyPageServer(tasks), cannot, nowhere, opens=True)
+
+        async def ask_second() -> None:
+            await sent.wait()
+            await surface.ask(second, SurfaceVariant(Surface.PAGE))
+
+        tasks.start_soon(ask_second)
+        with pytest.raises(SurfaceUnsupportedError) as caught:
+            await surface.ask(first, SurfaceVariant(Surface.PAGE))
+        tasks.cancel_scope.cancel()
+    assert str(caught.value) == f"this host shows nothing. {why}."
+
+
 async def test_an_acp_client_shows_why_no_browser_came() -> None:
     shown = anyio.Event()
 
@@ -341,6 +383,8 @@ async def test_each_command_that_fails_is_named(programs: Programs) -> None:
 
 # --- whose browser --------------------------------------------------------------------------------
 
+NOT_OURS = "Only programs of the user who runs the bridge are let in here. Open this address in a"
+
 
 async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
@@ -363,11 +407,31 @@ async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
                 await anyio.lowlevel.checkpoint()
             with pytest.raises(HTTPError, match="403") as caught:
                 await anyio.to_thread.run_sync(Visitor().open, address)
-            caught.value.close()
+            with caught.value:
+                assert NOT_OURS in caught.value.read().decode()
             own = True
             await visit(address)
             assert (await shown.wait_answer()).content == {"value": "Ada"}
         tasks.cancel_scope.cancel()
+
+
+async def test_another_user_who_has_the_code_is_told_who_is_let_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer, "is_own_user", lambda client, server: False)
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    question = decode_question(raw, id="q1", origin="app")
+    visitor = Visitor()
+    async with anyio.create_task_group() as tasks:
+        async with LazyPageServer(tasks).show(question) as shown:
+            await anyio.to_thread.run_sync(visitor.open, shown.address)
+            with pytest.raises(HTTPError, match="403") as caught:
+                await anyio.to_thread.run_sync(lambda: visitor.post(code=shown.code))
+            with caught.value:
+                page = caught.value.read().decode()
+        tasks.cancel_scope.cancel()
+    assert NOT_OURS in page
+    assert "Open the link that your agent showed you" not in page
 
 
 @pytest.fixture
@@ -738,6 +802,50 @@ async def test_an_apprise_that_hangs_holds_no_question_up(tmp_path: Path) -> Non
     async with with_apprise(tmp_path, "ntfy://topic", slow) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
         assert (await host.status())["questions"]["open"] == []
+
+
+async def test_an_apprise_that_hangs_takes_no_thread_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each thread that others share is one less for files, browsers and the page."""
+    hangs, end = threading.Event(), threading.Event()
+
+    def load() -> None:
+        hangs.set()
+        end.wait()
+
+    monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=load))
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    question = decode_question(raw, id="q1", origin="app")
+    async with anyio.create_task_group() as tasks:
+        notifier = Notifier(tasks, Channels(urls=["ntfy://topic"]))
+        notifier.observe(InputRequestEvent(0.0, question))
+        notifier.observe(AttemptEvent(0.0, question.id, "page"))
+        while not hangs.is_set():
+            await anyio.lowlevel.checkpoint()
+        shared = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
+        tasks.cancel_scope.cancel()
+    end.set()
+    assert shared == 0
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        "raise ValueError('ntfy://topic')",
+        "Apprise.notify = lambda *given: {}['ntfy://topic']",
+        "Apprise.add = lambda *given: open('ntfy://topic')",
+    ],
+)
+async def test_an_apprise_that_breaks_ends_nothing_and_is_named_without_an_address(
+    breaks: str, tmp_path: Path
+) -> None:
+    async with with_apprise(tmp_path, "ntfy://topic", breaks) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        log = await read_when_there(tmp_path / "log")
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+    assert "a notification of a question was not sent: apprise failed (" in log
+    assert "topic" not in log
 
 
 async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -> None:
