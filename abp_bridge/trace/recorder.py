@@ -180,7 +180,7 @@ class Recorder:
         try:
             yield
         except RedactorFullError:
-            self._end(TOO_MANY)
+            self._end(TOO_MANY, written=f"{TOO_MANY}; what came after is not here")
         except OSError as problem:
             self._end(str(problem))
         except Exception as problem:
@@ -213,16 +213,20 @@ class Recorder:
         data = line.encode(errors="replace")
         if self._size + len(data) > MAX_FILE:
             reason = f"it has {MAX_FILE} bytes; what came after is not here"
-            os.write(self._file, dump({"event": "RecordingEnded", "reason": reason}).encode())
-            self._end(f"it has reached {MAX_FILE} bytes")
+            self._end(f"it has reached {MAX_FILE} bytes", written=reason)
             return
         self._size += len(data)
         if os.write(self._file, data) < len(data):
             raise OSError("the disk is full")
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, written: str = "") -> None:
+        """Write down why, where the file still takes it; and say so to the person."""
         self._ended = True
         if self._file is not None:
+            with contextlib.suppress(OSError):
+                if written:
+                    line = dump({"event": "RecordingEnded", "reason": written})
+                    os.write(self._file, line.encode())
             with contextlib.suppress(OSError):
                 os.close(self._file)
             self._file = None

@@ -27,6 +27,7 @@ from abp_bridge.replay.fixture import reduce
 from abp_bridge.replay.match import match
 from abp_bridge.replay.opencode_client import free_port
 from abp_bridge.trace.format import TraceError, read
+from abp_bridge.trace.redact.redactor import MAX_SECRETS
 
 Json = Any
 
@@ -325,6 +326,31 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> N
     drawn = run("trace", str(trace))
     assert drawn.stdout.endswith("(the last line of the file is cut off)\n")
     assert "cut off" in run("replay", str(trace)).stdout
+
+
+def test_more_secrets_than_can_be_kept_end_the_recording_and_not_the_session(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    secrets = [f"planted secret {number:05}" for number in range(MAX_SECRETS + 1)]
+    with RawHost("--app", "demo", "--record", str(trace)) as host:
+        host.initialize()
+        host.request("tools/call", {"name": "none", "arguments": {"passwords": secrets}})
+        host.request("tools/call", {"name": "none", "arguments": {"note": secrets[-1]}})
+        assert "result" in host.request("tools/list")
+        assert host.end() == 0
+    assert (
+        "the recording ends here: there were more secrets than can be kept in mind. The session"
+        " goes on" in capfd.readouterr().err
+    )
+    text = trace.read_text()
+    assert "planted" not in text
+    assert json.loads(text.splitlines()[-1]) == {
+        "event": "RecordingEnded",
+        "reason": "there were more secrets than can be kept in mind; what came after is not here",
+    }
+    (kept,) = read(text)
+    assert not kept.unfinished
 
 
 def test_an_agent_behind_the_proxy_is_recorded_too(tmp_path: Path) -> None:

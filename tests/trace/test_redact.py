@@ -11,6 +11,7 @@ import json
 import pkgutil
 import re
 import textwrap
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from hypothesis import strategies as st
 from support.traces import written
 
 from abp_bridge import hosts, proxies
+from abp_bridge.core.json_value import as_object
 from abp_bridge.settings import Settings
 from abp_bridge.trace.format import Entry
 from abp_bridge.trace.recorder import Recorder
 from abp_bridge.trace.redact.answers import SecretAnswers
-from abp_bridge.trace.redact.redactor import MAX_SECRETS, Redactor, RedactorFullError
+from abp_bridge.trace.redact.redactor import MAX_LINKS, MAX_SECRETS, Redactor, RedactorFullError
 
 Json = Any
 Spell = Callable[[str], str]
@@ -309,11 +311,75 @@ def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
     words = redactor()
     for number in range(MAX_SECRETS):
         words.learn(f"secret {number:05}")
-    assert words.clean({"password": "one more of 18"}) == {"password": "[secret]"}, (
-        "what only says so is blanked where it stands"
+    assert words.clean({"password": "hunter"}) == {"password": "[secret]"}, (
+        "what is anybody's word is only blanked where it stands"
     )
     with pytest.raises(RedactorFullError):
         words.learn("one more")
+
+
+def test_one_secret_too_many_is_not_forgotten_for_its_name() -> None:
+    """Its echo would be written as it is."""
+    words = redactor()
+    words.learn([f"secret {number:05}" for number in range(MAX_SECRETS)])
+    with pytest.raises(RedactorFullError):
+        words.clean({"password": "one more of 18", "echo": "it is one more of 18"})
+
+
+@pytest.mark.parametrize("kind", ["link", "state"])
+def test_links_and_states_are_kept_in_mind_as_far_as_there_is_room(kind: str) -> None:
+    def said(number: int) -> Json:
+        token = f"{number:032}"
+        return f"/open/{token}" if kind == "link" else {"requestState": token}
+
+    words = redactor()
+    everything: Json = words.clean([said(number) for number in range(MAX_LINKS)])
+    last = everything[-1]
+    assert f"[{kind} {MAX_LINKS}]" in json.dumps(last)
+    assert words.clean(said(MAX_LINKS - 1)) == last
+    with pytest.raises(RedactorFullError):
+        words.clean(said(MAX_LINKS))
+
+
+# what is cleaned, and how many times its size that may take at most
+SIZES: dict[str, tuple[Json, int]] = {
+    "one text that is left out": ("x" * 4_000_000, 0),
+    "one name that is left out": ({"x" * 4_000_000: 1}, 0),
+    "an ordinary text": ("words of an app " * 3_750, 20),
+    "a text in lines": ("words of an app\n" * 3_750, 40),
+    "many texts": (["words of an app " * 3_750] * 60, 4),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_a_text_is_looked_through_in_little_room(case: str) -> None:
+    value, times = SIZES[case]
+    words = redactor(SOME_API_KEY="key-0815-secret", PLACE_OF_WORK="Atlantis Lab")
+    words.clean({"warm": "up"})
+    tracemalloc.start()
+    try:
+        words.clean(value)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < times * len(json.dumps(value)) + 100_000
+
+
+def test_no_member_vanishes_though_its_name_is_a_secret() -> None:
+    words = redactor()
+    words.learn(["hunter2hunter2", "correct horse 7"])
+    said = {"hunter2hunter2": 1, "correct horse 7": 2, "[secret] 2": 3, "plain": 4}
+    assert [*as_object(words.clean(said))] == ["[secret]", "[secret] 2", "[secret] 2 2", "plain"]
+
+
+def test_an_id_stays_if_it_is_a_number() -> None:
+    words = redactor()
+    words.learn([271828, "hunter2hunter2"])
+    assert words.clean_message({"id": 271828, "result": 271828}) == {
+        "id": 271828,
+        "result": "[secret]",
+    }
+    assert words.clean_message({"id": "call hunter2hunter2"}) == {"id": "call [secret]"}
 
 
 # --- what says of itself that it is one -----------------------------------------------------------
@@ -633,6 +699,19 @@ def test_why_the_bridge_refuses_a_question_for_a_secret_is_said() -> None:
     )
     assert "Nobody could be asked" in said
     assert "secrets never do" in said
+
+
+def test_each_member_of_an_answer_leaves_a_mark() -> None:
+    heard = Heard()
+    heard.asked("q1", PASSWORD)
+    data = {"hunter2 one": "x", "hunter2 two": "y"}
+    said = json.loads(
+        heard.hear(
+            "bridge->app",
+            {"jsonrpc": "2.0", "id": "q1", "result": {"success": True, "data": data}},
+        )
+    )
+    assert said["result"]["data"] == {"[secret]": "[secret]", "[secret] 2": "[secret]"}
 
 
 # what answers a question for a password

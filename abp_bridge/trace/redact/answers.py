@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text, member_names
 from abp_bridge.core.question import Outcome, Question
@@ -18,7 +19,7 @@ from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.trace.format import Entry, is_request, is_response
 from abp_bridge.trace.redact.known import SECRET
-from abp_bridge.trace.redact.structure import leaves, without_suggestions
+from abp_bridge.trace.redact.structure import leaves, with_distinct_names, without_suggestions
 
 Key = tuple[JsonValue, ...]  # a party, whether the bridge asked it, and what the question is
 
@@ -27,25 +28,50 @@ _VALUES = ("value", "confirmed", "selected", "result", "content", "data")
 _MEMBERS = frozenset((*_VALUES, "mimeType", "encoding", "filename"))
 _OUTCOMES = ("accept", "decline", "cancel", *(each.value for each in Outcome))
 _RESULT = ("metadata", "_meta", "inputRequests", "requestState", "resultType")
-# What of an answer is nobody's secret, by the part of it.
-_IS_PUBLIC: dict[str, Callable[[str, JsonValue], bool]] = {
-    "message": lambda name, value: name in ("jsonrpc", "id", "type", "timestamp") or value is None,
-    "result": lambda name, value: (
-        value is None
-        or isinstance(value, bool)
-        or name in _RESULT
-        or (name in ("action", "outcome") and value in _OUTCOMES)
+
+
+class _Part(Enum):
+    """A part of an answer: what was answered, and words about it, have none of their own."""
+
+    MESSAGE = auto()
+    RESULT = auto()
+    ERROR = auto()
+    CONTENT = auto()
+    WORDS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which members of a part are nobody's secret, and what the others are."""
+
+    is_public: Callable[[str, JsonValue], bool]
+    parts: Mapping[str, _Part] = field(default_factory=dict)
+    rest: _Part = _Part.CONTENT
+    public_if_ours: tuple[str, ...] = ()  # where the bridge itself said it
+
+
+_RULES = {
+    _Part.MESSAGE: _Rule(
+        lambda name, value: name in ("jsonrpc", "id", "type", "timestamp") or value is None,
+        {"result": _Part.RESULT, "payload": _Part.RESULT, "error": _Part.ERROR},
     ),
-    "error": lambda name, value: (
-        name == "code" and (isinstance(value, int) or (isinstance(value, str) and value.isupper()))
+    _Part.RESULT: _Rule(
+        lambda name, value: (
+            value is None
+            or isinstance(value, bool)
+            or name in _RESULT
+            or (name in ("action", "outcome") and value in _OUTCOMES)
+        ),
+        {"error": _Part.ERROR},
+        public_if_ours=("error",),
     ),
-}
-# Its other parts; what else is in an error are words, and elsewhere it is what was answered.
-_PARTS = {
-    ("message", "result"): "result",
-    ("message", "payload"): "result",
-    ("message", "error"): "error",
-    ("result", "error"): "error",
+    _Part.ERROR: _Rule(
+        lambda name, value: (
+            name == "code"
+            and (isinstance(value, int) or (isinstance(value, str) and value.isupper()))
+        ),
+        rest=_Part.WORDS,
+    ),
 }
 
 
@@ -95,7 +121,7 @@ class SecretAnswers:
                 within = secret_question(as_object(request))
                 self._on_question((entry.party, entry.ours, state, name), within)
             key: Key = (entry.party, not entry.ours, _id(message))
-            answer = self._without_secrets(message, "message", key, ours=entry.ours)
+            answer = self._without_secrets(message, _Part.MESSAGE, key, ours=entry.ours)
             if key in self._open:
                 self._open[key].unanswered -= 1
                 if not self._open[key].unanswered:
@@ -117,7 +143,7 @@ class SecretAnswers:
     # --- what is answered ---
 
     def _without_secrets(
-        self, answer: JsonValue, part: str, key: Key, *, ours: bool = False
+        self, answer: JsonValue, part: _Part, key: Key, *, ours: bool = False
     ) -> JsonValue:
         """`answer` as it is, if it answers what is no secret, or nobody was asked for one."""
         asked = self._open.get(key)
@@ -126,21 +152,21 @@ class SecretAnswers:
         return answer if is_public else self._hide(answer, part, questions, ours=ours)
 
     def _hide(
-        self, value: JsonValue, part: str, questions: Sequence[Question], *, ours: bool = False
+        self, value: JsonValue, part: _Part, questions: Sequence[Question], *, ours: bool = False
     ) -> JsonValue:
         """A part of an answer: of a result what is no secret stays, of an error its code.
 
         An error may say what was wrong with the value; the bridge's own in a result do not.
         """
-        if part == "words":
+        if part is _Part.WORDS:
             return _flat(value)
-        if part == "content" or not isinstance(value, Mapping):
+        rule = _RULES.get(part)
+        if rule is None or not isinstance(value, Mapping):
             return self._content(value, questions)
-        other = "words" if part == "error" else "content"
         return {
             name: each
-            if _IS_PUBLIC[part](name, each) or (ours and (part, name) == ("result", "error"))
-            else self._hide(each, _PARTS.get((part, name), other), questions, ours=ours)
+            if rule.is_public(name, each) or (ours and name in rule.public_if_ours)
+            else self._hide(each, rule.parts.get(name, rule.rest), questions, ours=ours)
             for name, each in value.items()
         }
 
@@ -154,7 +180,9 @@ class SecretAnswers:
         if not isinstance(content, Mapping):
             return _flat(content)
         fields = _MEMBERS.union(each.name for question in questions for each in question.fields)
-        return {name if name in fields else SECRET: _flat(each) for name, each in content.items()}
+        return with_distinct_names(
+            (name if name in fields else SECRET, _flat(each)) for name, each in content.items()
+        )
 
     def _without_responses(self, message: JsonObject, entry: Entry) -> JsonValue:
         """MCP 2026-07-28: answers in the request that comes back. They may come again."""
@@ -164,7 +192,7 @@ class SecretAnswers:
             return message
         asked = (entry.party, not entry.ours, as_text(params.get("requestState")))
         kept = {
-            name: self._without_secrets(each, "result", (*asked, name))
+            name: self._without_secrets(each, _Part.RESULT, (*asked, name))
             for name, each in responses.items()
         }
         return {**message, "params": {**params, "inputResponses": kept}}

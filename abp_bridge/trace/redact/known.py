@@ -11,8 +11,10 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from array import array
 from binascii import a2b_base64, unhexlify
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator
 from string import ascii_letters, digits, hexdigits
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ PIECE = 128  # characters that are looked for of what is longer: elsewhere it ma
 LINE = 8  # characters of a line that is looked for wherever it stands
 ALONE = 4  # characters; what is shorter is only looked for where it stands alone
 LAYERS = 6  # escapes of one kind within those of another
+BATCH = 64 * 1024  # characters of texts that are looked through at once: views of them take memory
 
 _UTF8 = ("utf-8", "surrogatepass")
 _NUMBER = re.compile(r"[\d\s-]{6,}")
@@ -45,10 +48,10 @@ _AS_HEX = bytes(each if chr(each) in hexdigits else ord("0") for each in range(2
 
 
 class _View(NamedTuple):
-    """Bytes, and where in a text each of them begins, and the last one ends."""
+    """Bytes, and what says where in a text each of them begins, and the last one ends."""
 
     data: bytes
-    places: Sequence[int]
+    place: Callable[[int], int]
     way: str = "characters"
 
 
@@ -63,15 +66,23 @@ class _Known(NamedTuple):
     instead: str
     alone: bool
 
+    def may_stand_in(self, text: bytes, data: bytes) -> bool:
+        """Whether it stands in a `text`, or in the `data` that is decoded from one."""
+        return (
+            self.literal in text
+            or (self.folded != self.literal and self.folded in text)
+            or (not self.alone and self.literal in data)
+        )
+
     def spans(self, text: bytes, views: Iterable[_View]) -> Iterator[tuple[int, int, str]]:
         """Where it stands in `text`, and what is written there."""
-        for data, places, way in views:
+        for data, place, way in views:
             piece = self.folded if way == "folded" else self.literal
             if piece not in data or (self.alone and way == "bytes"):
                 continue
             pattern = (_ALONE if self.alone else b"%b") % re.escape(piece)
             for found in re.finditer(pattern, data):
-                start, end = places[found.start()], places[found.end()]
+                start, end = place(found.start()), place(found.end())
                 if self.literal.endswith(b"\\") and (trail := _TRAIL.match(text, end)):
                     end = trail.end()
                 while _WITHIN[0] <= text[start : start + 1] < _WITHIN[1]:
@@ -108,17 +119,17 @@ class KnownTexts:
             known = _Known(literal, folded, instead, alone or len(folded) < ALONE)
             self._known[known] = None
 
-    def those_in(self, text: str) -> KnownTexts:
-        """Those of them that may stand in `text`: all that need be looked for in its parts."""
-        views = _views(text.encode(*_UTF8)) if self._known else []
-        data = b"\0".join(view.data for view in views)
-        return KnownTexts(
-            known
-            for known in self._known
-            if known.literal in data or (known.folded != known.literal and known.folded in data)
-        )
+    def present_in(self, texts: Iterable[str]) -> KnownTexts:
+        """Those of them that may stand in one of `texts`: all that need be looked for there."""
+        found: set[_Known] = set()
+        for batch in _batches(texts) if self._known else ():
+            views = _views(batch.encode(*_UTF8))
+            text = b"\0".join(view.data for view in views if view.way != "bytes")
+            data = b"\0".join(view.data for view in views if view.way == "bytes")
+            found |= {known for known in self._known if known.may_stand_in(text, data)}
+        return KnownTexts(known for known in self._known if known in found)
 
-    def bracketed(self) -> KnownTexts:
+    def with_brackets(self) -> KnownTexts:
         """Those that JSON in a text could be a part of, or begin in, or end in."""
         return KnownTexts(known for known in self._known if re.search(rb"[]\[{}]", known.literal))
 
@@ -127,8 +138,10 @@ class KnownTexts:
 
         All is found before anything is replaced: one may be a part of another, or overlap it.
         """
+        if not self._known:
+            return text
         data = text.encode(*_UTF8)
-        views = _views(data) if self._known else []
+        views = _views(data)
         found = [span for known in self._known for span in known.spans(data, views)]
         kept: list[str] = []
         done = 0
@@ -144,29 +157,51 @@ class KnownTexts:
 # --- a text in several ways -----------------------------------------------------------------------
 
 
+def _batches(texts: Iterable[str]) -> Iterator[str]:
+    """`texts` put together, as many at once as take `BATCH` characters."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text) + 1
+        if size >= BATCH:
+            yield "\0".join(batch)
+            batch, size = [], 0
+    yield "\0".join(batch)
+
+
 def _views(text: bytes) -> list[_View]:
     unescaped = _unescape(text)
     views = [unescaped, _fold(unescaped)]
     if unescaped.data != text:
-        views.append(_View(text, range(len(text) + 1)))
-    whole = _rewrite(unescaped, _BREAK, lambda _: b"")
-    places = [*whole.places, *[len(text)] * 8]
+        views.append(_View(text, int))
+    whole = _rewrite(unescaped, _BREAK, b"\\\r\n", lambda _: b"")
+
+    def place_from(first: int, letter: Callable[[int], int]) -> Callable[[int], int]:
+        return lambda at: whole.place(min(first + letter(at), len(whole.data)))
+
     size = len(whole.data) // 4 * 4 + 4
     letters = whole.data.replace(b"-", b"+").replace(b"_", b"/").translate(_AS_BASE64) + b"A" * 8
-    for at in range(4):
-        thirds = places[at:]
-        del thirds[1::4]  # a byte begins in two letters of four, and ends with the next one
-        views.append(_View(a2b_base64(letters[at : at + size]), thirds, "bytes"))
+    for first in range(4):
+        data = a2b_base64(letters[first : first + size])
+        views.append(_View(data, place_from(first, _base64_letter), "bytes"))
     pairs = whole.data.translate(_AS_HEX) + b"0" * 8
-    views += [_View(unhexlify(pairs[at : at + size]), places[at::2], "bytes") for at in (0, 1)]
+    for first in range(2):
+        data = unhexlify(pairs[first : first + size])
+        views.append(_View(data, place_from(first, lambda at: 2 * at), "bytes"))
     return views
+
+
+def _base64_letter(at: int) -> int:
+    """In which letter a byte begins: it is in two of four, and ends with the next one."""
+    return at + (at + 2) // 3
 
 
 def _unescape(text: bytes) -> _View:
     """A text without the escapes of addresses, HTML and JSON, but for backslashes."""
-    view = _View(text, range(len(text) + 1))
+    view = _View(text, int)
     for _ in range(LAYERS):
-        before, view = view, _rewrite(view, _ESCAPE, _character)
+        before, view = view, _rewrite(view, _ESCAPE, b"%&\\", _character)
         if view is before:
             break
     return view
@@ -174,24 +209,34 @@ def _unescape(text: bytes) -> _View:
 
 def _fold(unescaped: _View) -> _View:
     """Without backslashes: the same for a text and for what JSON makes of it."""
-    bare = _rewrite(unescaped, _BACKSLASHES, lambda found: found["bare"])
-    return _View(bare.data.translate(_BARE), bare.places, "folded")
+    bare = _rewrite(unescaped, _BACKSLASHES, b"\\\r", lambda found: found["bare"])
+    return _View(bare.data.translate(_BARE), bare.place, "folded")
 
 
 def _rewrite(
-    view: _View, pattern: re.Pattern[bytes], change: Callable[[re.Match[bytes]], bytes]
+    view: _View,
+    pattern: re.Pattern[bytes],
+    marks: bytes,
+    change: Callable[[re.Match[bytes]], bytes],
 ) -> _View:
-    kept: list[bytes] = []
-    places: list[int] = []
-    done = 0
-    for found in pattern.finditer(view.data):
-        start, changed = found.start(), change(found)
-        kept += [view.data[done:start], changed]
-        places += [*view.places[done:start], *[view.places[start]] * len(changed)]
-        done = found.end()
-    if not done:
+    """`view` with what `pattern` finds changed; without one of `marks` there is nothing to find."""
+    if not any(mark in view.data for mark in marks):
         return view
-    return _View(b"".join([*kept, view.data[done:]]), [*places, *view.places[done:]])
+    data = bytearray()
+    starts, places = array("I", [0]), array("I", [0])  # of what stays and what changed, in turns
+    for found in pattern.finditer(view.data):
+        data += view.data[places[-1] : found.start()]
+        starts.append(len(data))
+        data += change(found)
+        starts.append(len(data))
+        places.extend(found.span())
+    data += view.data[places[-1] :]
+
+    def place(at: int) -> int:
+        piece = bisect(starts, at) - 1
+        return view.place(places[piece] + (0 if piece % 2 else at - starts[piece]))
+
+    return _View(bytes(data), place) if len(places) > 1 else view
 
 
 def _character(escape: re.Match[bytes]) -> bytes:

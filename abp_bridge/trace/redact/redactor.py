@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from hashlib import sha256
+from itertools import chain, pairwise
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, member_names
 from abp_bridge.core.secret_names import holds_secret
@@ -25,6 +26,7 @@ from abp_bridge.trace.redact.structure import KEPT, is_option, leaves
 
 MAX_TEXT = 64 * 1024  # characters of a text that is looked into, and of a secret that is known
 MAX_SECRETS = 500  # known secrets: looking for each costs time on every line
+MAX_LINKS = 2_000  # one-time links, and as many states: for a link the same, for both memory
 NESTED = 4  # levels of JSON inside of text inside of JSON
 LONG = 8  # characters; a shorter value of the environment, or under a name, is anybody's
 SHORT = 4  # characters; one of the environment whose name speaks of a key is not
@@ -59,7 +61,7 @@ class Redactor:
         self._secrets: set[str] = set()
         self._numbers: set[int | float] = set()
         self._links: dict[str, str] = {}
-        self._states: dict[str, str] = {}
+        self._states: dict[str, str] = {}  # by a digest: they may be long
         self._replace_paths = path_replacer(places)
         self._present = self._known  # what stands in the value that is being cleaned
         self._bracketed = self._known  # what of it JSON is not to be looked for in
@@ -79,14 +81,20 @@ class Redactor:
             self._known.add(text, SECRET)
 
     def clean(self, value: JsonValue) -> JsonValue:
-        """`value` as it may be written down; what its names tell of is learned from it."""
+        """`value` as it may be written down; what its names tell of is learned from it.
+
+        Raises:
+            RedactorFullError: there is more in it than can be kept in mind.
+        """
         cleaned = self._replace(value)
         named = {text[:MAX_TEXT] for text in self._named if _is_telling(text)} - self._secrets
-        self.learn(sorted(named)[: MAX_SECRETS - len(self._secrets)])
+        self.learn(sorted(named))
         return self._replace(value) if named else cleaned
 
     def clean_message(self, message: JsonValue) -> JsonValue:
-        """The same for a message, whose id stays: nothing can be told apart without it."""
+        """The same for a message, whose id stays if it is a number: what answers what could not be
+        told otherwise. One that is text is cleaned as all text is.
+        """
         if isinstance(message, list):
             return [self.clean_message(each) for each in message]
         id, cleaned = as_object(message).get("id"), self.clean(message)
@@ -111,17 +119,19 @@ class Redactor:
     # --- values ---
 
     def _replace(self, value: JsonValue) -> JsonValue:
-        everything = "\0".join((*map(str, leaves(value)), *member_names(value)))
-        self._present, self._named = self._known.those_in(everything), []
-        self._bracketed = self._present.bracketed()
+        texts = chain(map(str, leaves(value)), member_names(value))
+        self._present = self._known.present_in(text for text in texts if len(text) <= MAX_TEXT)
+        self._named = []
+        self._bracketed = self._present.with_brackets()
         return self._value(value, NESTED)
 
     def _value(self, value: JsonValue, depth: int, around: str = "") -> JsonValue:
         if isinstance(value, str):
             return self._text(value, depth)
         if isinstance(value, Mapping):
-            names = {name: name if name in KEPT else self._present.replace(name) for name in value}
-            return {names[name]: self._member(value, name, depth, around) for name in value}
+            return structure.with_distinct_names(
+                (self._name(name), self._member(value, name, depth, around)) for name in value
+            )
         if isinstance(value, list):
             return [
                 self._blank(each, depth) if is_option(before) else self._value(each, depth, around)
@@ -134,7 +144,8 @@ class Redactor:
     def _member(self, holder: JsonObject, name: str, depth: int, around: str) -> JsonValue:
         value = holder[name]
         if name == "requestState" and isinstance(value, str):
-            return self._states.setdefault(value, f"[state {len(self._states) + 1}]")
+            digest = sha256(value.encode(errors="surrogatepass")).hexdigest()
+            return _number(digest, "state", self._states)
         if structure.names_secret(holder, name, around):
             if not structure.is_schema(value):
                 return self._blank(value, depth)
@@ -149,9 +160,14 @@ class Redactor:
 
     # --- texts ---
 
+    def _name(self, name: str) -> str:
+        if len(name) > MAX_TEXT:
+            return _cut(name)
+        return name if name in KEPT else self._present.replace(name)
+
     def _text(self, text: str, depth: int) -> str:
         if len(text) > MAX_TEXT:
-            return f"[cut {len(text)} characters]"
+            return _cut(text)
         if text in KEPT:
             return text
         kept: list[str] = []
@@ -172,10 +188,24 @@ class Redactor:
         return self._replace_paths(text)
 
     def _link(self, token: str) -> str:
-        if token not in self._links:
-            self._links[token] = f"[link {len(self._links) + 1}]"
-            self._known.add_piece(token, self._links[token], alone=False)
-        return self._links[token]
+        is_new = token not in self._links
+        instead = _number(token, "link", self._links)
+        if is_new:
+            self._known.add_piece(token, instead, alone=False)
+        return instead
+
+
+def _number(text: str, kind: str, numbered: dict[str, str]) -> str:
+    """What is written for `text`, the same each time: its kind and its number among `numbered`."""
+    if text not in numbered:
+        if len(numbered) >= MAX_LINKS:
+            raise RedactorFullError
+        numbered[text] = f"[{kind} {len(numbered) + 1}]"
+    return numbered[text]
+
+
+def _cut(text: str) -> str:
+    return f"[cut {len(text)} characters]"
 
 
 def _dump(value: JsonValue, before: str) -> str:

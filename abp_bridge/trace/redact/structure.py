@@ -7,8 +7,9 @@ It knows no secret itself; which names tell of one, `core.secret_names` knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 
 from abp_bridge.core.json_text import DECODER, is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, walk
@@ -47,6 +48,15 @@ def blank(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [blank(each) for each in value]
     return value if value is None or isinstance(value, bool) or value == "" else SECRET
+
+
+def with_distinct_names(members: Iterable[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """An object of these members: a name that repeats is numbered, so that none is lost."""
+    kept: dict[str, JsonValue] = {}
+    for name, value in members:
+        names = (f"{name} {number}" for number in count(2))
+        kept[name if name not in kept else next(each for each in names if each not in kept)] = value
+    return kept
 
 
 def leaves(value: JsonValue) -> Iterator[str | int | float]:
