@@ -139,7 +139,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_question_leaves_nobody_behind()
         )
         until(proxy, "session/request_permission")
         children = Path(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read_text().split()
-        assert len(children) == 2, "the agent and the app"
+        assert len(children) == 4, "the agent and the app, and a guardian of each"
         _, stderr = proxy.communicate(timeout=PATIENCE)
         assert (proxy.returncode, stderr) == (0, b"")
         assert not any(alive(int(pid)) for pid in children)
