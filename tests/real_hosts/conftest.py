@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .hosts import installed
+from .hosts import PACKAGES, installed, runs_here
 from .model import Model
 from .stage import Stage
 
@@ -22,7 +22,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if name == TABLE
     ]
     for row in rows and [
-        ["host", "confirm", "select", "form", "destructive", "slowest ms", "told"],
+        ["host", "confirm", "select", "form", "destructive", "slowest ms", "answered by"],
         *rows,
     ]:
         terminalreporter.write_line(" | ".join(map(str, row)))
@@ -41,8 +41,16 @@ def host(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def stage(host: str, model: Model, tmp_path: Path) -> Iterator[Stage]:
+def program(host: str) -> Path:
+    """The program of the host, where there is the Python that it needs."""
+    if not runs_here(host):
+        pytest.skip(f"{host} needs Python {PACKAGES[host].python}")
+    return installed(host)
+
+
+@pytest.fixture
+def stage(program: Path, model: Model, tmp_path: Path) -> Iterator[Stage]:
     """A home, and the host that is at home there; afterwards the referee looks at every bridge."""
-    made = Stage(tmp_path, installed(host), model)
+    made = Stage(tmp_path, program, model)
     yield made
     made.referee()

@@ -46,15 +46,17 @@ COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
 
-FAST_AGENT = pypi.Package("fast-agent-mcp", "0.10.46", "fast-agent", python="3.13")
-
-
 def installed(host: str) -> Path:
     """The program of `host`, installed if it is not there. Raises NotInstalled."""
-    folder = npm.CACHE / "hosts" / host
-    if host == "fastagent":
-        return pypi.program(FAST_AGENT, folder)
-    return npm.program(PACKAGES[host], folder)
+    package, folder = PACKAGES[host], npm.CACHE / "hosts" / host
+    install = pypi.program if package.python else npm.program
+    return install(package, folder)
+
+
+def runs_here(host: str) -> bool:
+    """Whether there is the Python that `host` needs, if it needs one."""
+    needed = PACKAGES[host].python
+    return not needed or pypi.find_python(needed) is not None
 
 
 # --- what a model is told, and what a person answers ----------------------------------------------

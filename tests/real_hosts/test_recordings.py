@@ -256,7 +256,6 @@ GOOSE, GOOSE_LEGACY, SESSION = (
 )
 # A person of these tests does not read: by an editor without a profile, nobody could tell.
 UNMEASURED = {"ABP_PERSON_FLOOR": "0"}
-NEVER = "60000"  # milliseconds that no policy takes, however busy this machine is
 CLAUDE, CLAUDE_LEGACY = (
     "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
 )
@@ -435,16 +434,16 @@ RECORDINGS: tuple[Recorded, ...] = (
         "copilot",
         "copilot {copilot} -p",
         [*BOOK, *CLASS],
-        lambda stage: hosts.copilot_print(stage, PLAN, ABP_PERSON_FLOOR=NEVER),
+        lambda stage: hosts.copilot_print(stage, PLAN),
     ),
     Recorded(
         "fast-agent/dismisses-by-itself",
         "fast-agent's headless mode dismisses what it is asked, and nobody has been asked: a"
         " preference has the app's default",
         "fastagent",
-        f"fast-agent {hosts.FAST_AGENT.version} go --message",
+        "fast-agent {fastagent} go --message",
         [*BOOK, *CLASS],
-        lambda stage: hosts.fast_agent_message(stage, PLAN, ABP_PERSON_FLOOR=NEVER),
+        lambda stage: hosts.fast_agent_message(stage, PLAN),
     ),
     Recorded(
         "acpx/approve-all",

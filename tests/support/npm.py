@@ -15,13 +15,15 @@ INSTALL_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An npm package, its version pinned (a bare name gets whatever the Node at hand likes), and
-    the program below `node_modules`.
+    """A package, its version pinned (a bare name gets whatever the Node at hand likes), and its
+    program: below `node_modules`, or where it needs a `python` of this version and so is PyPI's,
+    among the programs of its environment.
     """
 
     name: str
     version: str
     program: str
+    python: str = ""
 
 
 class NotInstalled(Exception):

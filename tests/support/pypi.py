@@ -1,27 +1,14 @@
-"""Programs that come from PyPI, their versions pinned: one environment each, filled when missing,
-for those that need another Python than ours.
+"""Programs that come from PyPI, at pinned versions (what they depend on is as new as they allow):
+one environment each, filled when missing, for those that need another Python than ours.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-from .npm import INSTALL_LIMIT, NotInstalled
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A package, its version pinned, the program of it, and the Python that it needs, by its
-    version.
-    """
-
-    name: str
-    version: str
-    program: str
-    python: str
+from .npm import INSTALL_LIMIT, NotInstalled, Package
 
 
 def program(package: Package, folder: Path) -> Path:
@@ -47,8 +34,15 @@ def find_python(version: str) -> str | None:
     nothing but a pointer, or another.
     """
     name = f"python{version}"
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}"))
-    return next(map(str, kept), shutil.which(name))
+    kept = Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}")
+    newest = max(kept, key=_release, default=None)
+    return shutil.which(name) if newest is None else str(newest)
+
+
+def _release(python: Path) -> list[int]:
+    """3.13.9 is older than 3.13.10; what is no release (3.13.0rc1, 3.13t) is older than any."""
+    parts = python.parts[-3].split(".")
+    return [int(part) for part in parts] if all(map(str.isdecimal, parts)) else []
 
 
 def _run(command: list[str]) -> None:
