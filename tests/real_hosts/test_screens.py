@@ -24,6 +24,8 @@ TERMINALS: dict[str, Callable[[Stage, str], AbstractContextManager[Pane]]] = {
     "claude": claude_tui,
 }
 
+QUESTION = "demo asks:"  # what stands above it is the person's prompt, which has all the words too
+
 Steps = Sequence[tuple[str, Sequence[str]]]  # words that stand there, and the keys pressed then
 
 # The last keys of each end the question.
@@ -93,7 +95,7 @@ def asked(shape: Shape) -> str:
 
 def play(pane: Pane, steps: Steps) -> None:
     for words, keys in steps:
-        pane.until(words)
+        pane.until(words, below=QUESTION)
         type_keys(pane, *keys)
 
 
@@ -106,15 +108,15 @@ def test_a_question_and_its_labels_are_drawn(host: str, shape: Shape, stage: Sta
 CAREFUL: dict[str, Steps] = {
     "codex": [("\u203a 1. No, do not", []), ("2. Delete", ["Enter"])],
     "goose": [("● No, do not", []), ("○ Delete", ["Enter"])],
-    "claude": [("Confirm: ▸ No, do not", ["Enter", "Escape", "Escape"])],
+    "claude": [("Confirm: ▸ No, do not", ["Enter"]), ("\u276f Accept", ["Escape"])],
 }
 
 
 @pytest.mark.parametrize("host", TERMINALS)
 def test_one_enter_confirms_nothing_that_cannot_be_undone(host: str, stage: Stage) -> None:
     with TERMINALS[host](stage, asked(Shape.CONFIRM_DESTRUCTIVE)) as pane:
-        pane.until("Delete all trips?")
-        pane.until("cannot be undone")
+        pane.until("Delete all trips?", below=QUESTION)
+        pane.until("cannot be undone", below=QUESTION)
         play(pane, CAREFUL[host])
     response = stage.last_json()
     assert response.get("data", {}).get("confirmed") is not True

@@ -63,10 +63,12 @@ class Pane:
         """What stands there, and what was scrolled away."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-")
 
-    def until(self, words: str) -> str:
-        """Wait until `words` stand in the window; returns all of it."""
+    def until(self, words: str, below: str = "") -> str:
+        """Wait until `words` stand in the window, below what it says last of `below`; returns all
+        of it.
+        """
         deadline = time.monotonic() + PATIENCE
-        while words not in (shown := self.shown):
+        while not _stands(words, below, shown := self.shown):
             assert time.monotonic() < deadline, f"never shown: {words!r}; this was:\n{shown}"
             time.sleep(GLANCE)
         return shown
@@ -111,3 +113,8 @@ def _program() -> str:
     found = shutil.which("tmux")
     assert found is not None, "tmux is not installed: 'make tmux' does it"
     return found
+
+
+def _stands(words: str, below: str, shown: str) -> bool:
+    at = shown.rfind(below) if below else 0
+    return at >= 0 and words in shown[at:]
