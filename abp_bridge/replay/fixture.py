@@ -113,8 +113,8 @@ def doubtful(recording: Recording) -> str:
     if len(_answerers(_events(recording))) < 2:
         return ""
     return (
-        "some answers there were a person's and some a policy's, told apart by how fast they came:"
-        " a replay cannot do both. Keep either in it"
+        "some answers there were a person's, some a policy's, or nobody knows whose, told apart by"
+        " how fast they came: a replay cannot do both. Keep one kind in it"
     )
 
 
@@ -123,7 +123,7 @@ def doubtful(recording: Recording) -> str:
 
 def _head(recording: Recording, shows: str) -> Head:
     head, events = recording.head, _events(recording)
-    is_policy = _answerers(events) == {"host-policy"}
+    answerers = _answerers(events)
     requests = [each for each in events if each["event"] == "InputRequestEvent"]
     asked = [as_text(each.get("message")) for each in requests]
     env = {
@@ -135,7 +135,7 @@ def _head(recording: Recording, shows: str) -> Head:
         fixture=True,
         shows=shows or head.shows or _heading(asked) or "a conversation",
         proves=_cells(recording, events),
-        env={**env, "ABP_PERSON_FLOOR": "60000" if is_policy else "0"},
+        env={**env, "ABP_PERSON_FLOOR": _FLOORS[answerers.pop()] if len(answerers) == 1 else "0"},
         apps={},
         bridge="",
         when="",
@@ -160,15 +160,16 @@ def _surface(event: JsonObject) -> str:
 
 
 def _answerers(events: Sequence[JsonObject]) -> set[str]:
-    """Who answered on the host's surfaces: a person, or a policy of the host's.
-
-    A replay answers faster than any person.
-    """
+    """Who answered on the host's surfaces: a person, a policy of the host's, or nobody knows."""
     return {
         str(each.get("answeredBy"))
         for each in events
         if each["event"] == "InputResolvedEvent" and _surface(each) not in _PERSONS_OWN
-    } & {"person", "host-policy"}
+    } & {*_FLOORS}
+
+
+# Milliseconds that tell who answers in a replay, which answers faster than any person.
+_FLOORS = {"host-policy": "60000", "person": "0", "unknown": "0.001"}
 
 
 def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str, str], ...]:

@@ -13,7 +13,7 @@ import shlex
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from support.visitor import type_on_the_page
 
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.fixture import reduce
-from abp_bridge.trace.format import Recording, lines
+from abp_bridge.trace.format import HOST, Entry, Recording, lines
 
 from . import hosts
 from .hosts import (
@@ -229,7 +229,7 @@ WAITS = [*BOOK, {"wait": True}]
 @dataclass(frozen=True)
 class Recorded:
     """One fixture: `host` is what is installed, `heard` who was recorded (with versions of what is
-    installed), `steps` what the app does.
+    installed), `steps` what the app does; `takes_time` is a host that is not known by its haste.
     """
 
     name: str
@@ -238,6 +238,7 @@ class Recorded:
     heard: str
     steps: Json
     play: Play
+    takes_time: bool = False
 
     @property
     def path(self) -> Path:
@@ -256,6 +257,7 @@ GOOSE, GOOSE_LEGACY, SESSION = (
 )
 # A person of these tests does not read: by an editor without a profile, nobody could tell.
 UNMEASURED = {"ABP_PERSON_FLOOR": "0"}
+ANY_TIME = {"ABP_PERSON_FLOOR": "0.001"}  # milliseconds: any host is slower
 CLAUDE, CLAUDE_LEGACY = (
     "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
 )
@@ -438,12 +440,13 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "fast-agent/dismisses-by-itself",
-        "fast-agent's headless mode dismisses what it is asked, and nobody has been asked: a"
-        " preference has the app's default",
+        "fast-agent's headless mode dismisses what it is asked, and nobody knows whether a person"
+        " did; before each answer it looks again, here alone: a replay takes no time of its own",
         "fastagent",
         "fast-agent {fastagent} go --message",
         [*BOOK, *CLASS],
-        lambda stage: hosts.fast_agent_message(stage, PLAN),
+        lambda stage: hosts.fast_agent_message(stage, PLAN, **ANY_TIME),
+        takes_time=True,
     ),
     Recorded(
         "acpx/approve-all",
@@ -561,6 +564,8 @@ def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
     """The longest recording is the one: a host may start a bridge only to look."""
     recording = max(recordings, key=lambda each: len(each.entries))
     fixture = reduce(recording, recorded.shows)
+    if recorded.takes_time:
+        fixture = replace(fixture, entries=tuple(_taking_time(fixture.entries)))
     shapes = dict.fromkeys(
         each.value["shape"]
         for each in recording.entries
@@ -570,6 +575,19 @@ def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
         {"host": recorded.proof},
     )
     return "".join(lines(replace(fixture, head=replace(fixture.head, proves=proves))))
+
+
+def _taking_time(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Before each of its answers the host looks again at who it speaks to: so the bridge has waited
+    for it, however fast it answers.
+    """
+    look, seen = entries[:2]
+    for at, entry in enumerate(entries):
+        if entry.sender == HOST and "inputResponses" in entry.value.get("params", {}):
+            yield from (
+                replace(each, value={**each.value, "id": f"look-{at}"}) for each in (look, seen)
+            )
+        yield entry
 
 
 def _holds_nothing_of_this_machine(text: str, stage: Stage) -> None:
