@@ -421,6 +421,27 @@ def test_a_persons_own_words_are_held_against_a_bridge() -> None:
     assert made["result"] == {"success": True, "data": data, "metadata": {"latencyMs": "[number]"}}
 
 
+@pytest.mark.parametrize(
+    ("answered_by", "floor"),
+    [
+        (["person"], "0"),
+        (["host-policy"], "60000"),
+        (["unknown", "unknown"], "0.001"),
+        (["person", "host-policy"], "0"),
+        ([], "0"),
+    ],
+)
+def test_who_answered_a_question_answers_it_in_the_fixture_too(
+    answered_by: list[str], floor: str
+) -> None:
+    events = [
+        {"event": "InputResolvedEvent", "route": "mcp-form", "answeredBy": each}
+        for each in answered_by
+    ]
+    (recording,) = read(HEAD + "".join(json.dumps(each) + "\n" for each in events))
+    assert reduce(recording).head.env["ABP_PERSON_FLOOR"] == floor
+
+
 def test_what_a_host_only_looks_at_is_left_out() -> None:
     looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
     shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}
