@@ -30,6 +30,7 @@ BRIDGE = ("serve", "acp")
 ASKING = (*BRIDGE, "ask")
 ALL = (*ASKING, "demo", "matrix", "replay", "trace")
 LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
+_CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
 # Read by others than this table: by the relay of the ACP proxy, and by the reference bridge only.
 _ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT")
 SIMILAR = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
@@ -386,7 +387,7 @@ class Settings:
         replayable="plain",
         help=(
             "ask a person before a capability is called: before those that their app calls"
-            " destructive, all, or one by its name. May be repeated"
+            " destructive, all, or one by its name or its tool's. May be repeated"
         ),
     )
     ask_model: bool = _switch(
@@ -587,11 +588,21 @@ def _check_hosts(settings: Settings) -> Iterator[str]:
 
 
 def _check_confirm(settings: Settings) -> Iterator[str]:
+    """A word that is misspelt would have nobody asked."""
     for name in settings.confirm:
-        if "," in name or not name.strip():
+        if name in _CONFIRM_WORDS:
+            continue
+        if not re.fullmatch(r"[^\s,;]+", name):
             yield (
                 f"--confirm {name!r} is no name: it must be destructive, all or one capability's;"
                 " give it again for another"
+            )
+        from difflib import get_close_matches
+
+        for meant in get_close_matches(name.lower(), _CONFIRM_WORDS, 1, SIMILAR):
+            yield (
+                f"--confirm {name!r}: is {meant} meant? A capability of that name is given by its"
+                f" tool's, abp_{name}"
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from abp_bridge.core.capability import CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
@@ -23,6 +23,8 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.core.secret_names import holds_secret
+from abp_bridge.protocols.mcp.results import tool_name
+from abp_bridge.settings import SIMILAR
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
 
@@ -35,12 +37,33 @@ _HIDDEN = "(not shown: its name is a secret's)"
 
 
 def needs_leave(capability: Capability, chosen: Collection[str]) -> bool:
-    """Whether a person comes before `capability`, where they chose this (`Settings.confirm`)."""
+    """Whether a person comes before `capability`, where they chose this (`Settings.confirm`).
+
+    It may be chosen by the name of its tool too: apps whose tools would be named alike share it.
+    """
     return (
         ALL in chosen
-        or capability.name in chosen
         or (capability.destructive and DESTRUCTIVE in chosen)
+        or any(each in chosen for each in (capability.name, tool_name(capability.name)))
     )
+
+
+def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> list[str]:
+    """Warnings of what was chosen by a name that no capability has: nobody is asked for it."""
+    from difflib import get_close_matches
+
+    names = {each.name.lower(): each.name for each in offered}
+    found = []
+    for word in chosen:
+        if word in (ALL, DESTRUCTIVE) or any(needs_leave(each, [word]) for each in offered):
+            continue
+        near = get_close_matches(word.lower(), names, 1, SIMILAR)
+        hint = f"; is {label(names[near[0]])} meant?" if near else ""
+        found.append(
+            f"--confirm {word}: no connected app has a capability of that name, and nobody is asked"
+            f" before one{hint}"
+        )
+    return found
 
 
 def make_question(

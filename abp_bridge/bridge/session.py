@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -37,6 +38,8 @@ from abp_bridge.interfaces.host import (
     state_uri,
 )
 from abp_bridge.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 CLOSE_LIMIT = 1.5  # seconds for the apps to hear of the end: hosts kill us after two
 
@@ -74,6 +77,7 @@ class Bridge:
         self._apps: dict[str, AppConnection] = {}
         self._connecting = anyio.Lock()
         self._failures: dict[str, str] = {}  # why a target could not be connected, the last time
+        self._warned: set[str] = set()
         self._serial = 0
         self._elicitor = Elicitor(
             self._providers,
@@ -106,6 +110,10 @@ class Bridge:
         ]
         if failures and not connected:
             raise failures[0]
+        for warning in self._strange_names():
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logger.warning("%s", warning)
         return connected
 
     async def disconnect(self, app: str | None) -> Sequence[str]:
@@ -254,7 +262,14 @@ class Bridge:
             word: [each.name for each in offered if confirmation.needs_leave(each, [word])]
             for word in self._settings.confirm
         }
-        return {"confirm": chosen} if chosen else {}
+        strange: list[JsonValue] = [*self._strange_names()]
+        return ({"confirm": chosen} if chosen else {}) | ({"warnings": strange} if strange else {})
+
+    def _strange_names(self) -> list[str]:
+        if not self._apps or not self._settings.confirm:
+            return []
+        offered = [each.capability for each in self.capabilities()]
+        return confirmation.strange_names(self._settings.confirm, offered)
 
     async def close(self, reason: str) -> None:
         """The session is over: what is open ends, the apps are told, temporary files go.

@@ -186,6 +186,7 @@ class SessionApi(Protocol):
             `lostNotifications`: `Host.lost_notifications`; only where there are any.
             `confirm`: by what the person chose to confirm, the names of those capabilities; only
             where they chose.
+            `warnings`: of names chosen so that no capability has; only where there are any.
         """
         ...
 

@@ -20,6 +20,7 @@ from support.harness import (
     accept,
     hosted,
     refuse,
+    run,
     text,
 )
 from support.puppets import scripted
@@ -337,10 +338,52 @@ async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: D
 
 
 @pytest.mark.anyio
-async def test_a_name_that_no_app_has_is_said(desk: Desk) -> None:
-    async with hosted(*desk.arguments, "--confirm", "sav", "--confirm", "destructive") as host:
-        await host.client.call_tool("abp_connect", {})
-        assert (await host.status())["confirm"] == {"sav": [], "destructive": ["wipe"]}
+async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    options = ("--confirm", "Wipe", "--confirm", "destructive", "--log-file", str(log))
+    async with hosted(*desk.arguments, *options) as host:
+        connected = [text(await host.client.call_tool("abp_connect", {})) for _ in range(2)]
+        status = await host.status()
+    warning = (
+        "--confirm Wipe: no connected app has a capability of that name, and nobody is asked before"
+        " one; is wipe meant?"
+    )
+    assert all(f"Warning: {warning}" in each for each in connected)
+    assert status["confirm"] == {"Wipe": [], "destructive": ["wipe"]}
+    assert status["warnings"] == [warning]
+    assert log.read_text().count(warning) == 1
+
+
+@pytest.mark.anyio
+async def test_a_client_of_acp_is_told_too(desk: Desk) -> None:
+    async with client(*desk.arguments, "--confirm", "nothing") as editor:
+        await editor.initialize({})
+        _, words = await editor.prompt(await editor.new(), "/connect")
+    assert "Warning: --confirm nothing: no connected app has a capability of that name" in words
+
+
+@pytest.mark.anyio
+async def test_the_name_that_a_host_shows_is_a_name_too(desk: Desk) -> None:
+    async with hosted(*desk.arguments, "--confirm", "abp_save") as host:
+        assert text(await host.call("save")).startswith("PERMISSION_REQUIRED")
+        assert "warnings" not in await host.status()
+    assert desk.heard == []
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("destructve", "destructive"),
+        ("Destructive", "destructive"),
+        ("destructive:wipe", "destructive"),
+        ("ALL", "all"),
+        ("al", "all"),
+    ],
+)
+def test_a_misspelt_word_is_refused_before_anything_is_called(word: str, meant: str) -> None:
+    refused = run("serve", "--app", "demo", "--confirm", word)
+    assert refused.returncode == 2
+    assert f"--confirm '{word}': is {meant} meant?" in refused.stderr
 
 
 def test_nothing_is_cut_in_silence() -> None:

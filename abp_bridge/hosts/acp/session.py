@@ -13,7 +13,7 @@ import anyio
 from abp_bridge.core import json_text
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.event import Observer, no_observer
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_texts
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.notice import Notice, NoticeKind, Progress, next_progress
 from abp_bridge.core.question import Question
@@ -195,7 +195,9 @@ class AcpSession:
         name, rest = (*line[1:].split(maxsplit=1), "", "")[:2]
         if name == "connect":
             apps = await self._api.connect(rest or None)
-            return "\n".join(self._describe_app(app) for app in apps)
+            warnings = as_texts(self._api.status().get("warnings"))
+            lines = [*map(self._describe_app, apps), *(f"Warning: {each}" for each in warnings)]
+            return "\n".join(lines)
         if name == "disconnect":
             apps_gone = await self._api.disconnect(rest or None)
             return (

@@ -172,6 +172,7 @@ class McpTools:
             for capability in (offer.capability for offer in offers):
                 about = f": {capability.description}" if capability.description else ""
                 lines.append(f"- {capability.name} ({self._names[app, capability.name]}){about}")
+        lines.extend(f"Warning: {warning}" for warning in as_texts(status.get("warnings")))
         missing = map(as_object, as_list(status["notConnected"]) if not alone else ())
         lines.extend(f"Could not connect {each['app']}: {each['problem']}" for each in missing)
         return encode_text("\n".join(lines))
