@@ -262,8 +262,11 @@ class Bridge:
             word: [each.name for each in offered if confirmation.needs_leave(each, [word])]
             for word in self._settings.confirm
         }
-        strange: list[JsonValue] = [*self._strange_names()]
-        return ({"confirm": chosen} if chosen else {}) | ({"warnings": strange} if strange else {})
+        strange = self._strange_names()
+        return {
+            **({"confirm": chosen} if chosen else {}),
+            **({"warnings": strange} if strange else {}),
+        }
 
     def _strange_names(self) -> list[str]:
         if not self._apps or not self._settings.confirm:
