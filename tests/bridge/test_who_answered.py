@@ -55,7 +55,12 @@ async def test_what_is_loaded_before_a_round_leaves_is_no_time_of_the_hosts(tmp_
     loaded = tmp_path / "loaded"
     (tmp_path / "sitecustomize.py").write_text(SLOW_CIPHER.format(loaded=str(loaded)))
     env = {**HIGH_FLOOR, "PYTHONPATH": str(tmp_path)}
-    async with hosted("--app", "demo", answer=refuse("decline"), version=MODERN, env=env) as host:
+
+    async def answer(params: Json) -> Json:
+        await host.client.list_tools()  # the bridge has looked around since it was busy
+        return refuse("decline")(params)
+
+    async with hosted("--app", "demo", answer=answer, version=MODERN, env=env) as host:
         assert not loaded.exists(), "only the question needs it"
         response = await host.ask("elicitation/confirm", message="Book?")
     assert loaded.exists()
