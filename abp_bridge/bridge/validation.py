@@ -71,7 +71,12 @@ class Witness:
         loop's clock).
         """
         by_hand = response.seconds is None
-        preset = is_preset(question, response.outcome, response.content)
+        preset = is_preset(
+            question,
+            response.outcome,
+            response.content,
+            by_buttons=variant.surface is Surface.ACP_PERMISSION,
+        )
         seen = Glimpse(response.seconds or 0.0, preset)
         machine = _MACHINES.get(variant.surface)
         before = tuple(self._before)

@@ -172,12 +172,15 @@ def reading_time(question: Question, shortest: float) -> float:
     return shortest * min(times, SLOWEST_READER)
 
 
-def is_preset(question: Question, outcome: Outcome, content: JsonObject) -> bool:
+def is_preset(
+    question: Question, outcome: Outcome, content: JsonObject, *, by_buttons: bool = False
+) -> bool:
     """Whether an accepted `content` is what a host finds in the form: each field its default, or
     the first of its choices, or left out.
     """
     return outcome is Outcome.ACCEPTED and all(
-        each.name not in content or _is_one_of(content[each.name], _presets(question, each))
+        each.name not in content
+        or _is_one_of(content[each.name], _presets(question, each, by_buttons))
         for each in question.fields
     )
 
@@ -186,11 +189,12 @@ def _is_one_of(value: JsonValue, presets: Sequence[JsonValue]) -> bool:
     return any(json_equal(value, each) for each in presets)
 
 
-def _presets(question: Question, asked: Field) -> list[JsonValue]:
+def _presets(question: Question, asked: Field, by_buttons: bool) -> list[JsonValue]:
     if asked.default is not MISSING:
         return [asked.default]
     if question.destructive or question.consents:
-        return [False]  # these stand on the no
+        # These stand on the no; but of buttons a program presses the first that allows, the yes.
+        return [False, by_buttons]
     if question.kind is Kind.CONFIRM:
         return [True]
     if asked.type is FieldType.BOOLEAN:

@@ -173,6 +173,17 @@ def test_a_yes_to_what_cannot_be_undone_never_stood_there() -> None:
     assert is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
 
 
+def test_of_buttons_the_first_that_allows_is_what_a_program_presses() -> None:
+    question = asked(YES, destructive=True)
+    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": True}, by_buttons=True)
+
+
+def test_the_first_answer_to_a_confirmation_is_yes() -> None:
+    question = asked(YES, kind=Kind.CONFIRM)
+    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": True})
+    assert not is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
+
+
 def test_a_refusal_never_stood_there() -> None:
     assert not is_preset(asked(TEXT), Outcome.DECLINED, {})
 

@@ -23,7 +23,12 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.abp import decode_question, encode_answer, encode_problem
+from abp_bridge.protocols.abp import (
+    decode_question,
+    encode_answer,
+    encode_problem,
+    encode_withdrawn,
+)
 from abp_bridge.protocols.schema_fields import GO_ON
 
 Json = Any
@@ -983,3 +988,12 @@ def test_a_default_of_null_is_a_default() -> None:
     assert encode_answer(question, Answer(Outcome.DECLINED, AnsweredBy.PERSON))["data"] == {
         "value": None
     }
+
+
+def test_a_question_that_nobody_is_left_to_ask_is_withdrawn_like_any_other() -> None:
+    withdrawn = encode_withdrawn("the session ended")
+    question = decode_question(
+        {"method": "elicitation/confirm", "params": {"message": "Go?"}}, id="q1", origin="an app"
+    )
+    answer = Answer(Outcome.WITHDRAWN, AnsweredBy.NOBODY, reason="the session ended")
+    assert withdrawn == encode_answer(question, answer)
