@@ -176,7 +176,7 @@ def is_preset(
     question: Question, outcome: Outcome, content: JsonObject, *, by_buttons: bool = False
 ) -> bool:
     """Whether an accepted `content` is what a host finds in the form: each field its default, or
-    the first of its choices, or left out.
+    the first of its choices, or left out; `by_buttons`, the first that allows.
     """
     return outcome is Outcome.ACCEPTED and all(
         each.name not in content
