@@ -40,7 +40,7 @@ MAX_TOGETHER = 4 * 1024  # bytes of messages that wait, before they leave in a w
 DEFERRAL = 0.005  # seconds that what nobody waits for may wait for something to leave with
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
 
-OnSent = Callable[[float], None]  # when a message has left, in seconds of the loop's clock
+OnSent = Callable[[float], None]  # when a message has left, by the reader's `peer_time`
 
 
 _Key = tuple[str, Hashable]  # of a message that waits: its kind, and which it is
@@ -67,6 +67,16 @@ class ByteReader(Protocol):
         if data:
             take(data)
         return bool(data)
+
+    def peer_time(self) -> float:
+        """The other side's own time (seconds): the loop's clock, which stands still while nobody
+        reads what the other side says.
+        """
+        return asyncio.get_running_loop().time()
+
+    def arrived(self) -> float:
+        """When what was received last may have come, at the earliest, in `peer_time`."""
+        return earliest_arrival()
 
     async def wait_closed(self) -> None:
         """Returns when nobody writes any more, whatever is still to be received; never where
@@ -117,7 +127,7 @@ class Reply:
     """What the other side answered a request with.
 
     `seconds` is its own time, from our last byte to its first: never more, and less by what this
-    process did just before it read that.
+    process did just before it read that, and by the time in which it read nothing at all.
     """
 
     result: JsonValue
@@ -139,7 +149,7 @@ class JsonRpcConnection:
             could overtake.
 
     Attributes:
-        arrived: When what is read now began to come (seconds of the loop's clock): the first byte
+        arrived: When what is read now began to come (by the reader's `peer_time`): the first byte
             of a line, however long the rest took.
         coalesced: How many notifications gave way to a newer one about the same thing.
         dropped: How many notifications the other side never got: it did not read.
@@ -303,7 +313,7 @@ class JsonRpcConnection:
         Args:
             id: The request's.
             result: What it gets.
-            on_sent: Is told when the last byte of it has left (seconds of the loop's clock).
+            on_sent: Is told when the last byte of it has left (by the reader's `peer_time`).
 
         Raises:
             LocalProtocolError: It was answered already, or never asked.
@@ -345,7 +355,7 @@ class JsonRpcConnection:
 
     def _receive(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
-        came = earliest_arrival()
+        came = self._reader.arrived()
         self.arrived = came if self._unfinished is None else self._unfinished
         for event in self._protocol.receive(data):
             self._dispatch(event)
@@ -495,7 +505,7 @@ class JsonRpcConnection:
 
     def _note_sent(self) -> None:
         if self._leaving is not None:
-            self._leaving(asyncio.get_running_loop().time())
+            self._leaving(self._reader.peer_time())
             self._leaving = None
 
     async def _write(self, scope: anyio.CancelScope) -> None:

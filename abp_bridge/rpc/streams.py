@@ -17,10 +17,12 @@ from collections.abc import Callable
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.rpc.arrival import earliest_arrival
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 
 # Bytes: what a Linux pipe holds; a larger buffer would be mapped and unmapped for each read.
 CHUNK = 64 * 1024
+FULL = CHUNK // 2  # bytes in a full pipe, at the least: its pages need not be full
 GLANCE = 1.0  # seconds between two looks at whether somebody is still there
 
 
@@ -39,6 +41,10 @@ class StreamReader(ByteReader):
         self._waiter: asyncio.Future[None] | None = None
         self._take: Callable[[bytes], bool] | None = None  # gets what is read, if anybody does
         self._data: bytes | None = None  # read, and not received yet
+        self._began = 0.0  # when the wait of now did (seconds of the loop's clock)
+        self._stopped: float | None = None  # when nobody waited any more; None while somebody does
+        self._unread = 0.0  # seconds in which nobody did
+        self._arrived = 0.0  # by `peer_time`
 
     async def receive(self) -> bytes:
         """The next bytes; empty at the end. One caller at a time; a cancelled one loses nothing."""
@@ -65,21 +71,44 @@ class StreamReader(ByteReader):
     async def _wait(self) -> None:
         if self._waiter is not None:
             raise anyio.BusyResourceError("reading from")
+        loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+            self._loop = loop
             self._loop.add_reader(self._fd, self._on_readable)
-        self._waiter = self._loop.create_future()
+        self._waiter = loop.create_future()
+        self._began = loop.time()
+        self._unread += self._began - (self._began if self._stopped is None else self._stopped)
+        self._stopped = None
         try:
             await self._waiter
         finally:
             self._waiter = None
+            self._stop(loop)
+
+    def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._stopped is None:
+            self._stopped = loop.time()
+
+    def peer_time(self) -> float:
+        """The loop's clock without the time in which nobody waited for bytes
+        (`ByteReader.peer_time`).
+        """
+        now = super().peer_time() if self._stopped is None else self._stopped
+        return now - self._unread
+
+    def arrived(self) -> float:
+        """When the bytes may have come that were read last (`ByteReader.arrived`)."""
+        return self._arrived if self._polled else super().arrived()
 
     def _on_readable(self) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._unwatch()  # else it would be told again and again
             return
+        self._arrived = max(earliest_arrival(), self._began) - self._unread
         self._read()
+        if self._data and len(self._data) >= FULL:  # whoever writes may have waited for us
+            self._unread = waiter.get_loop().time() - self._arrived
         try:
             goes_on = self._data is None or self._hand_over()
         except Exception as problem:
@@ -88,6 +117,7 @@ class StreamReader(ByteReader):
             waiter.set_exception(problem)
         else:
             if not goes_on and not waiter.done():
+                self._stop(waiter.get_loop())
                 waiter.set_result(None)
 
     def _hand_over(self) -> bool:

@@ -73,6 +73,12 @@ class _Source(ByteReader):
             self._lines.end()
         return data
 
+    def peer_time(self) -> float:
+        return self._source.peer_time()
+
+    def arrived(self) -> float:
+        return self._source.arrived()
+
     async def wait_closed(self) -> None:
         await self._source.wait_closed()
 

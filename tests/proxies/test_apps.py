@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import anyio
 import pytest
 from support.acp_harness import (
     FORM,
     Failed,
     accepting,
     pressing,
+    selected,
 )
 from support.acp_proxy import (
     SHOWN,
@@ -97,3 +100,34 @@ async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
             client, session, "elicitation/confirm", message="Delete all?", destructive=True
         )
         assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [66_000, 400_000], ids=["in the pipe", "still to be written"])
+async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size: int) -> None:
+    """The client's yes comes at once, behind a file that the agent asked for and does not read."""
+    answered = anyio.Event()
+
+    async def answer(method: str, params: Json) -> Json:
+        if method == "fs/read_text_file":
+            answered.set()
+            return {"content": "x" * size}
+        await answered.wait()
+        options = {option["kind"]: option["optionId"] for option in params["options"]}
+        return selected(options["allow_once"])
+
+    env = {"ABP_PERSON_FLOOR": "1000"}
+    async with proxied("--app", "demo", handler=answer, env=env) as client:
+        session = await opened(client, name="acpx")
+        await play(client, session, {"call": "abp_connect"})
+        request = {
+            "method": "elicitation/confirm",
+            "params": {"message": "Delete all?", "destructive": True},
+        }
+        call = {"capability": "demo.ask", "params": {"request": request}}
+        steps = [{"deaf": 3}, {"call": "abp_call", "arguments": call}]
+        _, said = await play(client, session, *steps)
+    response = json.loads(said["text"])
+    assert response["metadata"]["answeredBy"] == "host-policy"
+    assert response["metadata"]["evidence"] == "faster-than-reading"
+    assert not response["success"]

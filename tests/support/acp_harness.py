@@ -35,6 +35,7 @@ PARAMS: dict[str, Any] = {
     "elicitation/create": types.CreateElicitationRequest,
     "elicitation/complete": types.CompleteElicitationNotification,
     "$/cancel_request": types.CancelRequestNotification,
+    "fs/read_text_file": types.ReadTextFileRequest,
     "initialize": types.InitializeRequest,
     "session/new": types.NewSessionRequest,
     "session/load": types.LoadSessionRequest,

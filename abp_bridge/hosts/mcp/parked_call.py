@@ -35,7 +35,7 @@ class Pending:
     Attributes:
         request: Its method and its params.
         need: The capability that shows it.
-        shown: When its last byte first left, by the loop's clock in seconds.
+        shown: When its last byte first left, by the `peer_time` of who reads the host.
         done: Set when there is an answer or a problem.
         answer: The host's, as it came.
         answered: When it came, by the same clock.

@@ -39,7 +39,7 @@ class ToolRequest:
         arguments: What it asks that tool with.
         round: How many results asked for input before it.
         parked: The call, once there is one.
-        on_sent: Is told when its result has left (seconds of the loop's clock).
+        on_sent: Is told when its result has left (`OnSent`).
         state: What it brings back of an earlier round, where that was made here.
     """
 

@@ -111,7 +111,10 @@ class SharedWriter:
 
 
 class InjectedConnection(ByteReader):
-    """Our connection inside a stream. `feed` gives it a message; `connection` speaks."""
+    """Our connection inside a stream. `feed` gives it a message; `connection` speaks.
+
+    `source` reads the stream, and says when what is fed came; without one, it came just now.
+    """
 
     def __init__(
         self,
@@ -120,8 +123,11 @@ class InjectedConnection(ByteReader):
         *,
         on_message: Callable[[Request | Notification], None],
         cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
+        source: ByteReader | None = None,
     ) -> None:
-        self._lines: deque[bytes] = deque()
+        self._source = source
+        self._lines: deque[tuple[bytes, float]] = deque()  # with when they arrived
+        self._arrived = 0.0  # what was received last, by `peer_time`
         self._unread = 0  # bytes of them
         self._fed = anyio.Event()
         self._read = anyio.Event()
@@ -143,7 +149,8 @@ class InjectedConnection(ByteReader):
         if self._closed:
             return
         line = dump({"jsonrpc": "2.0", **message})
-        self._lines.append(line)
+        arrived = self._source.arrived() if self._source else super().arrived()
+        self._lines.append((line, arrived))
         self._unread += len(line)
         self._fed.set()
         while self._unread > MAX_UNREAD and not self._closed:
@@ -157,10 +164,18 @@ class InjectedConnection(ByteReader):
             await self._fed.wait()
         if not self._lines:
             return b""
-        line = self._lines.popleft()
+        line, self._arrived = self._lines.popleft()
         self._unread -= len(line)
         self._read.set()
         return line
+
+    def peer_time(self) -> float:
+        """The time of who writes the stream (`ByteReader.peer_time`)."""
+        return self._source.peer_time() if self._source else super().peer_time()
+
+    def arrived(self) -> float:
+        """When the line that was received last came in the stream (`ByteReader.arrived`)."""
+        return self._arrived
 
     def close(self) -> None:
         """The stream has ended, or our conversation has: nothing more comes."""

@@ -73,6 +73,7 @@ async def run_proxy(
             to_client,
             on_message=lambda message: None,
             cancel_request=acp.encode_cancel,
+            source=client[0],
         )
         sessions = SessionTable(injected.connection, page, f"{prefix}ask-")
         questions = AgentQuestions(

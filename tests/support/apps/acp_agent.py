@@ -7,8 +7,9 @@ params, "count": 100}: so many questions at once; what comes of the last {"line"
 line of any kind, and what comes for that id {"withdraw": params}: a question that is taken back at
 once {"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of"
 from another session {"say": words} {"murmur": size}: so many bytes on stderr {"wait": true}: until
-the turn is cancelled, or `_go` comes {"strays": true}: what came that nobody asked for {"die":
-code}
+the turn is cancelled, or `_go` comes {"deaf": seconds}: it asks the client for a file, and reads
+nothing for so long from the prompt on; the next steps do not wait for that {"strays": true}: what
+came that nobody asked for {"die": code}
 
 A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name":
 name} the session has that name.
@@ -24,6 +25,7 @@ import json
 import os
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
@@ -120,6 +122,8 @@ class Agent:
                     threading.Thread(
                         target=self.prompt, args=(message["id"], message["params"]), daemon=True
                     ).start()
+                    steps = json.loads(message["params"]["prompt"][0]["text"])
+                    time.sleep(sum(step.get("deaf", 0) for step in steps))
                 case "session/cancel":
                     self.cancelled[message["params"]["sessionId"]].set()
                     self.going[message["params"]["sessionId"]].set()
@@ -189,6 +193,8 @@ class Agent:
             sys.stderr.flush()
         if "wait" in step:
             self.going[session].wait(PATIENCE)
+        if "deaf" in step:
+            self.ask("fs/read_text_file", {"sessionId": session, "path": "/large"})
         if "strays" in step:
             return self.strays
         if "die" in step:
