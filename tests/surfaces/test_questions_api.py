@@ -12,7 +12,7 @@ import shlex
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,11 +101,13 @@ class Program:
 
 
 @asynccontextmanager
-async def served(*arguments: str, **more: Any) -> AsyncIterator[tuple[Hosted, Program]]:
+async def served(
+    *arguments: str, floor: int = 0, **more: Any
+) -> AsyncIterator[tuple[Hosted, Program]]:
     """A bridge that asks on the questions API alone, with the demo app connected, and a client of
     the API.
     """
-    environment = {"ABP_QUESTIONS_PASSWORD": PASSWORD}
+    environment = {"ABP_QUESTIONS_PASSWORD": PASSWORD, "ABP_PERSON_FLOOR": str(floor)}
     options = ["--questions-api", "0", "--ask-on", "questions-api", *arguments]
     async with hosted("--app", "demo", *options, env=environment, **more) as host:
         await host.client.call_tool("abp_connect", {})
@@ -403,3 +405,40 @@ async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() ->
             (request,) = await program.listed()
             await program.reply(request["id"], ["Ada"])
         assert responses[0]["metadata"]["route"] == "questions-api"
+
+
+DELETE: dict[str, Json] = {"message": "Delete all?", "destructive": True}
+
+
+async def test_a_policy_that_comes_late_is_no_person() -> None:
+    """It answers what it reads at once; that nobody had read the question before is no reader's
+    time.
+    """
+    async with served(floor=2_000) as (host, program):  # milliseconds
+        await program.listed(0)  # else nobody is asked here
+        async with asking(host, "elicitation/confirm", **DELETE) as responses:
+            began = anyio.current_time()
+            while anyio.current_time() < began + 3:  # longer than the floor
+                await host.status()
+            (request,) = await program.listed()
+            yes = request["questions"][0]["options"][-1]["label"]
+            assert (await program.reply(request["id"], [yes]))[0] == 200
+    (response,) = responses
+    assert not response["success"]
+    assert "no person was asked" in response["error"]["message"]
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["lists it", "hears of it"])
+async def test_a_person_reads_from_when_their_program_has_the_question(listens: bool) -> None:
+    async with served(floor=100) as (host, program):  # milliseconds
+        events = program.events() if listens else nullcontext()
+        async with events as heard, asking(host, "elicitation/confirm", **DELETE) as responses:
+            request = await heard("question.asked") if heard else (await program.listed())[0]
+            began = anyio.current_time()
+            while anyio.current_time() < began + 0.5:  # longer than the floor
+                await host.status()
+            yes = request["questions"][0]["options"][-1]["label"]
+            await program.reply(request["id"], [yes])
+    (response,) = responses
+    assert response["metadata"]["answeredBy"] == "person"
+    assert response["data"]["confirmed"]

@@ -11,13 +11,15 @@ import base64
 import hmac
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
@@ -91,7 +93,7 @@ class QuestionsServer:
         """
         id = f"que_{secrets.token_hex(12)}"
         self._open[id] = asked = _OpenQuestion(
-            question, encode_request(question, id, session), page, anyio.current_time()
+            question, encode_request(question, id, session), page
         )
         self._publish("question.asked", asked.request)
         ended: dict[str, JsonValue] = {"sessionID": session, "requestID": id}
@@ -138,7 +140,10 @@ class QuestionsServer:
     # --- endpoints ---
 
     async def _list(self, request: Request) -> Response:
-        return JSONResponse([asked.request for asked in self._open.values()])
+        listed = list(self._open.values())
+        return JSONResponse(
+            [asked.request for asked in listed], background=BackgroundTask(_note_read, listed)
+        )
 
     async def _reply(self, request: Request) -> Response:
         try:
@@ -166,7 +171,7 @@ class QuestionsServer:
         asked = self._open.pop(request.path_params["id"], None)
         if asked is None:
             return _not_open(request)
-        seconds = max(0.0, earliest_arrival() - asked.since)
+        seconds = max(0.0, earliest_arrival() - asked.read)
         taken = asked.page.answer(SurfaceResponse(outcome, content, seconds), words)
         return JSONResponse(True) if taken else _not_open(request)
 
@@ -185,6 +190,10 @@ class QuestionsServer:
                     with anyio.move_on_after(BEAT):
                         event = await events.receive()
                     yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+                    told = [
+                        each for each in self._open.values() if each.request is event["properties"]
+                    ]
+                    await _note_read(told)
             except anyio.EndOfStream:
                 return
             finally:
@@ -195,14 +204,20 @@ class QuestionsServer:
         return self._streams.response(stream())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OpenQuestion:
     """A question that is open here, as it was sent, and where its answer goes."""
 
     question: Question
     request: JsonObject
     page: PageQuestion
-    since: float  # seconds of the loop's clock
+    read: float = inf  # since when a program has it (seconds of the loop's clock)
+
+
+async def _note_read(questions: Sequence[_OpenQuestion]) -> None:
+    """These have just been sent to a program."""
+    for each in questions:
+        each.read = min(each.read, anyio.current_time())
 
 
 def _event(kind: str, properties: JsonObject) -> JsonObject:
