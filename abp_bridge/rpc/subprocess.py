@@ -81,12 +81,16 @@ class Child:
         self.heard.set()
 
 
-PRIVATE = frozenset(
-    {"ABP_QUESTIONS_PASSWORD"}
-)  # with it a program answers in the person's place: no app and no agent is given it
-_OURS = {
-    name: value for name, value in os.environ.items() if name not in PRIVATE
-}  # as it was: it may be changed for a moment, for another's child
+# With it a program answers in the person's place: no child is given it.
+PRIVATE = frozenset({"ABP_QUESTIONS_PASSWORD"})
+
+
+def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What of `environ` a child may be given: all but what is `PRIVATE`."""
+    return {name: value for name, value in environ.items() if name not in PRIVATE}
+
+
+_OURS = child_environment()  # as it was: it may be changed for a moment, for another's child
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ import anyio.to_thread
 from abp_bridge.core.event import AttemptEvent, InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Question
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.rpc.subprocess import child_environment
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -175,7 +176,12 @@ async def _show_on_desktop(title: str, body: str) -> None:
     else:  # its body has markup
         command = ["notify-send", "--app-name=abp-bridge", "--", title, html.escape(body)]
     ended = await anyio.run_process(
-        command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, check=False
+        command,
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        check=False,
+        env=child_environment(),
     )
     if ended.returncode:
         raise NotificationError(f"{command[0]} failed (exit code {ended.returncode})")

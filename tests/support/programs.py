@@ -22,15 +22,16 @@ class Programs:
         self._gate = folder / "gate"
 
     def add(self, name: str, code: int = 0, *, hangs: bool = False) -> str:
-        """A program that notes its arguments and does no more, or `hangs` until it is released.
-        Returns its path.
+        """A program that notes its environment and arguments and does no more, or `hangs` until it
+        is released. Returns its path.
         """
         file = self.folder / name
         noted = f'printf "%s\\n" "{name} $DISPLAY $TERM" "$@" "" >> {self._log}'
         if hangs:
             os.mkfifo(self._gate)
         waits = f"echo $$ > {self.folder}/pid; read -r end < {self._gate}" if hangs else ""
-        file.write_text(f"#!/bin/sh\n{noted}\n{waits}\nexit {code}\n")
+        env = f"env > {self.folder}/{name}.env"
+        file.write_text(f"#!/bin/sh\n{env}\n{noted}\n{waits}\nexit {code}\n")
         file.chmod(0o755)
         return str(file)
 

@@ -727,6 +727,23 @@ async def test_a_notification_has_the_words_of_the_question_only_when_that_was_s
     assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
 
 
+@pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])
+async def test_what_tells_the_person_is_not_given_the_password(
+    options: tuple[str, ...], programs: Programs, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.id
+    programs.add(name)
+    private = {"ABP_QUESTIONS_PASSWORD": "planted-password-77aa", "DISPLAY": ":7"}
+    env = programs.environment(**private)
+    card = Card()
+    async with hosted(*options, answer=card.answer, client_info=CODEX, env=env) as host:
+        await host.ask("elicitation/input", **NAME)
+        await programs.wait()
+    given = (programs.folder / f"{name}.env").read_text()
+    assert "DISPLAY=:7" in given
+    assert "planted-password-77aa" not in given
+
+
 async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> None:
     programs.add("notify-send")
     ours, theirs = os.openpty()

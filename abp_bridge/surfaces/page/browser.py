@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.rpc.subprocess import child_environment
 
 COMMAND_LIMIT = 3.0  # seconds for a command that opens a browser; what runs longer is one
 
@@ -47,7 +48,9 @@ async def open_browser(address: str, environ: Mapping[str, str] = os.environ) ->
         BrowserError: None can.
     """
     # what is for a terminal gets none, and what asks $BROWSER again would ask in vain
-    env = {name: value for name, value in environ.items() if name not in ("BROWSER", "TERM")}
+    env = child_environment(environ)
+    for name in ("BROWSER", "TERM"):
+        env.pop(name, None)
     problems = []
     for command in _commands(address, environ):
         problem = await anyio.to_thread.run_sync(_run, command, env, abandon_on_cancel=True)
