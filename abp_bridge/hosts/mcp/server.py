@@ -150,9 +150,9 @@ class McpServer:
 
     def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
         self._running[id] = request = ToolRequest(id, client, self._rpc.arrived)
-        if self._begun is not None and client.modern:
+        if self._begun is not None:
             # Known at once: the same read may bring its cancellation.
-            self._begun.identify_retry(request, params)
+            self._begun.identify_call(request, params)
         self._connection.tasks.start_soon(self._call_tool, request, params)
 
     async def _call_tool(self, request: ToolRequest, params: Params) -> None:

@@ -26,6 +26,7 @@ from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
+from abp_bridge.hosts.mcp.tool_definitions import WAIT
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.hosts.mcp.tools import McpTools, UnknownToolError
 from abp_bridge.hosts.profiles import Profile, profile
@@ -253,9 +254,12 @@ class McpSession:
 
     # --- what the host asks of the bridge ---
 
-    def identify_retry(self, request: ToolRequest, params: JsonObject) -> None:
+    def identify_call(self, request: ToolRequest, params: JsonObject) -> None:
         """Note on `request` which call it comes back to, if it does."""
-        self._calls.identify_retry(request, params.get("requestState"))
+        if request.client.modern:
+            self._calls.identify_retry(request, params.get("requestState"))
+        if params.get("name") == WAIT["name"]:
+            self._calls.identify_wait(request, as_object(params.get("arguments")).get("call"))
 
     def list_tools(self) -> list[JsonObject]:
         """The tools there are now, as `tools/list` has them."""

@@ -136,6 +136,11 @@ class ToolCalls:
                 request.state = self._codec.decode(state)
                 request.parked = self._parked.get(request.state.call)
 
+    def identify_wait(self, request: ToolRequest, call: JsonValue) -> None:
+        """Note on `request` the call that it is to wait for."""
+        if isinstance(call, str):
+            request.parked = self._parked.get(call)
+
     async def begin(self, request: ToolRequest, start: Start) -> JsonObject:
         """Start a call and wait for it: its CallToolResult, or what it asks.
 

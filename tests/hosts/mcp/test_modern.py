@@ -608,6 +608,27 @@ async def test_a_running_call_can_be_waited_for_twice(tmp_path: Path) -> None:
     assert results == ["precious", "precious"]
 
 
+def test_a_wait_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
+    """Whoever waits no more for a call that was parked wants it no more."""
+    ask = {"capability": "demo.ask", "params": {"request": CONFIRM}}
+    with RawHost("--app", "demo", env={"ABP_HOST_PATIENCE": "100"}) as host:
+        host.initialize(**FORM)
+        parked = host.request("tools/call", {"name": "abp_call", "arguments": ask})
+        assert '{"call": "call-1"}' in parked["result"]["content"][0]["text"]
+        wait = {"name": "abp_wait", "arguments": {"call": "call-1"}}
+        both: Json = (
+            {"jsonrpc": "2.0", "id": "wait", "method": "tools/call", "params": wait},
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": "wait"},
+            },
+        )
+        host.write(b"".join(json.dumps(message).encode() + b"\n" for message in both))
+        again = host.request("tools/call", wait)
+        assert again["result"]["content"][0]["text"].startswith("CANCELLED")
+
+
 def test_a_retry_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
     arguments = {
         "name": "abp_call",
