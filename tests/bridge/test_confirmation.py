@@ -220,20 +220,6 @@ async def test_a_no_of_nobody_knows_whom_is_not_called_a_persons(
 
 
 @pytest.mark.anyio
-async def test_a_button_has_a_place_and_nothing_that_stood_there(desk: Desk) -> None:
-    options = (*desk.arguments, "--confirm", "destructive")
-    floor = {"ABP_PERSON_FLOOR": "0.0001"}  # ms: what no answer over a pipe is faster than
-    async with client(*options, handler=pressing("Do not allow"), env=floor) as editor:
-        await editor.initialize({})
-        session = await editor.new()
-        await editor.prompt(session, "/connect")
-        _, words = await editor.prompt(session, "/wipe")
-    assert f"PERMISSION_REQUIRED: wipe was {NOT_GIVEN}" in words
-    assert "The host took the default or the first choice" in words
-    assert desk.heard == []
-
-
-@pytest.mark.anyio
 async def test_a_no_that_was_written_down_is_the_files(desk: Desk, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps([False]))

@@ -188,6 +188,12 @@ def test_a_refusal_never_stood_there() -> None:
     assert not is_preset(asked(TEXT), Outcome.DECLINED, {})
 
 
+def test_what_a_button_stood_for_is_called_a_choice() -> None:
+    """A button has a place, and nothing that stood there."""
+    seen = Circumstances(Glimpse(3.0, preset=True), reading=READING)
+    assert judge(seen).reason.startswith("The host took the default or the first choice")
+
+
 SECRET = Field("key", FieldType.TEXT, {"type": "string"}, secret=True)
 FILE = Field("file", FieldType.FILE, {})
 

@@ -340,13 +340,18 @@ def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "ending"), [([ENTER], ["accepted", {}, 0]), ([DOWN, ENTER], ["declined", {}, 0])]
+    ("keys", "ending"),
+    [
+        ([ENTER], ["accepted", {"confirmed": True}, 0]),
+        ([DOWN, ENTER], ["accepted", {"confirmed": False}, 0]),
+        ([DOWN, DOWN, ENTER], ["declined", {}, 0]),
+    ],
 )
 def test_a_form_without_fields_asks_for_consent(keys: list[str], ending: Json) -> None:
     with Asking(
         {"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}
     ) as screen:
-        screen.until("Accept")
+        screen.until("» Yes")
         screen.until("Decline to answer")
         screen.press(*keys)
         assert screen.reply() == ending
