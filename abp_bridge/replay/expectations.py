@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.core.json_value import JsonValue, as_object, as_text
 from abp_bridge.replay.match import MOST, Choice, Match, excerpt, match
 from abp_bridge.replay.meaning import Kind, kind_of
 from abp_bridge.replay.mismatch import MAX_SHOWN, ReplayMismatchError
@@ -31,6 +31,8 @@ from abp_bridge.trace.format import (
 )
 
 ORDERED = ("notifications/progress", "session/update")
+# what takes a request back, and the member of its parameters that says which
+CANCELLED = {"notifications/cancelled": "requestId", "$/cancel_request": "requestId"}
 MAX_EARLY = 1_000  # messages before their time: more than any fixture has lines in a window
 # updates about nothing that goes on
 UNORDERED_UPDATES = (
@@ -66,6 +68,7 @@ class Expectations:
         self._early: list[Entry] = []  # what the bridge said before the fixture came to it
         self._matched_early = (-1, -1)  # the window and the names when `_early` was last matched
         self._answered: dict[Key, int] = {}  # a request of ours -> the line that answered it
+        self._answers: set[Key] = set()  # the bridge's requests that our lines answered
         self._chosen: dict[Choice, str] = {}  # the name that stands for it
         self._open_window(0)
 
@@ -115,7 +118,7 @@ class Expectations:
             ReplayMismatchError: as soon as it cannot fit any more.
         """
         message = Entry(kind, value, BRIDGE, party)
-        if self._fits(message):
+        if self._fits(message) or self._crosses(message):
             return
         self._check_early(message)
         if len(self._early) == MAX_EARLY:
@@ -168,6 +171,8 @@ class Expectations:
             )
         if entry.kind == "message":
             self.questions.add(entry.party, value)
+            if is_response(value):
+                self._answers.add(key(entry.party, as_object(value).get("id")))
         elif entry.kind == "closed":
             self._forget(entry.party)
         return value
@@ -196,6 +201,15 @@ class Expectations:
                 return True
         return False
 
+    def _crosses(self, message: Entry) -> bool:
+        """Whether the bridge takes a request back that our lines answered: it need not have read
+        the answer yet, and MCP and ACP both let the two cross.
+        """
+        said = as_object(message.value)
+        member = CANCELLED.get(as_text(said.get("method")), "")
+        cancelled = as_object(said.get("params")).get(member)
+        return bool(member) and key(message.party, cancelled) in self._answers
+
     def _compare(self, entry: Entry, message: Entry) -> Match:
         party, kind = message.party, self._kind(message)
         return match(entry.value, message.value, self.known, self._chosen, party=party, kind=kind)
@@ -222,6 +236,7 @@ class Expectations:
         self._answered = {
             request: line for request, line in self._answered.items() if request[0] != party
         }
+        self._answers = {request for request in self._answers if request[0] != party}
         self.questions.forget(party)
 
     # --- what does not fit ---

@@ -1168,6 +1168,31 @@ def test_a_notification_may_come_before_it_is_expected() -> None:
     assert expectations.left_over() is None
 
 
+def cancel(id: Json) -> Json:
+    return {"method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+def test_a_request_may_be_taken_back_while_its_answer_is_on_its_way() -> None:
+    """A host that cancels a call and dismisses its question says both at once; who reads the first
+    alone takes the question back.
+    """
+    expectations = Expectations(
+        [
+            entry("bridge->host", ask("[id 1]")),
+            entry("bridge->host", ask("[id 2]")),
+            entry("host->bridge", cancel(7)),
+            entry("host->bridge", {"id": "[id 1]", "result": 1}),
+            entry("bridge->app", ask("[id 3]")),
+        ]
+    )
+    expectations.on_message("host", "message", ask("x"))
+    expectations.on_message("host", "message", ask("y"))
+    expectations.take_next()
+    expectations.on_message("host", "message", cancel("x"))
+    with pytest.raises(ReplayMismatchError, match="does not show: the notification"):
+        expectations.on_message("host", "message", cancel("y"))
+
+
 def test_what_no_line_shows_is_a_difference() -> None:
     expectations = Expectations(
         [entry("host->bridge", ask(1)), entry("bridge->host", {"id": 1, "result": 1}, line=3)]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from typing import IO, Any
 
 Json = Any
@@ -232,17 +233,24 @@ CHANGES: dict[str, tuple[Edit, Edit]] = {
 }
 
 
-def carry(source: IO[bytes], sink: IO[bytes], edit: Edit) -> None:
-    """Carry lines until the source ends, each JSON message edited."""
-    for line in source:
-        try:
-            message = json.loads(line)
-            edit(message)
-            line = json.dumps(message, separators=(" ,  ", " : ")).encode() + b"\n"  # noqa: PLW2901
-        except (ValueError, TypeError, AttributeError):
-            pass  # no message: it stays as it is
-        sink.write(line)
+def edited(line: bytes, edit: Edit) -> bytes:
+    """A line, with its message edited if it is one."""
+    try:
+        message = json.loads(line)
+        edit(message)
+    except (ValueError, TypeError, AttributeError):
+        return line
+    return json.dumps(message, separators=(" ,  ", " : ")).encode()
+
+
+def carry(source: BufferedReader, sink: IO[bytes], edit: Edit) -> None:
+    """Carry lines until the source ends: what comes at once goes on at once."""
+    rest = b""
+    while block := source.read1():
+        *lines, rest = (rest + block).split(b"\n")
+        sink.write(b"".join(edited(line, edit) + b"\n" for line in lines))
         sink.flush()
+    sink.write(rest)
     sink.close()
 
 
@@ -251,7 +259,8 @@ def main() -> None:
     command = [sys.executable, "-m", "abp_bridge", *sys.argv[2:]]
     bridge = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert bridge.stdin is not None
-    assert bridge.stdout is not None
+    assert isinstance(bridge.stdout, BufferedReader)
+    assert isinstance(sys.stdin.buffer, BufferedReader)
     ends = sys.stdin.buffer, bridge.stdin, heard
     threading.Thread(target=carry, args=ends, daemon=True).start()
     carry(bridge.stdout, sys.stdout.buffer, said)
