@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # command -> its module in this package
 COMMANDS = {
     "serve": "serve",
-    "acp": "proxy",
+    "acp": "acp",
     "demo": "demo.run",
     "ask": "ask.run",
     "matrix": "matrix",

@@ -21,10 +21,12 @@ class Stderr:
     """This process's stderr for somebody else's words: they pass as fast as it is read, and never
     hold up who says them.
 
-    What waits is bounded by `limit` bytes; what is more is counted and said.
+    What waits is bounded by `limit` bytes; what is more is counted and said. Whose words they are,
+    `speaker` says.
     """
 
-    def __init__(self, limit: int = 2**20) -> None:
+    def __init__(self, speaker: str = "agent", limit: int = 2**20) -> None:
+        self._speaker = speaker
         self._limit = limit
         self._waiting = bytearray()
         self._lost = 0
@@ -96,4 +98,4 @@ class Stderr:
             self._broken = True
 
     def _loss(self) -> str:
-        return f"{self._lost} bytes of the agent's stderr were not read in time"
+        return f"{self._lost} bytes of the {self._speaker}'s stderr were not read in time"

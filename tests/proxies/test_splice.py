@@ -28,8 +28,8 @@ from support.acp_proxy import (
 from support.harness import PATIENCE, environment
 from support.paths import APPS
 
-from abp_bridge.proxies.acp import byte_edit
-from abp_bridge.proxies.acp.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
+from abp_bridge.proxies import byte_edit
+from abp_bridge.proxies.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 Json = Any

@@ -1,6 +1,6 @@
-"""One client and one agent, joined: which side ends first, and what is still carried then.
+"""One client and one agent, joined.
 
-The lines go through `splice`, what becomes of them is the `Router`'s. Our own requests have ids
+The lines go through a `Carrier`, what becomes of them is the `Router`'s. Our own requests have ids
 with a prefix that is a secret of this process: what answers them goes no further, however late it
 is.
 """
@@ -8,33 +8,24 @@ is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.proxies.acp import byte_edit
+from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.acp.agent_questions import AgentQuestions
 from abp_bridge.proxies.acp.client_session import ElicitorApi
-from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.proxies.acp.router import EndpointRegistry, Router
 from abp_bridge.proxies.acp.sessions import SessionTable
-from abp_bridge.proxies.acp.splice import splice
+from abp_bridge.proxies.carrier import Carrier, Direction, Side
+from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.interfaces.surface import Page
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
-
-# seconds an agent may go on speaking when its stdin is closed, or go without reading when its
-# client has gone; clients kill us after two in all
-DRAIN = 0.8
-
-Side = Literal["client", "agent"]
 
 
 async def run_proxy(
@@ -66,7 +57,7 @@ async def run_proxy(
     to_client, to_agent = SharedWriter(client[1]), SharedWriter(agent[1])
     # What is fed to these was in memory already: no line is too long here.
     protocols = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
-    ended: Side = "agent"
+    ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         injected = InjectedConnection(
             protocols[0],
@@ -87,64 +78,12 @@ async def run_proxy(
         router = Router(prefix, injected, sessions, questions, endpoints)
         tasks.start_soon(injected.connection.run)
         tasks.start_soon(questions.run)
-        carrier = _Carrier(client[0], to_client, agent[0], to_agent, injected, sessions, router)
+        carrier = Carrier(
+            Direction(client[0], to_agent, router.from_client),
+            Direction(agent[0], to_client, router.from_agent),
+            on_host_end=injected.close,
+            on_program_end=sessions.end_prompts,
+        )
         ended = await carrier.run(tasks)
         tasks.cancel_scope.cancel()
     return ended
-
-
-@dataclass(slots=True)
-class _Carrier:
-    """The two directions, and which side ended first."""
-
-    from_client: ByteReader
-    to_client: SharedWriter
-    from_agent: ByteReader
-    to_agent: SharedWriter
-    injected: InjectedConnection
-    sessions: SessionTable
-    router: Router
-    draining: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: Side | None = None
-
-    async def run(self, tasks: TaskGroup) -> Side:
-        tasks.start_soon(self._carry_to_agent, tasks)
-        with self.draining:
-            await self._carry_to_client()
-        return self.ended or "agent"
-
-    async def _carry_to_agent(self, tasks: TaskGroup) -> None:
-        try:
-            with anyio.CancelScope() as carrying:
-                tasks.start_soon(self._watch_client, carrying)
-                await splice(self.from_client, self.to_agent, self.router.from_client)
-            self.ended = self.ended or "client"
-        except OSError:
-            self.ended = self.ended or "agent"
-        self.injected.close()
-        self.to_agent.close_stream()
-        self.draining.deadline = anyio.current_time() + DRAIN
-
-    async def _watch_client(self, carrying: anyio.CancelScope) -> None:
-        """A client's end is not read while its agent reads nothing: then what it still said is
-        lost, and it ends all the same.
-        """
-        await self.from_client.wait_closed()
-        forwarded = -1
-        while forwarded != self.to_agent.forwarded:
-            forwarded = self.to_agent.forwarded
-            await anyio.sleep(DRAIN)
-        carrying.cancel()
-
-    async def _carry_to_client(self) -> None:
-        try:
-            await splice(
-                self.from_agent, self.to_client, self.router.from_agent, self._on_agent_end
-            )
-        except OSError:
-            self.ended = self.ended or "client"
-
-    async def _on_agent_end(self) -> None:
-        """The agent has gone: what is still asked goes too."""
-        self.ended = self.ended or "agent"
-        await self.sessions.end_prompts()

@@ -17,15 +17,15 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.proxies.acp import byte_edit
+from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.acp.agent_questions import ELICIT, AgentQuestions
-from abp_bridge.proxies.acp.splice import LineFilter
+from abp_bridge.proxies.splice import LineFilter
 from abp_bridge.rpc.protocol import INVALID_REQUEST, MAX_DEPTH, Id, is_id
 
 if TYPE_CHECKING:
     from abp_bridge.proxies.acp.client_session import ClientSession
-    from abp_bridge.proxies.acp.multiplex import InjectedConnection
     from abp_bridge.proxies.acp.sessions import SessionTable
+    from abp_bridge.proxies.multiplex import InjectedConnection
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from support.harness import PATIENCE
 from support.paths import APPS
 
 from abp_bridge.bridge.session import CLOSE_LIMIT
-from abp_bridge.proxies.acp.proxy import DRAIN
+from abp_bridge.proxies.carrier import DRAIN
 from abp_bridge.rpc.stderr import LAST_WORDS
 from abp_bridge.rpc.subprocess import GRACE
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from abp_bridge.proxies.acp import byte_edit
+from abp_bridge.proxies import byte_edit
 
 if TYPE_CHECKING:
-    from abp_bridge.proxies.acp.multiplex import SharedWriter
+    from abp_bridge.proxies.multiplex import SharedWriter
     from abp_bridge.rpc.connection import ByteReader
 
 

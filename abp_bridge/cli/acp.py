@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
-from abp_bridge.log import print_message, warn_if_interactive
+from abp_bridge.log import warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS
-from abp_bridge.rpc.stderr import LAST_WORDS, Stderr
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
-from abp_bridge.rpc.subprocess import Child, spawn
 
 if TYPE_CHECKING:
     import argparse
 
-    from anyio.abc import TaskGroup
-
     from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
+    from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
-
-NO_PROGRAM = 127
 
 DESCRIPTION = """\
 Stands between an ACP client (Zed, JetBrains, acpx ...) and its agent. Give the client this
@@ -89,62 +86,22 @@ async def _serve(
                 endpoint = _make_endpoint(composition) if settings.apps else None
                 if endpoint is not None:
                     tasks.start_soon(endpoint.run)
-                code = await _carry(composition, command, (source, sink), endpoint, tasks)
-                tasks.cancel_scope.cancel()
+
+                async def carry(agent: Child) -> Side:
+                    from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
+
+                    return await run_proxy(
+                        composition.tap("host")(source, sink),
+                        composition.tap("agent")(agent.stdout, agent.stdin),
+                        prefix=f"abp-{os.urandom(4).hex()}-",
+                        agent_name=label(os.path.basename(command[0])) or "the agent",
+                        make_elicitor=composition.make_elicitor,
+                        page=composition.page,
+                        endpoints=endpoint,
+                    )
+
+                code = await run_program(command, ("agent", "client"), tasks, carry)
     return code
-
-
-async def _carry(
-    composition: Composition,
-    command: Sequence[str],
-    client: tuple[StreamReader, StreamWriter],
-    endpoint: McpEndpoint | None,
-    tasks: TaskGroup,
-) -> int:
-    """Run the agent and carry the lines until one side ends. Returns the exit code."""
-    stderr = Stderr()
-    tasks.start_soon(stderr.run)
-    try:
-        async with spawn(command, overhear=stderr.say) as agent:
-            from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
-
-            ended = await run_proxy(
-                composition.tap("host")(*client),
-                composition.tap("agent")(agent.stdout, agent.stdin),
-                prefix=f"abp-{os.urandom(4).hex()}-",
-                agent_name=label(os.path.basename(command[0])) or "the agent",
-                make_elicitor=composition.make_elicitor,
-                page=composition.page,
-                endpoints=endpoint,
-            )
-            if ended == "agent":
-                await _wait_for_end(agent)
-            tasks.cancel_scope.cancel()
-    except OSError as problem:
-        print_message(f"the agent cannot be started: {problem}")
-        return NO_PROGRAM
-    finally:
-        await stderr.close()
-    return _exit_code(agent, ended, command)
-
-
-async def _wait_for_end(agent: Child) -> None:
-    """It no longer speaks: let it end by itself, and its last words out."""
-    with anyio.move_on_after(1):
-        await agent.process.wait()
-    with anyio.move_on_after(LAST_WORDS):
-        await agent.heard.wait()
-
-
-def _exit_code(agent: Child, ended: str, command: Sequence[str]) -> int:
-    code = agent.process.returncode
-    if code is None:
-        return 0
-    if ended == "agent":
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        print_message(f"the agent {command[0]} ended ({how}) before its client did")
-        return code if code >= 0 else 128 - code
-    return max(code, 0)
 
 
 def _make_endpoint(composition: Composition) -> McpEndpoint:

@@ -43,7 +43,7 @@ from abp_bridge.interfaces.host import SessionApi
 from abp_bridge.proxies.acp import mcp_endpoint, relay
 from abp_bridge.proxies.acp.client_session import ClientSession
 from abp_bridge.proxies.acp.mcp_endpoint import LONGEST_TOKEN, MAX_UNAUTHENTICATED
-from abp_bridge.proxies.acp.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 from abp_bridge.rpc.streams import accept
 

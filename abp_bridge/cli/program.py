@@ -1,0 +1,76 @@
+"""Somebody else's program behind this process's stdio: started, with its stderr on ours, and what
+its end makes of our exit code. What is carried is its command's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.log import print_message
+from abp_bridge.rpc.stderr import LAST_WORDS, Stderr
+from abp_bridge.rpc.subprocess import Child, spawn
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.proxies.carrier import Side
+
+NO_PROGRAM = 127
+
+
+async def run_program(
+    command: Sequence[str],
+    roles: tuple[str, str],
+    tasks: TaskGroup,
+    carry: Callable[[Child], Awaitable[Side]],
+) -> int:
+    """Run the program, and carry lines until one side ends; then what else runs in `tasks` is
+    cancelled, while the program ends too.
+
+    Args:
+        command: The program and its arguments.
+        roles: What it is, and what its host is, in messages: ("agent", "client").
+        tasks: Ends with the program.
+        carry: Carries the lines: which side ended first.
+
+    Returns:
+        The exit code: its own where it ended by itself.
+    """
+    role, host = roles
+    stderr = Stderr(role)
+    tasks.start_soon(stderr.run)
+    try:
+        async with spawn(command, overhear=stderr.say) as program:
+            ended = await carry(program)
+            if ended == "program":
+                await _wait_for_end(program)
+            tasks.cancel_scope.cancel()
+    except OSError as problem:
+        print_message(f"the {role} cannot be started: {problem}")
+        tasks.cancel_scope.cancel()
+        return NO_PROGRAM
+    finally:
+        await stderr.close()
+    return _exit_code(program, ended, f"the {role} {command[0]}", host)
+
+
+async def _wait_for_end(program: Child) -> None:
+    """It no longer speaks: let it end by itself, and its last words out."""
+    with anyio.move_on_after(1):
+        await program.process.wait()
+    with anyio.move_on_after(LAST_WORDS):
+        await program.heard.wait()
+
+
+def _exit_code(program: Child, ended: str, name: str, host: str) -> int:
+    code = program.process.returncode
+    if code is None:
+        return 0
+    if ended == "program":
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        print_message(f"{name} ended ({how}) before its {host} did")
+        return code if code >= 0 else 128 - code
+    return max(code, 0)
