@@ -1,11 +1,9 @@
-"""MCP's own code for a resource that is not there, and how a request of ours is taken back."""
+"""How a request of ours is taken back."""
 
 from __future__ import annotations
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.rpc.protocol import Id
-
-RESOURCE_NOT_FOUND = -32002
 
 
 def encode_cancel(id: Id, reason: str) -> tuple[str, JsonValue]:

@@ -19,7 +19,6 @@ import anyio.lowlevel
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.hosts.mcp.connection import McpConnection
-from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS
 from abp_bridge.hosts.mcp.tool_definitions import OWN_TOOLS
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
@@ -27,6 +26,7 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
     LONGEST_URI,
     MAX_UPDATES,
+    RESOURCE_NOT_FOUND,
     InvalidParamsError,
     complete_result,
     decode_envelope,

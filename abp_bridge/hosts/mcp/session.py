@@ -23,7 +23,6 @@ from abp_bridge.core.question import Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.hosts.mcp.connection import McpConnection
-from abp_bridge.hosts.mcp.errors import RESOURCE_NOT_FOUND
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_definitions import WAIT
@@ -47,7 +46,7 @@ from abp_bridge.protocols.mcp.elicitation import (
     decode_roots,
     form_version,
 )
-from abp_bridge.protocols.mcp.modern import decode_retry
+from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress
 from abp_bridge.protocols.mcp.versions import V2025_03_26, V2025_11_25
 from abp_bridge.rpc.connection import ConnectionClosedError, RemoteError, Reply

@@ -8,7 +8,7 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
 from abp_bridge.errors import AbpBridgeError
@@ -24,6 +24,7 @@ SERVER = f"{_META}serverInfo"
 SUBSCRIPTION = f"{_META}subscriptionId"
 
 INVALID_PARAMS = -32602
+RESOURCE_NOT_FOUND = -32002  # up to 2025-11-25; since then it is INVALID_PARAMS
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
@@ -31,8 +32,9 @@ UNSUPPORTED_VERSION = -32022
 # to the server.
 MAX_ROUNDS = 10
 
-# What a filter of `subscriptions/listen` can name, less the prompts that the bridge has not.
+# What a filter of `subscriptions/listen` can name.
 TOOLS = "toolsListChanged"
+PROMPTS = "promptsListChanged"
 RESOURCES = "resourcesListChanged"
 UPDATES = "resourceSubscriptions"
 MAX_UPDATES = 1_000
@@ -124,18 +126,23 @@ def decode_retry(params: JsonObject) -> tuple[str | None, dict[str, JsonObject]]
     }
 
 
-def decode_filter(params: JsonObject) -> dict[str, Json]:
+def decode_filter(params: JsonObject, words: Sequence[str] = (TOOLS, RESOURCES)) -> dict[str, Json]:
     """What `subscriptions/listen` asks to be told, as far as there is something to tell: the filter
-    that is acknowledged. Raises InvalidParamsError.
+    that is acknowledged.
+
+    Args:
+        params: Of the request.
+        words: The lists whose changes can be told.
+
+    Raises:
+        InvalidParamsError: There is no filter, or none that can be read.
     """
     wanted = params.get("notifications")
     if not isinstance(wanted, Mapping):
         raise InvalidParamsError(
             INVALID_PARAMS, "subscriptions/listen needs notifications, an object that says which"
         )
-    honoured: dict[str, Json] = {
-        word: True for word in (TOOLS, RESOURCES) if wanted.get(word) is True
-    }
+    honoured: dict[str, Json] = {word: True for word in words if wanted.get(word) is True}
     uris = wanted.get(UPDATES, [])
     if not isinstance(uris, list) or not all(
         isinstance(uri, str) and len(uri) <= LONGEST_URI for uri in uris

@@ -1,0 +1,345 @@
+"""A message of MCP's one era as the other has it: legacy (up to 2025-11-25) and modern
+(2026-07-28).
+
+Tables and functions without memory: who is on either side, what is open and what is listened to
+keep `proxies/mcp`. What neither era has a word for passes as it came: unknown members, vendor keys,
+unknown methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.modern import (
+    CAPABILITIES,
+    CLIENT,
+    INVALID_PARAMS,
+    LOG_LEVEL,
+    PROMPTS,
+    RESOURCE_NOT_FOUND,
+    RESOURCES,
+    SERVER,
+    SUBSCRIPTION,
+    TOOLS,
+    UPDATES,
+    VERSION,
+)
+from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
+
+URL_ELICITATION_REQUIRED = -32042
+
+# What a modern result must say that may be kept; all others say only that they are complete.
+_CACHEABLE = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+_NOT_KEPT: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
+
+# The requests whose result may ask for input (basic/patterns/mrtr).
+CAN_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+# The requests of the client that only one era has: they are answered here.
+LEGACY_REQUESTS = frozenset(
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+MODERN_REQUESTS = frozenset({"server/discover", "subscriptions/listen"})
+
+# The notifications that only the legacy era has. The client's: a modern server has no handshake,
+# asks for roots when it needs them, and asks nothing whose progress could be told.
+LEGACY_NOTIFICATIONS = frozenset(
+    {
+        "notifications/initialized",
+        "notifications/roots/list_changed",
+        "notifications/elicitation/complete",
+    }
+)
+
+# What a server tells outside of any request, and the word of a filter that asks for it.
+LISTENED = {
+    "notifications/tools/list_changed": TOOLS,
+    "notifications/prompts/list_changed": PROMPTS,
+    "notifications/resources/list_changed": RESOURCES,
+    "notifications/resources/updated": UPDATES,
+}
+
+# The feature of a server that has each list, and what it is to declare where the list may change.
+_FEATURES = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
+
+# Legacy tasks and the modern extension of that name are two things: across the eras there are none.
+_TASKS = "tasks"
+_TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
+_CODES_TO_MODERN = {("resources/read", RESOURCE_NOT_FOUND): INVALID_PARAMS}
+_CODES_TO_LEGACY = {
+    (method, modern): legacy for (method, legacy), modern in _CODES_TO_MODERN.items()
+}
+
+# The capability that a client needs to be asked so.
+_NEEDS = {"sampling/createMessage": "sampling", "roots/list": "roots"}
+_MODES = {"url": "url"}
+
+_ENVELOPE = (VERSION, CAPABILITIES, CLIENT, LOG_LEVEL)
+_RETRY = ("requestState", "inputResponses")
+
+
+# --- requests of the client ---
+
+
+def add_envelope(params: JsonValue, client: McpClientInfo) -> JsonObject:
+    """The parameters of a legacy request -> those of a modern one, which says who sends it."""
+    said: dict[str, JsonValue] = {
+        VERSION: MODERN[0],
+        CAPABILITIES: client_capabilities(client.capabilities),
+        CLIENT: client.info,
+    }
+    if client.level is not None:
+        said[LOG_LEVEL] = client.level
+    given = as_object(params)
+    return {**given, "_meta": {**as_object(given.get("_meta")), **said}}
+
+
+def strip_envelope(params: JsonValue) -> JsonObject:
+    """The parameters of a modern request -> those of a legacy one: without who sends it, and
+    without what it brings back of an earlier round.
+    """
+    kept = {name: value for name, value in as_object(params).items() if name not in _RETRY}
+    return _without_meta(kept, _ENVELOPE)
+
+
+def initialize_params(client: McpClientInfo) -> JsonObject:
+    """The handshake of the legacy era, for a client that showed itself by an envelope."""
+    name: JsonObject = {"name": "an unnamed host", "version": ""}
+    return {
+        "protocolVersion": LEGACY[0],
+        "capabilities": client_capabilities(client.capabilities),
+        "clientInfo": {**name, **client.info},
+    }
+
+
+def client_capabilities(declared: JsonValue) -> JsonObject:
+    """What a client of one era declares, as the other has it."""
+    return _without_tasks(as_object(declared))
+
+
+# --- results ---
+
+
+def to_discovered(initialized: JsonObject) -> JsonObject:
+    """The result of `initialize` -> that of `server/discover`."""
+    own = ("protocolVersion", "serverInfo", "capabilities")
+    kept = {name: value for name, value in initialized.items() if name not in own}
+    server = as_object(initialized.get("serverInfo"))
+    found: JsonObject = {
+        **kept,
+        "supportedVersions": list(MODERN),
+        "capabilities": _without_tasks(as_object(initialized.get("capabilities"))),
+    }
+    return to_modern_result("server/discover", found, server)
+
+
+def to_initialized(discovered: JsonObject, asked: JsonValue) -> JsonObject:
+    """The result of `server/discover` -> that of `initialize`, for a client that `asked` for a
+    version.
+    """
+    found = to_legacy_result("server/discover", discovered)
+    kept = {
+        name: value
+        for name, value in found.items()
+        if name not in ("supportedVersions", "capabilities")
+    }
+    name: JsonObject = {"name": "an unnamed server", "version": ""}
+    return {
+        **kept,
+        "protocolVersion": asked if asked in LEGACY else LEGACY[0],
+        "capabilities": _without_tasks(as_object(discovered.get("capabilities"))),
+        "serverInfo": {**name, **as_object(as_object(discovered.get("_meta")).get(SERVER))},
+    }
+
+
+def to_modern_result(method: str, result: JsonValue, server: JsonObject) -> JsonObject:
+    """A legacy server's result of `method` -> a modern one, which is complete.
+
+    Args:
+        method: What was asked.
+        result: The server's, as it came; what is no object has no members.
+        server: The `serverInfo` of its handshake.
+    """
+    given = as_object(result)
+    kept = _NOT_KEPT if method in _CACHEABLE else {}
+    meta = {**as_object(given.get("_meta")), SERVER: server}
+    return {**given, "resultType": "complete", **kept, "_meta": meta}
+
+
+def to_legacy_result(method: str, result: JsonValue) -> JsonObject:
+    """A modern server's complete result of `method` -> a legacy one."""
+    given = as_object(result)
+    new = {"resultType", *(_NOT_KEPT if method in _CACHEABLE else ())}
+    kept = _without_meta({name: each for name, each in given.items() if name not in new}, (SERVER,))
+    return _LEGACY_RESULTS.get(method, _as_it_is)(kept)
+
+
+def _as_it_is(result: JsonObject) -> JsonObject:
+    return result
+
+
+def _tools(result: JsonObject) -> JsonObject:
+    """Without what a legacy client refuses the whole list for: an output that is no object."""
+    return {**result, "tools": [_tool(each) for each in as_list(result.get("tools"))]}
+
+
+def _tool(tool: JsonValue) -> JsonValue:
+    if not isinstance(tool, Mapping) or "outputSchema" not in tool:
+        return tool
+    if as_object(tool["outputSchema"]).get("type") == "object":
+        return tool
+    return {name: value for name, value in tool.items() if name != "outputSchema"}
+
+
+def _called(result: JsonObject) -> JsonObject:
+    """With what is structured in words, where a legacy client could not read it."""
+    if isinstance(result.get("structuredContent", {}), Mapping):
+        return result
+    kept = {name: value for name, value in result.items() if name != "structuredContent"}
+    content = as_list(result.get("content"))
+    words: JsonObject = {"type": "text", "text": to_text(result["structuredContent"])}
+    said = any(as_object(each).get("text") == words["text"] for each in content)
+    return {**kept, "content": [*content, *([] if said else [words])]}
+
+
+_LEGACY_RESULTS: dict[str, Callable[[JsonObject], JsonObject]] = {
+    "tools/list": _tools,
+    "tools/call": _called,
+}
+
+
+def to_modern_error(method: str, error: JsonObject) -> JsonObject:
+    """A legacy server's error for `method`, with the code that it has in the modern era."""
+    return _with_code(_CODES_TO_MODERN, method, error)
+
+
+def to_legacy_error(method: str, error: JsonObject) -> JsonObject:
+    """A modern server's error for `method`, with the code that it has in the legacy era.
+
+    Wrong parameters of `resources/read` are a resource that is not there where the error names one.
+    """
+    names_one = "uri" in as_object(error.get("data"))
+    return _with_code(_CODES_TO_LEGACY, method, error) if names_one else error
+
+
+def _with_code(codes: Mapping[tuple[str, int], int], method: str, error: JsonObject) -> JsonObject:
+    code = error.get("code")
+    found = codes.get((method, code)) if isinstance(code, int) else None
+    return error if found is None else {**error, "code": found}
+
+
+# --- what a server asks ---
+
+
+def to_modern_question(method: str, params: JsonValue) -> JsonObject:
+    """A legacy server's request -> an item of `inputRequests`.
+
+    No progress is told of it: nobody waits for a request while a modern client asks.
+    """
+    kept = {name: value for name, value in as_object(params).items() if name != "task"}
+    return {"method": method, "params": _without_meta(kept, ("progressToken",))}
+
+
+def to_legacy_question(asked: JsonValue, elicitation_id: str) -> tuple[str, JsonObject]:
+    """An item of `inputRequests` -> the (method, params) of a legacy server's request.
+
+    A link needs an id there: `elicitation_id`, unless it has one.
+    """
+    method, params = as_object(asked).get("method"), as_object(as_object(asked).get("params"))
+    linked = {"elicitationId": elicitation_id} if params.get("mode") == "url" else {}
+    return method if isinstance(method, str) else "", {**linked, **params}
+
+
+def urls_required(error: JsonObject) -> list[JsonObject]:
+    """The links that a legacy server wants visited before it answers (-32042), each as an item of
+    `inputRequests`; none for any other error.
+    """
+    if error.get("code") != URL_ELICITATION_REQUIRED:
+        return []
+    asked = as_list(as_object(error.get("data")).get("elicitations"))
+    return [to_modern_question("elicitation/create", each) for each in asked]
+
+
+def needed_capability(method: str, params: JsonValue) -> str | None:
+    """What a client must declare to be asked this: `form`, `url`, `sampling` or `roots`; None for
+    what is no question.
+    """
+    if method == "elicitation/create":
+        return _MODES.get(to_text(as_object(params).get("mode")), "form")
+    return _NEEDS.get(method)
+
+
+# --- what a server tells ---
+
+
+def listens(wanted: JsonObject, method: str, params: JsonValue) -> bool:
+    """Whether a stream with the filter `wanted` is to be told this."""
+    word = LISTENED.get(method)
+    if word == UPDATES:
+        return as_object(params).get("uri") in as_list(wanted.get(UPDATES))
+    return word is not None and wanted.get(word) is True
+
+
+def listen_filter(server: JsonValue, uris: list[JsonValue]) -> JsonObject:
+    """What to listen for at a server with these capabilities, for a legacy client that subscribed
+    to `uris`: empty where it tells nothing.
+    """
+    features = as_object(server)
+    wanted: dict[str, JsonValue] = {
+        word: True
+        for word, feature in _FEATURES.items()
+        if as_object(features.get(feature)).get("listChanged") is True
+    }
+    return wanted | ({UPDATES: uris} if uris else {})
+
+
+def tag(params: JsonValue, stream: JsonValue) -> JsonObject:
+    """What a server tells, on the stream of the listen request with this id."""
+    given = as_object(params)
+    return {**given, "_meta": {**as_object(given.get("_meta")), SUBSCRIPTION: stream}}
+
+
+def untag(params: JsonValue) -> JsonObject:
+    """What a server told on a stream, as a legacy one tells it."""
+    return _without_meta(as_object(params), (SUBSCRIPTION,))
+
+
+def logs(least: str | None, params: JsonValue) -> bool:
+    """Whether who wants logs from the level `least` on is to be told this one; None wants none.
+
+    A level that nobody knows counts as the highest.
+    """
+    level = as_object(params).get("level")
+    rank = LOG_LEVELS.index(level) if level in LOG_LEVELS else len(LOG_LEVELS)
+    return least in LOG_LEVELS and rank >= LOG_LEVELS.index(least)
+
+
+def _without_tasks(capabilities: JsonObject) -> JsonObject:
+    kept = {name: value for name, value in capabilities.items() if name != _TASKS}
+    extensions = kept.get("extensions")
+    if isinstance(extensions, Mapping) and _TASKS_EXTENSION in extensions:
+        others = {name: each for name, each in extensions.items() if name != _TASKS_EXTENSION}
+        kept["extensions"] = others
+    return kept
+
+
+def _without_meta(given: JsonObject, names: tuple[str, ...]) -> JsonObject:
+    """Without these members of `_meta`, and without a `_meta` that had no others."""
+    meta = as_object(given.get("_meta"))
+    if not any(name in meta for name in names):
+        return given
+    kept = {name: value for name, value in meta.items() if name not in names}
+    rest = {name: value for name, value in given.items() if name != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest

@@ -1,0 +1,376 @@
+"""MCP's two eras, one message at a time: there and back, and each held against `mcp_types`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import methods
+from support.json_strategies import any_text, garbled, json_values
+
+from abp_bridge.protocols.mcp import translation
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.modern import decode_envelope
+
+Json = Any
+
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
+SERVER = {"name": "stub", "version": "9", "title": "Stub T", "x-own": [1]}
+CLIENT = McpClientInfo(MODERN, {"name": "c", "version": "1"}, {"elicitation": {}}, True, "info")
+
+ICON = {"src": "data:,x", "x-icon": 1}
+TOOL = {
+    "name": "ask",
+    "title": "T",
+    "inputSchema": {"type": "object", "$defs": {"k": {"type": "null"}}, "x-own": 1},
+    "outputSchema": {"type": "object", "properties": {"r": {}}},
+    "annotations": {"destructiveHint": True, "x-ann": 2},
+    "icons": [ICON],
+    "execution": {"taskSupport": "optional"},
+    "_meta": {"vendor/k": [1]},
+    "x-unknown": "keep",
+}
+CONTENT = [{"type": "text", "text": "t", "annotations": {"priority": 1}, "_meta": {"c": 1}}]
+
+RESULTS: Mapping[str, Json] = {
+    "tools/list": {"tools": [TOOL], "nextCursor": "p2", "_meta": {"l": 1}},
+    "tools/call": {
+        "content": CONTENT,
+        "structuredContent": {"r": 1},
+        "isError": True,
+        "_meta": {"r": 1},
+    },
+    "prompts/list": {"prompts": [{"name": "p", "icons": [ICON]}]},
+    "prompts/get": {"messages": [{"role": "user", "content": CONTENT[0]}], "x-own": None},
+    "resources/list": {"resources": [{"uri": "stub://a", "name": "a", "size": 3}]},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "stub://{x}", "name": "t"}]},
+    "resources/read": {"contents": [{"uri": "stub://a", "text": "x"}]},
+    "completion/complete": {"completion": {"values": ["c"], "total": 7, "hasMore": True}},
+}
+REQUESTS: Mapping[str, Json] = {
+    "tools/list": {"cursor": "p2"},
+    "tools/call": {"name": "ask", "arguments": {"a": 1}, "_meta": {"progressToken": 7, "v/k": 1}},
+    "prompts/list": None,
+    "prompts/get": {"name": "p"},
+    "resources/list": {},
+    "resources/templates/list": {},
+    "resources/read": {"uri": "stub://a"},
+    "completion/complete": {
+        "ref": {"type": "ref/prompt", "name": "p"},
+        "argument": {"name": "x", "value": ""},
+    },
+}
+INITIALIZED = {
+    "protocolVersion": LEGACY,
+    "capabilities": {
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "logging": {},
+        "completions": {},
+        "tasks": {"list": {}},
+        "experimental": {"vendor/x": {"a": 1}},
+        "extensions": {"io.x/y": {}, "io.modelcontextprotocol/tasks": {}},
+    },
+    "serverInfo": SERVER,
+    "instructions": "DO THIS",
+    "_meta": {"i": 1},
+    "x-own": "keep",
+}
+
+
+@pytest.mark.parametrize("method", RESULTS)
+def test_a_result_is_one_in_each_era_and_comes_back_whole(method: str) -> None:
+    old = RESULTS[method]
+    methods.validate_server_result(method, LEGACY, old)
+    new = translation.to_modern_result(method, old, SERVER)
+    methods.validate_server_result(method, MODERN, new)
+    assert new["resultType"] == "complete"
+    assert translation.to_legacy_result(method, new) == old
+
+
+@pytest.mark.parametrize("method", RESULTS)
+def test_only_what_may_be_kept_says_for_how_long(method: str) -> None:
+    new = translation.to_modern_result(method, RESULTS[method], SERVER)
+    assert ("ttlMs" in new) == ("cacheScope" in new) == (method in methods.CACHEABLE_METHODS)
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+def test_a_request_is_one_in_each_era_and_comes_back_whole(method: str) -> None:
+    old = REQUESTS[method]
+    methods.validate_client_request(method, LEGACY, old)
+    new = translation.add_envelope(old, CLIENT)
+    methods.validate_client_request(method, MODERN, new)
+    assert decode_envelope(new) == CLIENT
+    assert translation.strip_envelope(new) == (old or {})
+
+
+def test_what_a_retry_brings_is_not_for_a_legacy_server() -> None:
+    new = {"name": "t", "requestState": "s", "inputResponses": {"q": {"action": "cancel"}}}
+    assert translation.strip_envelope(new) == {"name": "t"}
+
+
+def test_a_client_without_a_level_gets_none() -> None:
+    client = McpClientInfo(MODERN, {"name": "c", "version": "1"}, None, True)
+    assert decode_envelope(translation.add_envelope({}, client)).level is None
+
+
+def test_a_modern_client_is_introduced_to_a_legacy_server() -> None:
+    params = translation.initialize_params(CLIENT)
+    methods.validate_client_request("initialize", LEGACY, params)
+    assert params["clientInfo"] == CLIENT.info
+    unnamed = translation.initialize_params(McpClientInfo(MODERN, {}, {"tasks": {}}, True))
+    methods.validate_client_request("initialize", LEGACY, unnamed)
+    assert unnamed["capabilities"] == {}
+
+
+def test_a_legacy_server_is_introduced_to_a_modern_client() -> None:
+    methods.validate_server_result("initialize", LEGACY, INITIALIZED)
+    new = translation.to_discovered(INITIALIZED)
+    methods.validate_server_result("server/discover", MODERN, new)
+    assert new["supportedVersions"] == [MODERN]
+    back = translation.to_initialized(new, LEGACY)
+    methods.validate_server_result("initialize", LEGACY, back)
+    without = {name: each for name, each in INITIALIZED["capabilities"].items() if name != "tasks"}  # type: ignore[attr-defined]
+    assert back == {
+        **INITIALIZED,
+        "capabilities": {**without, "extensions": {"io.x/y": {}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "gets"), [("2024-11-05", "2024-11-05"), ("2031-01-01", LEGACY), (None, LEGACY)]
+)
+def test_a_legacy_client_gets_the_version_it_asked_for(asked: Json, gets: str) -> None:
+    back = translation.to_initialized({"capabilities": {}}, asked)
+    methods.validate_server_result("initialize", LEGACY, back)
+    assert back["protocolVersion"] == gets
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"anyOf": []}, {"type": ["object"]}])
+def test_a_tool_that_a_legacy_client_cannot_read_is_listed_all_the_same(schema: Json) -> None:
+    new = {"tools": [TOOL | {"outputSchema": schema}, {"name": "u", "inputSchema": {}}, 7]}
+    tools: Json = translation.to_legacy_result("tools/list", new)["tools"]
+    without = {name: value for name, value in TOOL.items() if name != "outputSchema"}
+    assert tools == [without, {"name": "u", "inputSchema": {}}, 7]
+
+
+@pytest.mark.parametrize("structured", [[1, 2], "t", 7, None])
+def test_what_a_legacy_client_cannot_read_as_structured_is_said_in_words(structured: Json) -> None:
+    new = {"content": CONTENT, "structuredContent": structured, "resultType": "complete"}
+    old = translation.to_legacy_result("tools/call", new)
+    methods.validate_server_result("tools/call", LEGACY, old)
+    texts = [each["text"] for each in old["content"]]  # type: ignore[index, call-overload, union-attr]
+    words = {str([1, 2]): "[1, 2]", "t": "t", "7": "7", "None": "null"}[str(structured)]
+    assert texts == ["t", *([] if words == "t" else [words])]
+
+
+@pytest.mark.parametrize(
+    ("method", "old", "new"),
+    [
+        ("resources/read", -32002, -32602),
+        ("resources/read", -32603, -32603),
+        ("tools/call", -32002, -32002),
+        ("resources/read", "odd", "odd"),
+    ],
+)
+def test_an_error_has_the_code_of_its_era(method: str, old: Json, new: Json) -> None:
+    error = {"code": old, "message": "m", "data": {"uri": "stub://a"}, "x-own": 1}
+    there = translation.to_modern_error(method, error)
+    assert there == {**error, "code": new}
+    assert translation.to_legacy_error(method, there) == error
+
+
+def test_wrong_parameters_are_no_missing_resource() -> None:
+    error = {"code": -32602, "message": "no cursor here"}
+    assert translation.to_legacy_error("resources/read", error) == error
+
+
+FORM = {
+    "mode": "form",
+    "message": "Q",
+    "requestedSchema": {"type": "object", "title": "TT", "properties": {"s": {"type": "string"}}},
+    "_meta": {"e": 1, "progressToken": 0},
+    "task": {"ttl": 1},
+}
+URL = {"mode": "url", "message": "U", "url": "https://e.x/"}
+SAMPLING = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+    "maxTokens": 5,
+    "metadata": {"m": 1},
+    "x-own": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "need"),
+    [
+        ("elicitation/create", FORM, "form"),
+        ("elicitation/create", URL, "url"),
+        ("elicitation/create", {**URL, "elicitationId": "E1"}, "url"),
+        ("sampling/createMessage", SAMPLING, "sampling"),
+        ("roots/list", {}, "roots"),
+    ],
+)
+def test_a_question_is_one_in_each_era(method: str, params: Json, need: str) -> None:
+    assert translation.needed_capability(method, params) == need
+    new = translation.to_modern_question(method, params)
+    methods.validate_server_result(
+        "tools/call", MODERN, {"resultType": "input_required", "inputRequests": {"q": new}}
+    )
+    back, old = translation.to_legacy_question(new, "E1")
+    methods.parse_server_request(back, LEGACY, old)
+    linked = {"elicitationId": "E1"} if need == "url" else {}
+    own = {"_meta": {"e": 1}} if params is FORM else {}
+    assert back == method
+    assert old == {
+        **{k: v for k, v in params.items() if k not in ("task", "_meta")},
+        **linked,
+        **own,
+    }
+
+
+def test_what_is_no_question_needs_nothing() -> None:
+    assert translation.needed_capability("vendor/thing", {}) is None
+
+
+def test_links_that_a_legacy_server_wants_visited_are_asked_for() -> None:
+    error = {
+        "code": -32042,
+        "message": "m",
+        "data": {"elicitations": [{**URL, "elicitationId": "E1"}]},
+    }
+    [asked] = translation.urls_required(error)
+    assert asked == {"method": "elicitation/create", "params": {**URL, "elicitationId": "E1"}}
+    assert translation.urls_required({**error, "code": -32603}) == []
+
+
+def _told(name: str) -> str:
+    return f"notifications/{name}"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "wanted"),
+    [
+        (_told("tools/list_changed"), {}, {"toolsListChanged": True}),
+        (_told("prompts/list_changed"), {"_meta": {"v": 1}}, {"promptsListChanged": True}),
+        (_told("resources/list_changed"), {}, {"resourcesListChanged": True}),
+        (_told("resources/updated"), {"uri": "a", "x": 1}, {"resourceSubscriptions": ["a", "b"]}),
+    ],
+)
+def test_what_is_told_goes_to_the_streams_that_want_it(
+    method: str, params: Json, wanted: Json
+) -> None:
+    assert translation.listens(wanted, method, params)
+    assert not translation.listens({}, method, params)
+    new = translation.tag(params, 8)
+    methods.parse_server_notification(method, MODERN, new)
+    assert new["_meta"]["io.modelcontextprotocol/subscriptionId"] == 8  # type: ignore[index, call-overload]
+    assert translation.untag(new) == params
+    methods.parse_server_notification(method, LEGACY, params)
+
+
+def test_what_no_stream_is_for_goes_on_none() -> None:
+    assert not translation.listens({"toolsListChanged": True}, "notifications/vendor/x", {})
+
+
+def test_a_legacy_client_listens_for_all_that_the_server_tells() -> None:
+    wanted = translation.listen_filter(INITIALIZED["capabilities"], ["stub://a"])  # type: ignore[arg-type]
+    assert wanted == {
+        "toolsListChanged": True,
+        "resourcesListChanged": True,
+        "resourceSubscriptions": ["stub://a"],
+    }
+    assert translation.listen_filter({"tools": {}, "logging": {}}, []) == {}
+
+
+@pytest.mark.parametrize(
+    ("least", "level", "wanted"),
+    [
+        ("info", "warning", True),
+        ("info", "info", True),
+        ("error", "warning", False),
+        (None, "emergency", False),
+        ("odd", "emergency", False),
+        ("emergency", "own", True),
+    ],
+)
+def test_a_log_goes_to_who_wants_its_level(least: str | None, level: str, wanted: bool) -> None:
+    assert translation.logs(least, {"level": level, "data": 1}) is wanted
+
+
+WORDS = ("_meta", "resultType", "ttlMs", "cacheScope", "tools", "content", "capabilities", "data")
+VALUES = ("complete", 0, {"io.modelcontextprotocol/serverInfo": 1}, -32002, {"uri": "a"})
+junk = json_values | garbled(WORDS, VALUES)
+plain_meta = st.dictionaries(any_text.map("v/{}".format), json_values, min_size=1, max_size=3)
+plain = st.builds(
+    lambda members, meta: {**{f"x-{k}": v for k, v in members.items()}, **meta},
+    st.dictionaries(any_text, json_values, max_size=4),
+    plain_meta.map(lambda meta: {"_meta": meta}) | st.just({}),
+)
+methods_of_both = st.sampled_from([*sorted(RESULTS), "vendor/thing"])
+
+
+@given(methods_of_both, plain)
+def test_what_neither_era_knows_comes_back_whole(method: str, value: Json) -> None:
+    new = translation.to_modern_result(method, value, SERVER)
+    back = translation.to_legacy_result(method, new)
+    expected = {"tools/list": {"tools": []}}.get(method, {})
+    assert back == {**value, **expected}
+    assert translation.strip_envelope(translation.add_envelope(value, CLIENT)) == value
+    assert translation.untag(translation.tag(value, "s")) == value
+    discovered = translation.to_discovered({**value, "serverInfo": SERVER, "capabilities": {}})
+    assert translation.to_initialized(discovered, LEGACY) == {
+        **value,
+        "serverInfo": SERVER,
+        "capabilities": {},
+        "protocolVersion": LEGACY,
+    }
+    question = translation.to_modern_question(method, value)
+    assert translation.to_legacy_question(question, "E") == (method, value)
+
+
+@given(methods_of_both, plain)
+def test_a_modern_result_survives_a_legacy_way(method: str, value: Json) -> None:
+    new = translation.to_modern_result(method, {**RESULTS.get(method, {}), **value}, SERVER)
+    old = translation.to_legacy_result(method, new)
+    assert translation.to_modern_result(method, old, SERVER) == new
+
+
+@given(methods_of_both, junk)
+def test_nothing_that_comes_from_outside_breaks_it(method: str, value: Json) -> None:
+    thing = value if isinstance(value, dict) else {"data": value, "code": value}
+    for translate in (translation.to_legacy_error, translation.to_modern_error):
+        translate(method, thing)
+    translation.to_legacy_result(method, value)
+    translation.to_modern_result(method, value, SERVER)
+    translation.to_discovered(thing)
+    translation.to_initialized(thing, value)
+    translation.add_envelope(value, CLIENT)
+    translation.strip_envelope(value)
+    translation.to_legacy_question(value, "E")
+    translation.to_modern_question(method, value)
+    translation.needed_capability(method, value)
+    translation.urls_required(thing)
+    translation.listens(thing, method, value)
+    translation.listen_filter(value, [])
+    translation.logs("info", value)
+    translation.untag(translation.tag(value, value))
+
+
+def test_the_tables_are_those_of_the_revisions() -> None:
+    def names(table: Mapping[tuple[str, str], object], version: str) -> set[str]:
+        return {method for method, each in table if each == version}
+
+    old, new = names(methods.CLIENT_REQUESTS, LEGACY), names(methods.CLIENT_REQUESTS, MODERN)
+    assert old - new == translation.LEGACY_REQUESTS
+    assert new - old == translation.MODERN_REQUESTS
+    assert methods.INPUT_REQUIRED_METHODS == translation.CAN_ASK
+    told = names(methods.SERVER_NOTIFICATIONS, LEGACY) - names(methods.SERVER_NOTIFICATIONS, MODERN)
+    said = names(methods.CLIENT_NOTIFICATIONS, LEGACY) - names(methods.CLIENT_NOTIFICATIONS, MODERN)
+    assert told | said - {"notifications/progress"} == translation.LEGACY_NOTIFICATIONS
+    assert set(RESULTS) == old & new
+    listened = set(translation.LISTENED)
+    assert listened <= names(methods.SERVER_NOTIFICATIONS, MODERN)
