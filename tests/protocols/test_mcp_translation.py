@@ -18,11 +18,11 @@ from abp_bridge.protocols.mcp.modern import decode_envelope
 Json = Any
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-SERVER = {"name": "stub", "version": "9", "title": "Stub T", "x-own": [1]}
+SERVER: Json = {"name": "stub", "version": "9", "title": "Stub T", "x-own": [1]}
 CLIENT = McpClientInfo(MODERN, {"name": "c", "version": "1"}, {"elicitation": {}}, True, "info")
 
 ICON = {"src": "data:,x", "x-icon": 1}
-TOOL = {
+TOOL: Json = {
     "name": "ask",
     "title": "T",
     "inputSchema": {"type": "object", "$defs": {"k": {"type": "null"}}, "x-own": 1},
@@ -33,7 +33,7 @@ TOOL = {
     "_meta": {"vendor/k": [1]},
     "x-unknown": "keep",
 }
-CONTENT = [{"type": "text", "text": "t", "annotations": {"priority": 1}, "_meta": {"c": 1}}]
+CONTENT: Json = [{"type": "text", "text": "t", "annotations": {"priority": 1}, "_meta": {"c": 1}}]
 
 RESULTS: Mapping[str, Json] = {
     "tools/list": {"tools": [TOOL], "nextCursor": "p2", "_meta": {"l": 1}},
@@ -63,7 +63,7 @@ REQUESTS: Mapping[str, Json] = {
         "argument": {"name": "x", "value": ""},
     },
 }
-INITIALIZED = {
+INITIALIZED: Json = {
     "protocolVersion": LEGACY,
     "capabilities": {
         "tools": {"listChanged": True},
@@ -83,7 +83,7 @@ INITIALIZED = {
 
 @pytest.mark.parametrize("method", RESULTS)
 def test_a_result_is_one_in_each_era_and_comes_back_whole(method: str) -> None:
-    old = RESULTS[method]
+    old: Json = RESULTS[method]
     methods.validate_server_result(method, LEGACY, old)
     new = translation.to_modern_result(method, old, SERVER)
     methods.validate_server_result(method, MODERN, new)
@@ -99,16 +99,16 @@ def test_only_what_may_be_kept_says_for_how_long(method: str) -> None:
 
 @pytest.mark.parametrize("method", REQUESTS)
 def test_a_request_is_one_in_each_era_and_comes_back_whole(method: str) -> None:
-    old = REQUESTS[method]
+    old: Json = REQUESTS[method]
     methods.validate_client_request(method, LEGACY, old)
-    new = translation.add_envelope(old, CLIENT)
+    new: Json = translation.add_envelope(old, CLIENT)
     methods.validate_client_request(method, MODERN, new)
     assert decode_envelope(new) == CLIENT
     assert translation.strip_envelope(new) == (old or {})
 
 
 def test_what_a_retry_brings_is_not_for_a_legacy_server() -> None:
-    new = {"name": "t", "requestState": "s", "inputResponses": {"q": {"action": "cancel"}}}
+    new: Json = {"name": "t", "requestState": "s", "inputResponses": {"q": {"action": "cancel"}}}
     assert translation.strip_envelope(new) == {"name": "t"}
 
 
@@ -133,7 +133,7 @@ def test_a_legacy_server_is_introduced_to_a_modern_client() -> None:
     assert new["supportedVersions"] == [MODERN]
     back = translation.to_initialized(new, LEGACY)
     methods.validate_server_result("initialize", LEGACY, back)
-    without = {name: each for name, each in INITIALIZED["capabilities"].items() if name != "tasks"}  # type: ignore[attr-defined]
+    without = {name: each for name, each in INITIALIZED["capabilities"].items() if name != "tasks"}
     assert back == {
         **INITIALIZED,
         "capabilities": {**without, "extensions": {"io.x/y": {}}},
@@ -159,10 +159,10 @@ def test_a_tool_that_a_legacy_client_cannot_read_is_listed_all_the_same(schema: 
 
 @pytest.mark.parametrize("structured", [[1, 2], "t", 7, None])
 def test_what_a_legacy_client_cannot_read_as_structured_is_said_in_words(structured: Json) -> None:
-    new = {"content": CONTENT, "structuredContent": structured, "resultType": "complete"}
-    old = translation.to_legacy_result("tools/call", new)
+    new: Json = {"content": CONTENT, "structuredContent": structured, "resultType": "complete"}
+    old: Json = translation.to_legacy_result("tools/call", new)
     methods.validate_server_result("tools/call", LEGACY, old)
-    texts = [each["text"] for each in old["content"]]  # type: ignore[index, call-overload, union-attr]
+    texts = [each["text"] for each in old["content"]]
     words = {str([1, 2]): "[1, 2]", "t": "t", "7": "7", "None": "null"}[str(structured)]
     assert texts == ["t", *([] if words == "t" else [words])]
 
@@ -177,26 +177,26 @@ def test_what_a_legacy_client_cannot_read_as_structured_is_said_in_words(structu
     ],
 )
 def test_an_error_has_the_code_of_its_era(method: str, old: Json, new: Json) -> None:
-    error = {"code": old, "message": "m", "data": {"uri": "stub://a"}, "x-own": 1}
-    there = translation.to_modern_error(method, error)
+    error: Json = {"code": old, "message": "m", "data": {"uri": "stub://a"}, "x-own": 1}
+    there: Json = translation.to_modern_error(method, error)
     assert there == {**error, "code": new}
     assert translation.to_legacy_error(method, there) == error
 
 
 def test_wrong_parameters_are_no_missing_resource() -> None:
-    error = {"code": -32602, "message": "no cursor here"}
+    error: Json = {"code": -32602, "message": "no cursor here"}
     assert translation.to_legacy_error("resources/read", error) == error
 
 
-FORM = {
+FORM: Json = {
     "mode": "form",
     "message": "Q",
     "requestedSchema": {"type": "object", "title": "TT", "properties": {"s": {"type": "string"}}},
     "_meta": {"e": 1, "progressToken": 0},
     "task": {"ttl": 1},
 }
-URL = {"mode": "url", "message": "U", "url": "https://e.x/"}
-SAMPLING = {
+URL: Json = {"mode": "url", "message": "U", "url": "https://e.x/"}
+SAMPLING: Json = {
     "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
     "maxTokens": 5,
     "metadata": {"m": 1},
@@ -237,7 +237,7 @@ def test_what_is_no_question_needs_nothing() -> None:
 
 
 def test_links_that_a_legacy_server_wants_visited_are_asked_for() -> None:
-    error = {
+    error: Json = {
         "code": -32042,
         "message": "m",
         "data": {"elicitations": [{**URL, "elicitationId": "E1"}]},
@@ -265,9 +265,9 @@ def test_what_is_told_goes_to_the_streams_that_want_it(
 ) -> None:
     assert translation.listens(wanted, method, params)
     assert not translation.listens({}, method, params)
-    new = translation.tag(params, 8)
+    new: Json = translation.tag(params, 8)
     methods.parse_server_notification(method, MODERN, new)
-    assert new["_meta"]["io.modelcontextprotocol/subscriptionId"] == 8  # type: ignore[index, call-overload]
+    assert new["_meta"]["io.modelcontextprotocol/subscriptionId"] == 8
     assert translation.untag(new) == params
     methods.parse_server_notification(method, LEGACY, params)
 
@@ -277,7 +277,7 @@ def test_what_no_stream_is_for_goes_on_none() -> None:
 
 
 def test_a_legacy_client_listens_for_all_that_the_server_tells() -> None:
-    wanted = translation.listen_filter(INITIALIZED["capabilities"], ["stub://a"])  # type: ignore[arg-type]
+    wanted = translation.listen_filter(INITIALIZED["capabilities"], ["stub://a"])
     assert wanted == {
         "toolsListChanged": True,
         "resourcesListChanged": True,
@@ -317,7 +317,7 @@ methods_of_both = st.sampled_from([*sorted(RESULTS), "vendor/thing"])
 def test_what_neither_era_knows_comes_back_whole(method: str, value: Json) -> None:
     new = translation.to_modern_result(method, value, SERVER)
     back = translation.to_legacy_result(method, new)
-    expected = {"tools/list": {"tools": []}}.get(method, {})
+    expected: Json = {"tools/list": {"tools": []}}.get(method, {})
     assert back == {**value, **expected}
     assert translation.strip_envelope(translation.add_envelope(value, CLIENT)) == value
     assert translation.untag(translation.tag(value, "s")) == value
