@@ -1,0 +1,234 @@
+"""A Streamable HTTP MCP server as a child process would be: one JSON-RPC message a line, through
+the official SDK's client transport.
+
+Owns what the transport is told beside the messages (headers, sign-in) and what is wrong with it. It
+knows no era: who speaks through it negotiates. Importing this loads the SDK (half a second): for
+`--url` only.
+
+What the SDK drops: messages are values here and not bytes, so duplicate members and the spelling
+of numbers go; so do members beside a message's own (`jsonrpc, id, method, params, result, error`),
+and those of an error beside `code, message, data`; ids are strings or whole numbers. What a host
+sends and cannot be carried is answered with an error, or logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from abp_bridge.core.json_text import parse
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.sanitize import label
+from abp_bridge.protocols.mcp.modern import VERSION
+from abp_bridge.rpc.pipe import MemoryPipe, write_all
+from abp_bridge.rpc.protocol import INVALID_REQUEST, Id, dump, is_id
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 30.0  # seconds to be let in; how long an answer may take, the host decides
+FAREWELL = 0.5  # seconds for the end of a session to be told: a host kills us after two
+ROOM = 64 * 2**20  # bytes of one line, and of those that wait: as the proxy's own
+UNREACHABLE = -32000  # the code of a request that never reached the server, as in the SDK
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """A connected server.
+
+    Attributes:
+        stdin: Takes lines for it.
+        stdout: Brings its lines.
+    """
+
+    stdin: MemoryPipe = field(default_factory=lambda: MemoryPipe(ROOM))
+    stdout: MemoryPipe = field(default_factory=lambda: MemoryPipe(ROOM))
+
+
+@asynccontextmanager
+async def connect(
+    url: str, *, headers: Mapping[str, str] | None = None, auth: httpx2.Auth | None = None
+) -> AsyncIterator[HttpServer]:
+    """A server at `url` for as long as the block lasts. Nothing is sent before the first line is.
+
+    Args:
+        url: Its endpoint.
+        headers: Sent with each request: a token that the person has.
+        auth: Signs in where the server wants it.
+    """
+    server = HttpServer()
+    # No limit to reading: a stream may be silent for as long as nothing happens.
+    timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
+    with anyio.CancelScope() as ending:
+        async with (
+            _HttpClient(headers=dict(headers or {}), timeout=timeout, auth=auth) as http,
+            # The SDK drops an event of more than 1 MiB; a result may be longer.
+            streamable_http_client(url, http_client=http, max_sse_event_size=None) as (read, write),
+            anyio.create_task_group() as tasks,
+        ):
+            lines = _Lines(server, read, write)
+            tasks.start_soon(lines.carry_out)
+            tasks.start_soon(lines.carry_in)
+            try:
+                yield server
+            finally:
+                server.stdin.close()
+                server.stdout.close()
+                tasks.cancel_scope.cancel()
+                # The transport says goodbye by a request that may take for ever.
+                ending.deadline = anyio.current_time() + FAREWELL
+
+
+class _HttpClient(httpx2.AsyncClient):
+    """Turns what goes wrong on the way into an answer.
+
+    The transport lets an exception of one request end them all, and replaces what a server says
+    with an error status by "Server returned an error response".
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request; what keeps it from its server comes back as its answer."""
+        try:
+            response = await super().send(request, **options)
+            if response.status_code < 400 or request.method != "POST" or _is_json(response):
+                return response
+            await response.aread()
+            status = response.status_code
+            words = f"the server answered with HTTP {status}: {label(response.text, 300)}"
+        except Exception as problem:
+            logger.debug("a request failed", exc_info=True)
+            status = 502
+            words = f"the server cannot be reached: {label(problem or type(problem).__name__, 300)}"
+        logger.warning("%s", words)
+        error: JsonObject = {"code": UNREACHABLE, "message": words}
+        body = {"jsonrpc": "2.0", "id": None, "error": error}
+        return httpx2.Response(status, json=body, request=request)
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("application/json")
+
+
+class _Lines:
+    """Carries messages between the lines of `server` and the SDK's streams."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        read: ReadStream[SessionMessage | Exception],
+        write: WriteStream[SessionMessage],
+    ) -> None:
+        self._server = server
+        self._read = read
+        self._write = write
+        self._version: str | None = None  # of the handshake; in the modern era each request has it
+        self._asked: dict[Id, str] = {}  # the requests whose result matters here
+        # Which arguments of a tool go into headers too: the SDK's session knows, not its transport.
+        self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
+
+    async def carry_out(self) -> None:
+        rest = b""
+        while data := await self._server.stdin.receive():
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    await self._send(line)
+        self._server.stdout.close()
+
+    async def _send(self, line: bytes) -> None:
+        message: JsonValue = None
+        try:
+            message = parse(line)
+            made = jsonrpc_message_adapter.validate_python(message, by_name=False)
+            json.dumps(message, ensure_ascii=False).encode()  # half a character ends the transport
+        except ValueError:
+            await self._refuse(as_object(message))
+            return
+        given = as_object(message)
+        sent = made.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        dropped = [name for name in given if name not in sent]
+        if "id" in dropped:  # a request with such an id is a notification to the SDK
+            await self._refuse(given)
+            return
+        if dropped:
+            names = ", ".join(label(name, 40) for name in dropped)
+            logger.warning("members beside a message's own are not sent over HTTP: %s", names)
+        id, method = given.get("id"), as_text(given.get("method"))
+        if is_id(id) and method in ("initialize", "tools/list"):
+            self._asked[id] = method
+        metadata = ClientMessageMetadata(headers=self._headers(method, given.get("params")))
+        await self._write.send(SessionMessage(made, metadata))
+
+    async def _refuse(self, message: JsonObject) -> None:
+        """What HTTP does not carry."""
+        words = (
+            "this message cannot be sent over HTTP: ids are strings or whole numbers, params are"
+            " objects, and text is Unicode"
+        )
+        logger.warning("%s", words)
+        if "method" in message and is_id(id := message.get("id")):
+            error: JsonObject = {"code": INVALID_REQUEST, "message": words}
+            await self._bring({"jsonrpc": "2.0", "id": id, "error": error})
+
+    def _headers(self, method: str, params: JsonValue) -> dict[str, str]:
+        """What the revisions want said in headers. The SDK's session says it, not its transport."""
+        given = as_object(params)
+        modern = as_object(given.get("_meta")).get(VERSION)
+        if not isinstance(modern, str):
+            return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: modern, MCP_METHOD_HEADER: method}
+        if isinstance(name := given.get(NAME_BEARING_METHODS.get(method, "")), str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if method == "tools/call" and name in self._parameters:
+                arguments = dict(as_object(given.get("arguments")))
+                headers |= mcp_param_headers(self._parameters[name], arguments)
+        return headers
+
+    async def carry_in(self) -> None:
+        async for item in self._read:
+            if isinstance(item, Exception):
+                logger.warning("the server sent what is no message: %s", type(item).__name__)
+                continue
+            message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            self._note(message)
+            await self._bring(message)
+        self._server.stdout.close()
+
+    def _note(self, message: JsonObject) -> None:
+        id = message.get("id")
+        method = self._asked.pop(id, "") if is_id(id) and "method" not in message else ""
+        result = as_object(message.get("result"))
+        if method == "initialize" and isinstance(version := result.get("protocolVersion"), str):
+            self._version = version
+        for tool in as_list(result.get("tools")) if method == "tools/list" else ():
+            name, schema = as_object(tool).get("name"), as_object(tool).get("inputSchema")
+            if isinstance(name, str) and find_invalid_x_mcp_header(schema) is None:
+                self._parameters[name] = x_mcp_header_map(schema)
+
+    async def _bring(self, message: JsonObject) -> None:
+        try:
+            await write_all(self._server.stdout, dump(message))
+        except OSError:
+            return  # nobody reads any more

@@ -1,0 +1,183 @@
+"""A server over HTTP, as lines: values arrive as they were sent, or it is said why not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from support.sql_server import BIG, SERVER, TOKEN, TOOL, SqlServer, sql_server
+
+from abp_bridge.clients.mcp import HttpServer, connect
+from abp_bridge.rpc.pipe import write_all
+
+Json = Any
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+}
+
+
+class Lines:
+    """Speaks lines with a connected server."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self.server = server
+        self.rest = b""
+
+    async def say(self, message: Json) -> None:
+        await write_all(self.server.stdin, json.dumps(message).encode() + b"\n")
+
+    async def hear(self) -> Json:
+        while b"\n" not in self.rest:
+            data = await self.server.stdout.receive()
+            assert data, "it ended"
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        return json.loads(line)
+
+    async def ask(self, method: str, params: Json, id: Json = 1) -> Json:
+        await self.say({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        answer = await self.hear()
+        assert answer["id"] == id
+        return answer
+
+
+@asynccontextmanager
+async def connected(url: str, token: str = TOKEN) -> AsyncIterator[Lines]:
+    with anyio.fail_after(20):
+        async with connect(url, headers={"Authorization": f"Bearer {token}"}) as server:
+            yield Lines(server)
+
+
+def played(play: Callable[[SqlServer], Any]) -> None:
+    with sql_server() as server:
+        anyio.run(play, server)
+
+
+def test_what_a_server_says_arrives_as_it_was_said() -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            found = await lines.ask("server/discover", {"_meta": ENVELOPE}, "d")
+            assert found["result"]["capabilities"]["experimental"] == {"vendor/x": {"a": BIG}}
+            assert found["result"]["ttlMs"] == 1000
+            listed = await lines.ask("tools/list", {"_meta": ENVELOPE}, 0)
+            assert listed["result"]["tools"] == [TOOL]
+            assert listed["result"]["_meta"] == {"io.modelcontextprotocol/serverInfo": SERVER}
+            error = await lines.ask("vendor/thing", {"_meta": ENVELOPE, "k": BIG})
+            assert error["error"] == {
+                "code": -32601,
+                "message": "nf vendor/thing",
+                "data": {"keep": 1},
+            }
+            assert server.heard[-1][1]["params"] == {"_meta": ENVELOPE, "k": BIG}
+
+    played(play)
+
+
+def test_a_question_and_its_state_come_and_go_to_the_byte() -> None:
+    async def play(server: SqlServer) -> None:
+        call = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}, "_meta": ENVELOPE}
+        async with connected(server.url) as lines:
+            asked = (await lines.ask("tools/call", call))["result"]
+            assert asked["requestState"] == server.sign("DROP TABLE ü")
+            retry = {
+                "requestState": asked["requestState"],
+                "inputResponses": {"confirm": {"action": "accept", "content": {}}},
+            }
+            done = (await lines.ask("tools/call", {**call, **retry}, 2))["result"]
+            assert done["x"] == BIG
+            assert server.ran == ["DROP TABLE ü"]
+
+    played(play)
+
+
+def test_the_headers_say_what_the_revisions_want() -> None:
+    async def play(server: SqlServer) -> None:
+        arguments = {"query": "SELECT 1", "region": "Zürich"}
+        call = {"name": "execute_sql", "arguments": arguments, "_meta": ENVELOPE}
+        async with connected(server.url) as lines:
+            await lines.ask("tools/list", {"_meta": ENVELOPE})
+            await lines.ask("tools/call", call, 2)
+            headers = {name.lower(): value for name, value in server.heard[-1][0].items()}
+            assert headers["mcp-protocol-version"] == "2026-07-28"
+            assert headers["mcp-method"] == "tools/call"
+            assert headers["mcp-name"] == "execute_sql"
+            assert headers["mcp-param-region"].startswith("=?base64?")
+
+    played(play)
+
+
+def test_a_handshake_is_carried_on_in_the_headers() -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+            await lines.ask("initialize", hello)
+            await lines.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await lines.ask("tools/list", {}, 2)
+            first, *others = [
+                {name.lower(): value for name, value in headers.items()}
+                for headers, _ in server.heard
+            ]
+            assert "mcp-protocol-version" not in first
+            assert {each["mcp-protocol-version"] for each in others} == {"2025-11-25"}
+
+    played(play)
+
+
+def test_a_refusal_is_told_with_its_status_and_ends_nothing() -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url, "wrong") as lines:
+            for id in (1, 2):
+                answer = await lines.ask("tools/list", {}, id)
+                assert "HTTP 401: no token" in answer["error"]["message"]
+
+    played(play)
+
+
+def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:
+    async def play() -> None:
+        async with connected("http://127.0.0.1:9/mcp") as lines:
+            for id in (1, 2):
+                answer = await lines.ask("tools/list", {}, id)
+                assert "cannot be reached" in answer["error"]["message"]
+
+    anyio.run(play)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": 1.5, "method": "tools/list"},
+        {"id": 1, "method": "tools/list", "params": [1]},
+        {"id": 1, "method": "vendor/\ud800", "params": {"half": "\ud800"}},
+    ],
+)
+def test_what_http_cannot_carry_is_refused(message: Json) -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            await lines.say({"jsonrpc": "2.0", **message})
+            answer = await lines.hear()
+            assert answer["id"] == message["id"]
+            assert "cannot be sent over HTTP" in answer["error"]["message"]
+            assert server.heard == []
+
+    played(play)
+
+
+def test_a_dropped_member_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(server: SqlServer) -> None:
+        async with connected(server.url) as lines:
+            beside = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "x-own": 1}
+            await lines.say(beside)
+            await lines.hear()
+
+    with caplog.at_level(logging.WARNING):
+        played(play)
+    assert "not sent over HTTP: x-own" in caplog.text
