@@ -448,7 +448,7 @@ class Settings:
         choices=LEVELS,
         group=_LOG,
         private=True,
-        help="what is less is not written",
+        help="what is less is not written; `debug` has the way of each question, not its words",
     )
     log_file: str | None = _setting(
         None,
@@ -533,8 +533,15 @@ def read_values(
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names that are no settings, but nearly: (the name, the setting that is meant)."""
+    """The names that are no settings, but nearly: (the name, the setting that is meant: a variable,
+    or an option that has none).
+    """
     known = [each.variable for each in TABLE.values() if each.variable]
+    by_flag = {
+        f"ABP_{row.flag[2:].upper().replace('-', '_')}": row.variable or row.flag
+        for row in TABLE.values()
+        if row.flag
+    }
     strange = [
         name
         for name in environ
@@ -543,8 +550,8 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in strange:
         from difflib import get_close_matches
 
-        if nearest := get_close_matches(name.upper(), known, 1, SIMILAR):
-            yield name, nearest[0]
+        if nearest := get_close_matches(name.upper(), [*known, *by_flag], 1, SIMILAR):
+            yield name, by_flag.get(nearest[0], nearest[0])
 
 
 def warn_of_misspelt(environ: Iterable[str]) -> None:

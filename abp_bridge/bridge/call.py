@@ -132,6 +132,7 @@ class Call:
 
     async def _make(self) -> CallResult:
         self._made = True
+        logger.debug("call %s: %s", self.id, self.capability)
         return await self._app.call(self.capability, self._params, self.id)
 
     async def _give_up(self) -> CallResult:

@@ -114,6 +114,7 @@ class AppConnection:
                         f" are lost: the newest {MAX_EARLY} are kept"
                     )
                 task_status.started()
+                logger.info("%s is open: %s", self.id, self.app.origin)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._list_again)
                     await self.close_requested.wait()
@@ -127,6 +128,7 @@ class AppConnection:
             self._end_calls()
             self._session.dismiss(self)
             self.closed.set()
+            logger.info("%s is closed", self.id or self.app.origin)
 
     def add_call(self, call: Call) -> None:
         """Count `call` among the running ones, until `end_call`."""

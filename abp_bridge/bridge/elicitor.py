@@ -6,6 +6,7 @@ is next is `routing`'s to say, whether an answer fits `validation`'s.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -32,6 +33,8 @@ from abp_bridge.interfaces.surface import (
     RouteChangedError,
     SurfaceUnsupportedError,
 )
+
+logger = logging.getLogger(__name__)
 
 MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill the memory
 MAX_TIME = 3_600.0  # seconds that an app may give the person
@@ -148,6 +151,7 @@ class Elicitor:
                     self._providers, question, attempt, self._witness, self._observe
                 )
             except (SurfaceUnsupportedError, RemoteProtocolError) as problem:
+                logger.debug("%s: %s could not ask (%s)", question.id, name, type(problem).__name__)
                 routing.refuse(attempt, problem)
                 continue
             if routing.accept(answer):

@@ -12,7 +12,7 @@ import anyio
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
+from abp_bridge.cli.runtime import add_setting_options, give_up, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS
@@ -58,7 +58,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_setting_options(parser, "acp")
     parser.add_argument(
-        "agent", nargs="+", metavar="AGENT", help="the agent's command and arguments, after --"
+        "agent", nargs="*", metavar="AGENT", help="the agent's command and arguments, after --"
     )
     parser.set_defaults(run=run)
 
@@ -68,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
 
     Returns its exit code where it ended by itself.
     """
+    if not options.agent:
+        give_up("the agent's command is missing, as in: abp-bridge acp --app demo -- goose acp")
     settings = load_settings(options)
     warn_if_interactive("an ACP client")
     return anyio.run(_serve, settings, options.agent, *take_over_stdio(), backend_options=OPTIONS)

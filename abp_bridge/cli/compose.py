@@ -6,6 +6,7 @@ Nothing heavy is imported before it is needed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
+
+logger = logging.getLogger(__name__)
 
 
 class Composition:
@@ -128,6 +131,10 @@ class Composition:
             observers.append(self._recorder.observe)
         if self.settings.notify or self.settings.notify_urls:
             observers.append(make_notifier(self.settings, self._tasks))
+        if logger.isEnabledFor(logging.DEBUG):
+            from abp_bridge.cli.event_log import log_event
+
+            observers.append(log_event)
 
         def observe(event: SessionEvent) -> None:
             for each in observers:

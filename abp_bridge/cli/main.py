@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from abp_bridge.cli.runtime import configure_log, discard_stdout, give_up
 
@@ -66,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     whole = _mend_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(words)
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        options.parser.error(_describe_unknown(unknown, options.parser.format_help()))
     if options.run is None:
         parser.print_help()
         return 2
@@ -101,7 +104,16 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
     from abp_bridge import VERSION
 
-    parser = argparse.ArgumentParser(
+    class Parser(argparse.ArgumentParser):
+        """Of this and each command. What is wrong is one line; a part of a name is no option."""
+
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given, allow_abbrev=False)
+
+        def error(self, message: str) -> NoReturn:
+            give_up(f"{message}. '{self.prog} --help' says more")
+
+    parser = Parser(
         prog="abp-bridge",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -114,7 +126,22 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         if meant in (None, name):
             import_module(f"abp_bridge.cli.{module}").add_parser(commands)
+    for each in (parser, *commands.choices.values()):
+        each.set_defaults(parser=each)
     return parser
+
+
+def _describe_unknown(unknown: Sequence[str], help: str) -> str:
+    """What is wrong with words that no option takes, and which of the `help` may be meant."""
+    from difflib import get_close_matches
+
+    options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if not options:
+        return f"{unknown[0]!r} is one word too many"
+    known = re.findall(r"(?<!\S)--[a-z-]+", help)
+    near = [each for each in known if each.startswith(options[0])]
+    near = get_close_matches(options[0], known, 1) or near
+    return f"{options[0]} is no option{f' (is {near[0]} meant?)' if near else ''}"
 
 
 def _report_bug(problem: BaseException) -> int:

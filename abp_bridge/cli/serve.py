@@ -4,6 +4,7 @@ within two seconds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -13,6 +14,7 @@ import anyio
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
+from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.hosts.mcp.server import McpServer
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.session import McpSession
     from abp_bridge.interfaces.host import Host
     from abp_bridge.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -114,6 +118,7 @@ class ProtocolDetector:
         if self._server is None:
             version = as_object(message.params).get("protocolVersion")
             self._server = self._acp() if type(version) is int else self._mcp()
+            logger.info("the host's first message is %s", label(message.method, 80))
         self._server.on_message(message)
 
     def _cancel_request(self, id: Id, reason: str) -> tuple[str, JsonValue]:

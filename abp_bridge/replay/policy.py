@@ -28,7 +28,8 @@ MOST_WORDS = 100  # words in brackets in one text
 
 _ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
 _APP = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
-_INSIDE = r"\{folder\}(?:/(?!\.\.?(?:/|\Z))[^/{}\0]+)*/?"
+# no colon: where a list of folders is expected, another would begin after it
+_INSIDE = r"\{folder\}(?:/(?!\.\.?(?:/|:|\Z))[^/:{}\0]+)*/?"
 
 
 def _rule(pattern: str, words: str) -> Rule:

@@ -184,6 +184,10 @@ USAGE: list[tuple[list[str], str]] = [
     (["confirm", "x", "--timeout", "soon"], "must be a number of seconds, or have a unit"),
     (["confirm", "x", "--root", "/nonexistent"], "--root '/nonexistent' is no folder"),
     (["/etc/hostname"], "not JSON"),
+    (["confirm", '{"mesage": "Go on?"}'], "the params have 'mesage', which is nothing; 'message'"),
+    (["confirm", '{"message": "x", "destructve": true}'], "'destructive' is"),
+    (["confirm", "x", "--as", "Abp-Bridge (secure)"], "abp-bridge cannot be who asks"),
+    (["confirm", "x", "--onn", "page"], "--onn is no option (is --on meant?)"),
     (["-", "x"], "'ask -' takes its requests from stdin"),
 ]
 
@@ -316,6 +320,7 @@ def test_a_secret_is_not_printed_on_a_terminal_unless_asked_for(
     assert '"success": true' in screen.shown
     assert (KEY in screen.shown) is shown
     assert ('"value": "••••••"' in screen.shown) is not shown
+    assert ("--show prints it" in screen.shown) is not shown
 
 
 def test_in_a_form_only_the_secret_is_dots_on_a_terminal(tmp_path: Path) -> None:

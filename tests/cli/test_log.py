@@ -441,6 +441,25 @@ def test_a_log_file_is_ones_own_and_is_added_to(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_at_level_debug_the_log_has_the_way_of_a_question_and_not_its_words(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    answers = tmp_path / "answers.json"
+    answers.write_text('["Planted Answer"]')
+    asked = bridge(
+        "ask",
+        *("input", "A planted prompt?", "--on", "mock", "--answers", str(answers)),
+        *("--log-level", "debug", "--log-file", str(file)),
+    )
+    assert asked.returncode == 0
+    lines = [line.partition("event_log: ")[2] for line in file.read_text().splitlines()]
+    assert lines[:2] == [
+        "question-1: this command asks elicitation/input",
+        "question-1: asked by mock",
+    ]
+    assert lines[2].startswith("question-1: accepted by script (")
+    assert "lanted" not in file.read_text()
+
+
 @pytest.mark.parametrize("where", ["/nonexistent/log", "/dev/null", "/"])
 def test_a_log_file_that_cannot_be_written_is_said_at_once(where: str) -> None:
     ended = bridge("serve", "--log-file", where)

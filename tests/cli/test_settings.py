@@ -57,6 +57,37 @@ def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
     ]
 
 
+def test_a_variable_that_is_called_as_an_option_is_named_with_what_is_meant() -> None:
+    names = ["ABP_HEADFUL", "ABP_APP", "ABP_ALLOW", "ABP_TIMEOUT", "ABP_ROOT", "ABP_SOMETHING"]
+    assert list(misspelt(names)) == [
+        ("ABP_HEADFUL", "ABP_HEADLESS"),
+        ("ABP_APP", "--app"),
+        ("ABP_ALLOW", "--allow"),
+        ("ABP_TIMEOUT", "ABP_QUESTION_TIMEOUT"),
+        ("ABP_ROOT", "ABP_ROOTS"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["serve", "--pgae", "link"], "--pgae is no option (is --page meant?)"),
+        (["serve", "--confi", "all"], "--confi is no option (is --confirm meant?)"),
+        (["serve", "more"], "'more' is one word too many"),
+        (["matrix", "--zzz"], "--zzz is no option"),
+        (["acp", "--confrm=all", "--", "true", "--yes"], "--confrm is no option (is --confirm"),
+        (["acp", "--app", "demo"], "the agent's command is missing, as in: abp-bridge acp"),
+    ],
+)
+def test_a_command_line_that_means_nothing_is_one_line_with_what_would(
+    words: list[str], said: str
+) -> None:
+    ended = run(*words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"abp-bridge: {said}")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_a_misspelt_setting_is_a_warning_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABP_ANSWER", "x.json")
     asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")

@@ -461,6 +461,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
         {"env": {"ABP_RECORD": "/tmp/x"}},
         "ABP_RECORD='/tmp/x' is refused: it must lie in {folder}",
     ),
+    "a folder after a file": ({"env": {"ABP_ROOTS": "{folder}/a:/etc"}}, "each must lie in {fold"),
     "folders in env": ({"env": {"ABP_ROOTS": "{folder}:/etc"}}, "each must lie in {folder}"),
     "a library": ({"env": {"LD_PRELOAD": "x.so"}}, "'LD_PRELOAD' is no setting"),
     "a path": ({"env": {"PATH": "{folder}"}}, "'PATH' is no setting"),

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from abp_bridge.bridge.elicitor import Elicitor
 from abp_bridge.bridge.files import FileAccess
 from abp_bridge.cli.compose import make_providers, terminal
+from abp_bridge.cli.event_log import log_event
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
@@ -68,6 +69,7 @@ class Person:
             limit=settings.question_timeout,
             min_human_latency=settings.min_human_latency,
             files=FileAccess(self._granted),
+            observe=log_event,
         )
 
     async def _send_link(self, question: Question, link: PageLink) -> SurfaceResponse:
@@ -134,6 +136,8 @@ def _mask_secrets(question: Question, answer: Answer) -> Answer:
     shown = {
         name: _dots(value) if name in secret else value for name, value in answer.content.items()
     }
+    if shown != answer.content:
+        print_message("what is secret stands there as dots; --show prints it")
     return replace(answer, content=shown)
 
 

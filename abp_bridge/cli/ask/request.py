@@ -4,13 +4,14 @@ ABP request. Whether the params make a question is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from abp_bridge.core import json_text
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.settings import SIMILAR
 
 MAX_REQUEST = 16 * 2**20  # bytes of a file: it may hold a long list of options, and no more
 
@@ -21,6 +22,16 @@ _METHODS = (
     | {kind.value: kind for kind in Kind}
     | {"sampling": Kind.SAMPLING}
 )
+# The members of the params that mean something, for every method and for one.
+_PARAMS = ("prompt", "message", "question", "title", "sensitive", "timeout", "operationId")
+_OWN_PARAMS = {
+    Kind.INPUT: ("schema",),
+    Kind.PREFERENCE: ("schema", "default"),
+    Kind.CONFIRM: ("destructive",),
+    Kind.SELECT: ("options", "multiple", "default"),
+    Kind.RESOURCE: ("type", "uri"),
+    Kind.SAMPLING: ("task", "context"),
+}
 _SECOND = {Kind.SELECT: "options", Kind.PREFERENCE: "default", Kind.RESOURCE: "type"}
 
 
@@ -44,8 +55,19 @@ def read_request(what: str, more: Sequence[str]) -> dict[str, Any]:
     if more and more[0].lstrip().startswith("{"):
         if len(more) > 1:
             raise UsageError("after the params as JSON nothing else is expected")
-        return {"method": kind.value, "params": _parsed(more[0], "the params")}
+        params = _parsed(more[0], "the params")
+        _check_names(params, (*_PARAMS, *_OWN_PARAMS[kind]))
+        return {"method": kind.value, "params": params}
     return {"method": kind.value, "params": _worded(kind, more)}
+
+
+def _check_names(params: Iterable[str], known: Collection[str]) -> None:
+    """A misspelt name would be nothing; and a question may be another without it."""
+    from difflib import get_close_matches
+
+    for name in params:
+        if name not in known and (near := get_close_matches(name, known, 1, SIMILAR)):
+            raise UsageError(f"the params have {name!r}, which is nothing; {near[0]!r} is")
 
 
 def _worded(kind: Kind, words: Sequence[str]) -> dict[str, Any]:

@@ -59,6 +59,7 @@ docs/asking.md says more.
 """
 
 STREAM = "-"
+OWN_NAME = "abp-bridge"  # in which nobody else asks
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -105,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.on == "mock" and settings.answers is None:
             raise UsageError("--on mock needs --answers FILE")
+        if (options.origin or "").strip().lower().startswith(OWN_NAME):
+            raise UsageError(f"--as {options.origin!r}: {OWN_NAME} cannot be who asks")
         if options.what == STREAM:
             if options.more:
                 raise UsageError("'ask -' takes its requests from stdin, and no params")
