@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +38,10 @@ PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json
 
 END = 10.0  # seconds until a host is asked to end less gently
 A_MOMENT = 0.2  # seconds between two keys
-# Seconds that a person takes: what is quicker, or always the same, is a host's policy. Of many
-# buttons the slowest counts, and three walks may not have that in common.
+# Seconds that a person takes: what is quicker, or always the same, is a host's policy. Of a
+# walk most steps count, and three walks may not have that in common.
 _PACE = random.Random("a person")
+GLANCING = (0.45 + _PACE.expovariate(20) for _ in itertools.count())  # at one more like the last
 READING = (0.7 + _PACE.expovariate(2.5) for _ in itertools.count())
 COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
@@ -108,8 +109,8 @@ class Question:
     id: Json
     params: Json
 
-    def answer(self, answer: Json) -> None:
-        time.sleep(next(READING))
+    def answer(self, answer: Json, pace: Iterator[float] = READING) -> None:
+        time.sleep(next(pace))
         self.host.reply(self.id, answer)
 
 

@@ -18,6 +18,7 @@ from .hosts import (
     DECLINE,
     DENIED,
     DISMISS,
+    GLANCING,
     NO,
     YES,
     Question,
@@ -153,7 +154,7 @@ def filling(answers: Mapping[str, Json]) -> Person:
 
 def stepping(*answers: tuple[str, str, Json]) -> Person:
     """Reads the titles of permissions: at the first that begins and ends as one of `answers` says,
-    that is given, once; else a quick no.
+    that is given, once; else a no at a glance.
     """
     left = list(answers)
 
@@ -163,7 +164,7 @@ def stepping(*answers: tuple[str, str, Json]) -> Person:
             if title.startswith(each[0]) and title.endswith(each[1]):
                 left.remove(each)
                 return question.answer(each[2])
-        return question.host.reply(question.id, NO)
+        return question.answer(NO, GLANCING)
 
     return person
 
