@@ -27,7 +27,8 @@ Value = TypeVar("Value")
 Replayable = Literal["plain", "file", "files", "text", "app", "terminal", "port", "page"]
 
 BRIDGE = ("serve", "acp")
-ASKING = (*BRIDGE, "ask")
+PROXIED = (*BRIDGE, "mcp")
+ASKING = (*PROXIED, "ask")
 ALL = (*ASKING, "demo", "matrix", "replay", "trace")
 LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
 _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
@@ -287,13 +288,14 @@ class Settings:
         variable="ABP_PAGE",
         flag="--page",
         read=_read_choice(*_PAGES),
-        choices=_PAGES[1:],
+        choices=_PAGES,
         const="link",
+        commands=PROXIED,
         group=_WHO,
         replayable="page",
         help=(
             "what the host cannot show goes to a page of the bridge's own: 'link' has the host"
-            " show its address, 'open' opens your browser"
+            " show its address, 'open' opens your browser, as `mcp` does unless it is 'off'"
         ),
     )
     page_port: int = _setting(
@@ -314,6 +316,7 @@ class Settings:
         "when you are asked, show a notification on the desktop, and ring the terminal's bell",
         flag="--notify",
         const=True,
+        commands=PROXIED,
         group=_WHO,
         private=True,
     )
@@ -325,6 +328,7 @@ class Settings:
         read=_read_list(" "),
         separator=" ",
         repeated=True,
+        commands=PROXIED,
         group=_WHO,
         private=True,
         help="send a notification there too, as apprise has it: ntfy://TOPIC ... May be repeated",
@@ -335,6 +339,7 @@ class Settings:
         "have notifications say what is asked, and not only who asks",
         flag="--notify-text",
         const=True,
+        commands=PROXIED,
         group=_WHO,
         private=True,
     )
@@ -364,6 +369,7 @@ class Settings:
         flag="--questions-api",
         read=read_port,
         metavar="PORT",
+        commands=PROXIED,
         group=_WHO,
         replayable="port",
         help="programs written for OpenCode's questions may list and answer them here",
@@ -383,11 +389,12 @@ class Settings:
         read=_read_list(", "),
         separator=",",
         repeated=True,
+        commands=PROXIED,
         group=_WHO,
         replayable="plain",
         help=(
-            "ask a person before a capability is called: before those that their app calls"
-            " destructive, all, or one by its name or its tool's. May be repeated"
+            "ask a person before a capability, or a server's tool, is called: before those that"
+            " are called destructive, all, or one by its name. May be repeated"
         ),
     )
     ask_model: bool = _switch(
@@ -406,6 +413,7 @@ class Settings:
         read=_read_list(", "),
         separator=",",
         metavar="NAMES",
+        commands=PROXIED,
         group=_WHO,
         shown="all that are set up, in this order",
         replayable="plain",
@@ -427,10 +435,20 @@ class Settings:
         replayable="files",
         help="files in here may be read by who asks, each with your consent. May be repeated",
     )
+    without_person: bool = _switch(
+        False,
+        "ABP_WITHOUT_PERSON",
+        "run the server also where nobody can be asked: each of its questions is answered 'cancel'",
+        flag="--without-person",
+        const=True,
+        commands=("mcp",),
+        group=_WHO,
+    )
     record: str | None = _setting(
         None,
         variable="ABP_RECORD",
         flag="--record",
+        commands=PROXIED,
         metavar="FILE",
         private=True,
         replayable="file",
@@ -494,17 +512,21 @@ SET_UP_BY: Mapping[str, str] = {
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_settings(environ: Mapping[str, str] = os.environ, **flags: object) -> Settings:
+def read_settings(
+    environ: Mapping[str, str] = os.environ, usual: Settings | None = None, **flags: object
+) -> Settings:
     """Settings from `environ`, overruled by the `flags` that are not None.
 
     Args:
         environ: The environment.
+        usual: What holds where nothing is given, where that is not the defaults.
         flags: Values by the names of the fields of `Settings`.
 
     Raises:
         SettingsError: One cannot be used.
     """
-    settings = Settings(**read_values(environ, **flags))  # type: ignore[arg-type]
+    found: dict[str, Any] = read_values(environ, **flags)  # type: ignore[arg-type]
+    settings = dataclasses.replace(usual or Settings(), **found)
     for check in _CHECKS:
         for problem in check(settings):
             raise SettingsError(problem)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
 
@@ -89,7 +90,7 @@ async def _serve(
                 if endpoint is not None:
                     tasks.start_soon(endpoint.run)
 
-                async def carry(agent: Child) -> Side:
+                async def carry(agent: Child, stderr: Stderr) -> Side:
                     from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
 
                     return await run_proxy(

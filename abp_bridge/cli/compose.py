@@ -216,6 +216,26 @@ def terminal(device: str) -> Terminal:
     return Terminal(device)
 
 
+def find_obstacle(settings: Settings, host: HostSurfaces) -> str:
+    """Why no person can be asked with such a host; empty where one can."""
+    from abp_bridge.core.matrix import HOST, Surface, order_of
+    from abp_bridge.surfaces.page.browser import can_open
+
+    opens = settings.page == "open"
+    forms = {Surface.MCP_FORM, Surface.MCP_URL}
+    ways = {
+        HOST: any(each.surface in forms for each in host.variants()),
+        "mock": settings.answers is not None,
+        "terminal": settings.tty is not None,
+        "questions-api": settings.questions_api is not None,
+        "page": opens and can_open(),
+    }
+    if any(ways.get(name) for name in order_of(settings.ask_on)):
+        return ""
+    page = "no command opens a browser here" if opens else "no browser is to be opened"
+    return f"{host.name} offers no way to ask its user, and {page}"
+
+
 async def show_code(
     settings: Settings, tasks: TaskGroup, question: Question, page: PageQuestion
 ) -> str:

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 # command -> its module in this package
 COMMANDS = {
     "serve": "serve",
+    "mcp": "mcp",
     "acp": "acp",
     "demo": "demo.run",
     "ask": "ask.run",
@@ -46,6 +47,7 @@ An app is named by TARGET:
 Try it:
   abp-bridge demo                          see every kind of question, here in this terminal
   abp-bridge serve --app demo              what an MCP host launches
+  abp-bridge mcp -- npx mongodb-mcp-server what a host launches in place of an MCP server
   abp-bridge acp --app demo -- goose acp   what an ACP client launches in place of its agent
   abp-bridge ask confirm "Go on?"          one question, from a shell or a program
 

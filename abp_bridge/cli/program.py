@@ -25,7 +25,8 @@ async def run_program(
     command: Sequence[str],
     roles: tuple[str, str],
     tasks: TaskGroup,
-    carry: Callable[[Child], Awaitable[Side]],
+    carry: Callable[[Child, Stderr], Awaitable[Side]],
+    prefix: str = "",
 ) -> int:
     """Run the program, and carry lines until one side ends; then what else runs in `tasks` is
     cancelled, while the program ends too.
@@ -34,17 +35,18 @@ async def run_program(
         command: The program and its arguments.
         roles: What it is, and what its host is, in messages: ("agent", "client").
         tasks: Ends with the program.
-        carry: Carries the lines: which side ended first.
+        carry: Is given the program and our stderr, and carries the lines: which side ended first.
+        prefix: What its lines on stderr begin with.
 
     Returns:
         The exit code: its own where it ended by itself.
     """
     role, host = roles
-    stderr = Stderr(role)
+    stderr = Stderr(role, prefix.encode())
     tasks.start_soon(stderr.run)
     try:
         async with spawn(command, overhear=stderr.say) as program:
-            ended = await carry(program)
+            ended = await carry(program, stderr)
             if ended == "program":
                 await _wait_for_end(program)
             tasks.cancel_scope.cancel()

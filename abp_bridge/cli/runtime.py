@@ -89,14 +89,17 @@ def read_count(text: str) -> int:
     return int(text)
 
 
-def load_settings(options: argparse.Namespace, ignored: Sequence[str] = ()) -> Settings:
-    """The settings of this process: flags, then the environment without the variables `ignored`.
+def load_settings(
+    options: argparse.Namespace, ignored: Sequence[str] = (), usual: Settings | None = None
+) -> Settings:
+    """The settings of this process: flags, then the environment without the variables `ignored`,
+    then those that are `usual` for its command.
 
     Ends the process where one cannot be used.
     """
     environ = {name: value for name, value in os.environ.items() if name not in ignored}
     try:
-        settings = read_settings(environ, **_flags(options))
+        settings = read_settings(environ, usual, **_flags(options))
         if settings.answers is not None:
             from abp_bridge.cli.compose import answers
 

@@ -192,7 +192,7 @@ def _is_one_of(value: JsonValue, presets: Sequence[JsonValue]) -> bool:
 def _presets(question: Question, asked: Field, by_buttons: bool) -> list[JsonValue]:
     if asked.default is not MISSING:
         return [asked.default]
-    if question.destructive or question.consents:
+    if question.consents or (question.destructive and _is_yes_or_no(question)):
         # These stand on the no; but of buttons a program presses the first that allows, the yes.
         return [False, by_buttons]
     if question.kind is Kind.CONFIRM:
@@ -209,8 +209,13 @@ def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bo
     """
     if outcome is not Outcome.ACCEPTED:
         return False
+    said = content.get(question.fields[0].name) if _is_yes_or_no(question) else None
     if question.destructive:
-        return content.get("confirmed") is not False
+        return said is not False
     if question.consents:
-        return content.get("confirmed") is True
-    return question.secret or question.kind is Kind.RESOURCE
+        return said is True
+    return question.kind is Kind.RESOURCE or any(each.secret for each in question.fields)
+
+
+def _is_yes_or_no(question: Question) -> bool:
+    return [each.type for each in question.fields] == [FieldType.BOOLEAN]

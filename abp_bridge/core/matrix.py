@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.menu import MAX_RANGE, counted, obstacle
 from abp_bridge.core.question import Field, FieldType, Kind, Question
@@ -352,6 +352,8 @@ def _cell(question: Question, variant: SurfaceVariant) -> Cell:
     Several fields go no better than each of them, and the route says how.
     """
     asked = shape(question)
+    if question.link.startswith("https:"):  # it is not on this machine
+        variant = replace(variant, loopback=True)
     whole = find_cell(asked, variant)
     if variant.surface is Surface.ACP_PERMISSION and whole.asks and (reason := obstacle(question)):
         return refusal(reason)

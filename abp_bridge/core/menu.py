@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from abp_bridge.core import sanitize, schema
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list
 from abp_bridge.core.question import (
-    IRREVERSIBLE,
     MISSING,
     Choice,
     Field,
@@ -206,7 +205,7 @@ def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
         _Item(choice.label, choice.value, rejects=choice.value is False)
         for choice in yes_or_no(question)
     ]
-    message = f"{question.message}\n\n{IRREVERSIBLE}" if question.destructive else question.message
+    message = "\n\n".join(filter(None, (question.message, question.warning)))
     if question.consents:  # which file it is stands in the first paragraph, and is never shortened
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:

@@ -22,6 +22,8 @@ from abp_bridge.core.schema import Schema
 
 # Said with a question by what has no other mark for it; MCP's forms are known again by it.
 IRREVERSIBLE = "The app says that this cannot be undone."
+# The same, where who asks has said nothing of it.
+PRESUMED = "Nothing says that this can be undone."
 
 BRIDGE = "abp-bridge"  # who asks what no app does
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
@@ -115,7 +117,10 @@ class Question:
             sure, none where no call is running.
         wrapped: Whether the app wants the value of the only field, not an object of fields.
         default: The app's own answer, for a preference that nobody gives.
-        destructive: Whether the app says that a yes cannot be undone.
+        destructive: Whether a yes cannot be undone, as the app says.
+        presumed: That is not said: it is only taken to be so.
+        link: The address that the app asks the person to open, safe to show; it may let in
+            whoever has it.
         permits_call: Whether it is the bridge's own, for leave to make the call that it belongs to.
         timeout: The person's time in seconds; None for the session's usual one.
         whole: What the app's schema says of the fields together.
@@ -132,6 +137,8 @@ class Question:
     wrapped: bool = True
     default: JsonValue | Missing = MISSING
     destructive: bool = False
+    presumed: bool = False
+    link: str = ""
     permits_call: bool = False
     timeout: float | None = None
     whole: Schema = field(default_factory=dict)
@@ -154,8 +161,17 @@ class Question:
 
     @property
     def secret(self) -> bool:
-        """Whether any of its fields asks for a secret."""
-        return any(each.secret for each in self.fields)
+        """Whether any of its fields asks for a secret, or its link is one."""
+        return bool(self.link) or any(each.secret for each in self.fields)
+
+    @property
+    def warning(self) -> str:
+        """What is said of a yes that cannot be undone; empty where it can. A form that only may be
+        about such a deed says nothing: most are not.
+        """
+        if not self.destructive or (self.presumed and self.kind is not Kind.CONFIRM):
+            return ""
+        return PRESUMED if self.presumed else IRREVERSIBLE
 
     @property
     def consents(self) -> bool:

@@ -16,7 +16,6 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_texts
 from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
-    IRREVERSIBLE,
     MISSING,
     Choice,
     Field,
@@ -163,14 +162,12 @@ def _words(question: Question, asked: Field) -> str:
         parts.append(f"{asked.label}: {asked.description}" if asked.description else asked.label)
     elif asked.description:
         parts.append(asked.description)
-    if question.destructive:
-        parts.append(IRREVERSIBLE)
     parts += [
-        hint
-        for hint in (_hint(asked), f"abp-bridge: {question.note}" if question.note else "")
-        if hint
+        question.warning,
+        _hint(asked),
+        f"abp-bridge: {question.note}" if question.note else "",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _hint(asked: Field) -> str:

@@ -8,14 +8,30 @@ the lines that were set aside for it.
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections import deque
 from collections.abc import Callable
 
 import anyio
 
-from abp_bridge.core.json_value import JsonValue
+from abp_bridge.core.json_text import is_deeper
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.rpc.connection import ByteReader, ByteWriter, JsonRpcConnection
-from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, dump
+from abp_bridge.rpc.protocol import (
+    INVALID_REQUEST,
+    MAX_DEPTH,
+    Id,
+    JsonRpcProtocol,
+    Notification,
+    Request,
+    dump,
+)
+
+NO_ANSWER: JsonObject = {
+    "code": INVALID_REQUEST,
+    "message": "a response that says nothing, or cannot be read",
+}
 
 MAX_UNREAD = 2**20  # bytes of messages that wait to be read
 
@@ -98,6 +114,15 @@ class SharedWriter:
             self._waiting = False
             self._progress.set()
 
+    def write_last(self, line: bytes) -> None:
+        """Write a last line of ours, at once and as far as it is taken; whoever is in the middle of
+        one ends there.
+        """
+        begun = bytes(self._unsent) + (b"\n" if self._in_line else b"")
+        self._unsent, self._in_line = memoryview(b""), False
+        with contextlib.suppress(OSError):
+            self._sink.write_nowait(begun + line)
+
     def close(self) -> None:
         """Our part is over; the stream is not ours to close."""
         self._given_up = True
@@ -113,7 +138,8 @@ class SharedWriter:
 class InjectedConnection(ByteReader):
     """Our connection inside a stream. `feed` gives it a message; `connection` speaks.
 
-    `source` reads the stream, and says when what is fed came; without one, it came just now.
+    `source` reads the stream, and says when what is fed came; without one, it came just now. With a
+    `prefix` of the ids of our requests it knows which lines are responses to us (`take_response`).
     """
 
     def __init__(
@@ -124,7 +150,11 @@ class InjectedConnection(ByteReader):
         on_message: Callable[[Request | Notification], None],
         cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
         source: ByteReader | None = None,
+        prefix: str = "",
     ) -> None:
+        self._prefix = prefix
+        self.mark = prefix.encode()  # lines without it are no responses to us
+        self._response = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(self.mark))
         self._source = source
         self._lines: deque[tuple[bytes, float]] = deque()  # with when they arrived
         self._arrived = 0.0  # what was received last, by `peer_time`
@@ -140,6 +170,19 @@ class InjectedConnection(ByteReader):
             cancel_request=cancel_request,
             shared=True,
         )
+
+    async def take_response(self, line: bytes, message: JsonValue) -> bool:
+        """Feed a line of the stream, which reads as `message`, if it responds to us: whether it
+        does.
+        """
+        if message is None and (broken := self._response.search(line)) is not None:
+            message = {"id": broken[1].decode()}
+        response = as_object(message)
+        id = response.get("id")
+        if "method" in response or not isinstance(id, str) or not id.startswith(self._prefix):
+            return False
+        await self.feed({"id": id, **_read_response(response)})
+        return True
 
     async def feed(self, message: dict[str, JsonValue]) -> None:
         """A message of the stream that is for us, without its version.
@@ -182,3 +225,9 @@ class InjectedConnection(ByteReader):
         self._closed = True
         self._fed.set()
         self._read.set()
+
+
+def _read_response(message: JsonObject) -> JsonObject:
+    """What a response to us says; of one that says nothing, or is too deep, that it does not."""
+    members = {word: message[word] for word in ("result", "error") if word in message}
+    return members if members and not is_deeper(message, MAX_DEPTH) else {"error": NO_ANSWER}

@@ -329,6 +329,10 @@ class JsonRpcConnection:
             self._new_key("response"), self._protocol.respond_error(id, code, message, data)
         )
 
+    def forward(self, line: bytes) -> None:
+        """Send a line that somebody else has made, as it is."""
+        self._enqueue(self._new_key("line"), line)
+
     def translate(self, outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> None:
         """From now on each message of ours goes out as `outward` makes it."""
         self._protocol.outward = outward

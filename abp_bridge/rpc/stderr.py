@@ -22,11 +22,13 @@ class Stderr:
     hold up who says them.
 
     What waits is bounded by `limit` bytes; what is more is counted and said. Whose words they are,
-    `speaker` says.
+    `speaker` says, and a `prefix` of each line.
     """
 
-    def __init__(self, speaker: str = "agent", limit: int = 2**20) -> None:
+    def __init__(self, speaker: str = "agent", prefix: bytes = b"", limit: int = 2**20) -> None:
         self._speaker = speaker
+        self._prefix = prefix
+        self._in_line = False
         self._limit = limit
         self._waiting = bytearray()
         self._lost = 0
@@ -38,12 +40,20 @@ class Stderr:
 
     def say(self, data: bytes) -> None:
         """Write `data` as soon as it can be, without waiting; over the limit it is counted only."""
+        data = self._mark_lines(data)
         if self._broken or len(self._waiting) + len(data) > self._limit:
             self._lost += len(data)
             return
         self._waiting += data
         self.flush()
         self._more.set()
+
+    def _mark_lines(self, data: bytes) -> bytes:
+        if not self._prefix or not data:
+            return data
+        begins, self._in_line = not self._in_line, not data.endswith(b"\n")
+        lines = data.removesuffix(b"\n").replace(b"\n", b"\n" + self._prefix)
+        return (self._prefix if begins else b"") + lines + (b"" if self._in_line else b"\n")
 
     def flush(self) -> None:
         """Write what can be written at once, and how much was lost after it."""

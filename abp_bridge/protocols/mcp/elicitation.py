@@ -27,7 +27,6 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.menu import yes_or_no
 from abp_bridge.core.question import (
-    IRREVERSIBLE,
     MISSING,
     Choice,
     Field,
@@ -244,7 +243,7 @@ def message_of(question: Question, problem: str = "") -> str:
     """What a question says, with its origin first, and what the bridge has to say of it."""
     lines = [
         f"{question.asker} asks: {question.message}",
-        IRREVERSIBLE if question.destructive else "",
+        question.warning,
         question.note,
         f"Please answer again: {sanitize.message(problem)}." if problem else "",
     ]

@@ -6,24 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.matrix import Surface, SurfaceVariant
-from abp_bridge.core.question import Answer, Question
+from abp_bridge.core.question import Question
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.interfaces.host import Host
 from abp_bridge.interfaces.surface import PageLink, SurfaceResponse
+from abp_bridge.proxies.elicitor import ElicitorApi
 
 _AGENT_SURFACES = {Surface.MCP_SAMPLING, Surface.MODEL}
-
-
-class ElicitorApi(Protocol):
-    """Who puts questions to a host, and answers each exactly once."""
-
-    async def ask(self, question: Question) -> Answer:
-        """Ask, and return how it was answered; what is no answer is one that says so."""
-        ...
 
 
 @dataclass(slots=True)

@@ -15,10 +15,10 @@ import anyio
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.acp.agent_questions import AgentQuestions
-from abp_bridge.proxies.acp.client_session import ElicitorApi
 from abp_bridge.proxies.acp.router import EndpointRegistry, Router
 from abp_bridge.proxies.acp.sessions import SessionTable
 from abp_bridge.proxies.carrier import Carrier, Direction, Side
+from abp_bridge.proxies.elicitor import ElicitorApi
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
@@ -65,6 +65,7 @@ async def run_proxy(
             on_message=lambda message: None,
             cancel_request=acp.encode_cancel,
             source=client[0],
+            prefix=prefix,
         )
         sessions = SessionTable(injected.connection, page, f"{prefix}ask-")
         questions = AgentQuestions(
@@ -75,7 +76,7 @@ async def run_proxy(
             tasks=tasks,
             agent_name=agent_name,
         )
-        router = Router(prefix, injected, sessions, questions, endpoints)
+        router = Router(injected, sessions, questions, endpoints)
         tasks.start_soon(injected.connection.run)
         tasks.start_soon(questions.run)
         carrier = Carrier(

@@ -9,18 +9,16 @@ whoever asks the agent's questions.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.acp.agent_questions import ELICIT, AgentQuestions
 from abp_bridge.proxies.splice import LineFilter
-from abp_bridge.rpc.protocol import INVALID_REQUEST, MAX_DEPTH, Id, is_id
+from abp_bridge.rpc.protocol import Id, is_id
 
 if TYPE_CHECKING:
     from abp_bridge.proxies.acp.client_session import ClientSession
@@ -28,11 +26,6 @@ if TYPE_CHECKING:
     from abp_bridge.proxies.multiplex import InjectedConnection
 
 logger = logging.getLogger(__name__)
-
-NO_ANSWER: JsonObject = {
-    "code": INVALID_REQUEST,
-    "message": "a response that says nothing, or cannot be read",
-}
 
 # The two places where a line is changed.
 FORMS = ("params", "clientCapabilities", "elicitation", "form")
@@ -55,8 +48,7 @@ class Router:
     """Reads the relevant lines of both sides, and says what goes on in their place.
 
     Args:
-        prefix: What the ids of our own requests to the client begin with.
-        injected: Our connection to the client, which gets the responses to those.
+        injected: Our connection to the client, which gets the responses to our requests.
         sessions: What is known of the sessions.
         questions: Who asks the agent's questions that the client cannot show.
         endpoints: Makes the MCP servers of sessions; None without apps.
@@ -64,7 +56,6 @@ class Router:
 
     def __init__(
         self,
-        prefix: str,
         injected: InjectedConnection,
         sessions: SessionTable,
         questions: AgentQuestions,
@@ -72,8 +63,6 @@ class Router:
     ) -> None:
         self.from_client = LineFilter(self._is_relevant_from_client, self._rewrite_from_client)
         self.from_agent = LineFilter(self._is_relevant_from_agent, self._rewrite_from_agent)
-        self._prefix = prefix
-        self._our_response = re.compile(rb'"id"\s*:\s*"(%b\d+)"' % re.escape(prefix.encode()))
         self._injected = injected
         self._sessions = sessions
         self._questions = questions
@@ -89,14 +78,11 @@ class Router:
 
     async def _rewrite_from_client(self, line: bytes) -> bytes:
         message = byte_edit.read(line)
-        if message is None and (broken := self._our_response.search(line)) is not None:
-            message = {"id": broken[1].decode()}
+        if await self._injected.take_response(line, message):
+            return b""
         if not isinstance(message, dict):
             return line
         method, id = message.get("method"), message.get("id")
-        if method is None and isinstance(id, str) and id.startswith(self._prefix):
-            await self._injected.feed({"id": id, **_response(message)})
-            return b""
         handle = _FROM_CLIENT.get(method) if isinstance(method, str) else None
         return line if handle is None else handle(self, line, id, as_object(message.get("params")))
 
@@ -115,7 +101,7 @@ class Router:
             b'"session/',
             b'"session\\/',
             b"cancel_request",
-            self._prefix.encode(),
+            self._injected.mark,
         )
         return byte_edit.put(line, FORMS, {}) if downgrades else line
 
@@ -244,9 +230,3 @@ _FROM_AGENT: dict[str, Callable[[AgentQuestions, JsonObject], Awaitable[bool]]] 
     ELICIT: AgentQuestions.take_question,
     acp.CANCEL_REQUEST: AgentQuestions.take_cancel,
 }
-
-
-def _response(message: JsonObject) -> JsonObject:
-    """What a response to us says; of one that says nothing, or is too deep, that it does not."""
-    members = {word: message[word] for word in ("result", "error") if word in message}
-    return members if members and not is_deeper(message, MAX_DEPTH) else {"error": NO_ANSWER}

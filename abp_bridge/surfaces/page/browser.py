@@ -89,6 +89,11 @@ def _commands(address: str, environ: Mapping[str, str]) -> Iterator[list[str]]:
             yield [*command, address]
 
 
+def can_open(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether there is a command to try: what it does, nobody knows before."""
+    return any(True for _ in _commands("", environ))
+
+
 def _split(line: str) -> list[str]:
     """The words of one command of `$BROWSER`; an `&` at its end says what is done anyhow."""
     try:

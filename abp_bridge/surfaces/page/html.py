@@ -111,7 +111,7 @@ def question_page(
         draft=draft,
         controls=() if controls.confirms(question) else controls.controls(question, filled, wrong),
         buttons=_buttons(question),
-        private=files or question.secret,
+        private=files or any(each.secret for each in question.fields),
     )
 
 
@@ -141,6 +141,8 @@ def _buttons(question: Question) -> Sequence[tuple[str, str, str]]:
     first where that matters; a form is sent, or goes to be checked.
     """
     cancel = ("cancel", "Cancel", "quiet")
+    if question.link:
+        return ("yes", "I have opened it", "send"), ("no", "Decline", ""), cancel
     if question.consents and question.destructive:
         return ("no", "Do not allow", "safe"), ("yes", "Allow", "danger"), cancel
     if question.consents:

@@ -87,8 +87,11 @@ def heading(question: Question, paint: Style) -> str:
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.asker}") + whom]
     lines.append(paragraph(question.message, "strong", paint))
-    if question.destructive:
-        lines.append(paragraph("This cannot be undone, the app says.", "warn", paint))
+    if question.link:
+        lines.append(paragraph(f"It asks you to open {question.link}", "strong", paint))
+    if question.warning:
+        said = question.warning if question.presumed else "This cannot be undone, the app says."
+        lines.append(paragraph(said, "warn", paint))
     if question.note:
         lines.append(paragraph(question.note, "warn", paint))
     return "\n".join(lines)

@@ -1,0 +1,128 @@
+"""`abp-bridge mcp`: this process's stdio as a host's connection to a server of its own, from the
+first byte to a quiet end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.program import run_program
+from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
+from abp_bridge.core.sanitize import server_name
+from abp_bridge.log import print_message, warn_if_interactive
+from abp_bridge.rpc.arrival import OPTIONS
+from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
+from abp_bridge.settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from abp_bridge.cli.runtime import Subparsers
+    from abp_bridge.interfaces.host import HostSurfaces
+    from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.stderr import Stderr
+    from abp_bridge.rpc.subprocess import Child
+
+DESCRIPTION = """\
+Stands between an MCP host (Claude Desktop, Gemini CLI, Codex ...) and a server, so that what the
+server asks reaches you. Give the host this command where it has the server's:
+
+  abp-bridge mcp -- npx -y mongodb-mcp-server      in a host's configuration: "command":
+                                                   "abp-bridge", "args": ["mcp", "--", "npx", ...]
+  abp-bridge mcp --confirm destructive -- SERVER   you are asked too before tools that may destroy
+
+- Many servers do what they should ask for where the host cannot ask. Here they are told that they
+  can ask: you answer in the host where it shows questions, else on a page that opens in your
+  browser (--page off switches that off), or at your terminal (--tty).
+- Nobody there is 'cancel', your no is 'decline', and no host answers in your place.
+- Everything else passes byte for byte, both ways. The server's stderr is ours, and so is its exit
+  code.
+
+A server that asks, to try it: docs/mcp-servers.md
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add `mcp`."""
+    import argparse
+
+    parser = commands.add_parser(
+        "mcp",
+        help="an MCP server whose questions reach you, for a host to launch in place of the server",
+        usage="abp-bridge mcp [OPTION]... -- SERVER [ARGUMENT]...",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_setting_options(parser, "mcp")
+    parser.add_argument(
+        "server", nargs="+", metavar="SERVER", help="the server's command and arguments, after --"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a server behind our stdio until either side ends or a signal comes.
+
+    Returns its exit code where it ended by itself.
+    """
+    settings = load_settings(options, usual=Settings(page="open"))
+    warn_if_interactive("an MCP host")
+    roots = [Path(root).absolute() for root in settings.roots]
+    stdio = take_over_stdio()
+    return anyio.run(_serve, settings, options.server, roots, *stdio, backend_options=OPTIONS)
+
+
+async def _serve(
+    settings: Settings,
+    command: Sequence[str],
+    roots: Sequence[Path],
+    source: StreamReader,
+    sink: StreamWriter,
+) -> int:
+    code = 0
+    serving = anyio.CancelScope()
+    origin = server_name(command)
+    async with signals_interrupt(lambda number: serving.cancel()):
+        with serving:
+            async with anyio.create_task_group() as tasks:
+                composition = Composition(settings, "mcp", tasks)
+
+                async def carry(server: Child, stderr: Stderr) -> Side:
+                    from abp_bridge.proxies.mcp.policy import Policy  # while the server starts
+                    from abp_bridge.proxies.mcp.proxy import run_proxy
+
+                    return await run_proxy(
+                        composition.tap("host")(source, sink),
+                        composition.tap("server")(server.stdout, server.stdin),
+                        prefix=f"abp-{os.urandom(4).hex()}-",
+                        policy=Policy(
+                            origin,
+                            lambda host: _obstacle(settings, host),
+                            stderr.say,
+                            settings.confirm,
+                            roots,
+                        ),
+                        make_elicitor=composition.make_elicitor,
+                        page=composition.page,
+                    )
+
+                prefix = f"[{origin}] "
+                code = await run_program(command, ("server", "host"), tasks, carry, prefix)
+    return code
+
+
+def _obstacle(settings: Settings, host: HostSurfaces) -> str:
+    """Why nobody can be asked, where that stops us."""
+    from abp_bridge.cli.compose import find_obstacle
+
+    why = find_obstacle(settings, host)
+    if why and settings.without_person:
+        print_message(f"nobody can be asked ({why}): each question is answered 'cancel'")
+        return ""
+    return why

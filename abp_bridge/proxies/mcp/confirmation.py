@@ -1,0 +1,100 @@
+"""A person's leave before a call reaches the server: the call waits here, and the server hears of
+it when somebody has allowed it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.bridge import confirmation
+from abp_bridge.core.capability import Capability
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.rpc.protocol import Id
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.proxies.elicitor import ElicitorApi
+
+logger = logging.getLogger(__name__)
+
+
+class Confirmation:
+    """Asks before the calls that the person chose.
+
+    Args:
+        elicitor: Who asks.
+        chosen: For which tools: `Settings.confirm`.
+        origin: What the server is called in front of a person.
+        tasks: Where calls wait.
+    """
+
+    def __init__(
+        self, elicitor: ElicitorApi, chosen: Collection[str], origin: str, tasks: TaskGroup
+    ) -> None:
+        self._elicitor = elicitor
+        self._chosen = chosen
+        self._origin = origin
+        self._tasks = tasks
+        self._waiting: dict[Id, anyio.CancelScope] = {}
+        self._serial = 0
+
+    def asks_for(self, tool: Capability) -> bool:
+        """Whether a person comes before a call of `tool`."""
+        return bool(self._chosen) and confirmation.needs_leave(tool, self._chosen)
+
+    def check_names(self, tools: Sequence[Capability]) -> None:
+        """Warn of what was chosen by a name that none of all these tools has."""
+        for warning in confirmation.strange_names(self._chosen, tools):
+            logger.warning("%s", warning)
+
+    def ask(
+        self,
+        id: Id,
+        tool: Capability,
+        params: JsonObject,
+        on_allowed: Callable[[], object],
+        on_refused: Callable[[str], object],
+    ) -> None:
+        """Ask for leave to make the call `id`, and tell one of both how that went, unless it is
+        withdrawn.
+
+        Args:
+            id: The host's id of the call.
+            tool: What it calls.
+            params: Its parameters.
+            on_allowed: Makes the call.
+            on_refused: Is told why it is not made, in words for the model.
+        """
+        self._serial += 1
+        question = confirmation.make_question(
+            f"leave-{self._serial}",
+            str(id),
+            self._origin,
+            tool,
+            as_object(params.get("arguments")),
+        )
+        scope = self._waiting[id] = anyio.CancelScope()
+
+        async def wait() -> None:
+            with scope:
+                answer = await self._elicitor.ask(question)
+                del self._waiting[id]
+                refused = confirmation.refusal(tool.name, answer)
+                if refused is None:
+                    on_allowed()
+                else:
+                    on_refused(str(refused.failure))
+
+        self._tasks.start_soon(wait)
+
+    def withdraw(self, id: Id) -> bool:
+        """The host takes the call back: whether it was waiting here."""
+        scope = self._waiting.pop(id, None)
+        if scope is not None:
+            scope.cancel()
+        return scope is not None

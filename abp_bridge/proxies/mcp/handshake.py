@@ -1,0 +1,51 @@
+"""What a server is told of its host at the beginning: what can be asked here, not what the host can
+show; and what the host is told where nobody can be asked at all.
+
+Capabilities are read once, in the first frame: they cannot be added later.
+"""
+
+from __future__ import annotations
+
+from abp_bridge import VERSION
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.proxies import byte_edit
+
+ELICITATION: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
+
+_CAPABILITIES = ("params", "capabilities")
+
+
+def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
+    """The host's `initialize` as the server gets it: with our elicitation, and with roots where
+    there are some of ours and the host has none. Nothing else changes but the client's name.
+
+    Args:
+        line: The line.
+        params: What it says.
+        has_roots: Whether the person named folders for who asks.
+    """
+    line = byte_edit.put(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
+    if has_roots and not declares_roots(params):
+        line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})
+    name = as_text(as_object(params.get("clientInfo")).get("name"))
+    return byte_edit.put(line, ("params", "clientInfo", "name"), name_of(name)) if name else line
+
+
+def name_of(host: str) -> str:
+    """What the server is told of who its client is: servers look for the host's name in it."""
+    return f"{host} (via abp-bridge {VERSION})"
+
+
+def declares_roots(params: JsonObject) -> bool:
+    """Whether the host itself has roots."""
+    return isinstance(as_object(params.get("capabilities")).get("roots"), dict)
+
+
+def refusal(why: JsonValue) -> str:
+    """What the host is told in place of the server's answer where nobody can be asked."""
+    return (
+        f"abp-bridge mcp reaches nobody who could answer this server's questions: {why}."
+        " Without a person it would do what it should ask for. Give --page open where there is a"
+        " desktop, --tty DEVICE, or --questions-api PORT; or --without-person to run it all the"
+        " same, with every question answered 'cancel'."
+    )

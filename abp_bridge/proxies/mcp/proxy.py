@@ -1,0 +1,117 @@
+"""One host and one server, joined.
+
+The lines go through a `Carrier`, what becomes of them is the `Router`'s. Our own requests to the
+host have ids with a prefix that is a secret of this process: what answers them goes no further,
+however late it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.hosts.mcp.connection import McpConnection
+from abp_bridge.hosts.mcp.errors import encode_cancel
+from abp_bridge.hosts.mcp.surfaces import McpSurfaces
+from abp_bridge.proxies import byte_edit
+from abp_bridge.proxies.carrier import Carrier, Direction, Side
+from abp_bridge.proxies.mcp.calls import Calls
+from abp_bridge.proxies.mcp.confirmation import Confirmation
+from abp_bridge.proxies.mcp.router import Router
+from abp_bridge.proxies.mcp.server_questions import ServerQuestions
+from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
+from abp_bridge.rpc.protocol import JsonRpcProtocol
+
+if TYPE_CHECKING:
+    from abp_bridge.interfaces.host import HostSurfaces
+    from abp_bridge.interfaces.surface import Page
+    from abp_bridge.proxies.elicitor import ElicitorApi
+    from abp_bridge.proxies.mcp.policy import Policy
+    from abp_bridge.rpc.connection import ByteReader, ByteWriter
+
+
+async def run_proxy(
+    host: tuple[ByteReader, ByteWriter],
+    server: tuple[ByteReader, ByteWriter],
+    *,
+    prefix: str,
+    policy: Policy,
+    make_elicitor: Callable[[HostSurfaces], ElicitorApi],
+    page: Page,
+) -> Side:
+    """Carry lines between a host and its server until one of them ends.
+
+    What the server still says after the host has ended is passed on, for at most `carrier.DRAIN`
+    seconds; what it still asks is cancelled first.
+
+    Args:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        prefix: What the ids of our own requests begin with; nobody else may know it.
+        policy: What the person has set.
+        make_elicitor: Makes who asks.
+        page: The bridge's own page.
+
+    Returns:
+        Which side ended first.
+    """
+    to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
+    # What is fed to these was in memory already: no line is too long here.
+    protocols = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
+    injected = InjectedConnection(
+        protocols[0],
+        to_host,
+        prefix=prefix,
+        on_message=lambda message: None,
+        cancel_request=encode_cancel,
+        source=host[0],
+    )
+    to_us = InjectedConnection(protocols[1], to_server, on_message=lambda message: None)
+    ended: Side = "program"
+    async with anyio.create_task_group() as tasks:
+        connection = McpConnection(injected.connection, tasks)
+        surfaces = McpSurfaces(connection, page)
+        elicitor, calls = make_elicitor(surfaces), Calls()
+        questions = ServerQuestions(
+            to_us.connection,
+            to_server,
+            elicitor=elicitor,
+            calls=calls,
+            tasks=tasks,
+            origin=policy.origin,
+        )
+        confirmation = Confirmation(elicitor, policy.confirm, policy.origin, tasks)
+        router = Router(
+            connection,
+            surfaces,
+            injected,
+            to_us.connection,
+            calls=calls,
+            questions=questions,
+            confirmation=confirmation,
+            policy=policy,
+        )
+
+        def on_host_end() -> None:
+            questions.end()
+            injected.close()
+
+        async def on_server_end() -> None:
+            questions.end()
+
+        tasks.start_soon(injected.connection.run)
+        tasks.start_soon(to_us.connection.run)
+        carrier = Carrier(
+            Direction(host[0], to_server, router.from_host),
+            Direction(server[0], to_host, router.from_server),
+            on_host_end=on_host_end,
+            on_program_end=on_server_end,
+        )
+        try:
+            ended = await carrier.run(tasks)
+        finally:
+            questions.end()
+        tasks.cancel_scope.cancel()
+    return ended

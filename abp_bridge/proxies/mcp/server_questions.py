@@ -1,0 +1,203 @@
+"""A server's own questions: each is asked by the ladder and answered exactly once, whatever comes.
+
+A server takes an error, and the end of its input, for "cannot ask", and goes on: so there is no
+error here, and what is still open at the end is cancelled before the server hears of the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.json_text import is_deeper
+from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
+from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from abp_bridge.proxies.elicitor import ElicitorApi
+    from abp_bridge.proxies.mcp.calls import Calls
+    from abp_bridge.proxies.multiplex import SharedWriter
+    from abp_bridge.rpc.connection import JsonRpcConnection
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
+BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
+
+CANCEL: JsonObject = {"action": "cancel"}
+
+
+@dataclass(slots=True)
+class _OpenQuestion:
+    """A question that is asked: what ends it, and the only call that it may belong to."""
+
+    scope: anyio.CancelScope
+    call: str | None
+    accepted: bool = False  # the server says itself that it is done
+
+
+class ServerQuestions:
+    """The questions of one server.
+
+    Args:
+        connection: Ours to the server.
+        writer: The server's input, shared with the lines that pass.
+        elicitor: Who asks.
+        calls: What a question may belong to.
+        tasks: Where each question is asked; it must outlive this.
+        origin: What the server is called in front of a person.
+        beat: Seconds between signs of life.
+    """
+
+    def __init__(
+        self,
+        connection: JsonRpcConnection,
+        writer: SharedWriter,
+        *,
+        elicitor: ElicitorApi,
+        calls: Calls,
+        tasks: TaskGroup,
+        origin: str,
+        beat: float = BEAT,
+    ) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._elicitor = elicitor
+        self._calls = calls
+        self._tasks = tasks
+        self._origin = origin
+        self._beat = beat
+        self._open: dict[Id, _OpenQuestion] = {}
+        self._links: dict[str, Id] = {}  # the open questions that are links, by elicitationId
+        self._serial = 0
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return bool(self._open)
+
+    async def take(self, id: Id, params: JsonObject) -> None:
+        """Ask what an `elicitation/create` asks. Waits only while the server reads no answers."""
+        if id in self._open:
+            logger.warning("the server asks twice with the id %s: only once it is answered", id)
+            return
+        if len(self._open) >= MAX_OPEN or is_deeper(params, MAX_DEPTH):
+            self._answer(id, CANCEL)
+            await self._connection.sent()
+            return
+        calls = self._calls.carriers()
+        self._open[id] = question = _OpenQuestion(
+            anyio.CancelScope(), calls[0] if len(calls) == 1 else None
+        )
+        self._tasks.start_soon(self._handle, id, params, question)
+
+    def withdraw(self, id: Id) -> bool:
+        """The server takes its question back: it gets no answer. Whether it was open."""
+        question = self._open.pop(id, None)
+        if question is not None:
+            question.scope.cancel()
+        return question is not None
+
+    def withdraw_call(self, call: str) -> None:
+        """The host needs this call no more: what was asked for it alone is cancelled."""
+        for question in self._open.values():
+            if question.call == call:
+                question.scope.cancel()
+
+    def complete(self, elicitation: str) -> None:
+        """The server says that the person has done what it sent them to an address for."""
+        if (question := self._open.get(self._links.get(elicitation, ""))) is not None:
+            question.accepted = True
+            question.scope.cancel()
+
+    def end(self) -> None:
+        """Nobody can be asked any more: what is open is cancelled at once, as far as the server
+        reads.
+        """
+        for id, question in self._open.items():
+            question.scope.cancel()
+            self._writer.write_last(_encode(id, CANCEL))
+        self._open.clear()
+
+    def _answer(self, id: Id, result: JsonObject) -> None:
+        self._connection.forward(_encode(id, result))
+
+    async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
+        result = CANCEL
+        try:
+            async with anyio.create_task_group() as beating:
+                beating.start_soon(self._show_life, as_object(params.get("_meta")))
+                with asked.scope:
+                    result = await self.ask(params, self._name(id, params))
+                beating.cancel_scope.cancel()
+        except Exception:
+            logger.exception("a question of the server's is cancelled: asking it failed")
+        if self._open.get(id) is asked:  # else it was taken back, or all has ended
+            del self._open[id]
+            self._answer(id, {"action": "accept"} if asked.accepted else result)
+
+    def _name(self, id: Id, params: JsonObject) -> str:
+        self._serial += 1
+        if isinstance(elicitation := params.get("elicitationId"), str):
+            self._links[elicitation] = id
+        return f"server-{self._serial}"
+
+    async def ask(self, params: JsonObject, name: str) -> JsonObject:
+        """Ask by the ladder: the result of the `elicitation/create` that has these parameters.
+
+        Args:
+            params: The server's.
+            name: Our own id of the question.
+        """
+        harmless = self._calls.are_harmless()
+        try:
+            question = decode_question(
+                params,
+                id=name,
+                origin=self._origin,
+                calls=self._calls.carriers(),
+                destructive=not harmless,
+            )
+        except RemoteProtocolError as problem:
+            logger.warning("a question of the server's is cancelled: %s", problem)
+            self._calls.note(_tell(f"{problem}"))
+            return CANCEL
+        answer = await self._elicitor.ask(question)
+        self._note(question, answer)
+        return encode_answer(question, answer)
+
+    def _note(self, question: Question, answer: Answer) -> None:
+        """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
+        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
+            logger.warning("nobody answered what the server asked: %s", answer.reason)
+            self._calls.note(_tell(answer.reason))
+
+    async def _show_life(self, meta: JsonObject) -> None:
+        token = meta.get("progressToken")
+        if not isinstance(token, (str, int)) or isinstance(token, bool):
+            return
+        beats = 0
+        while True:
+            await anyio.sleep(self._beat)
+            beats += 1
+            params: JsonObject = {"progressToken": token, "progress": beats}
+            self._connection.notify("notifications/progress", params, key=("progress", token))
+
+
+def _encode(id: Id, result: JsonObject) -> bytes:
+    return dump({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def _tell(reason: str) -> str:
+    words = "this server asked its user something, nobody answered, and it was told 'cancel'."
+    return f"abp-bridge: {words} {label(reason, 1_000)}"
