@@ -282,8 +282,9 @@ class RawHost(RpcPeer):
         env: Mapping[str, str] | None = None,
         command: Sequence[str] = SERVE,
         cwd: Path | None = None,
+        log: Path | None = None,
     ) -> None:
-        super().__init__([*command, *arguments], env=environment(**(env or {})), cwd=cwd)
+        super().__init__([*command, *arguments], env=environment(**(env or {})), cwd=cwd, log=log)
 
     def initialize(self, version: str = "2025-11-25", **capabilities: Json) -> Json:
         client = {"name": "raw", "version": "1"}

@@ -1,0 +1,95 @@
+"""What tests of `abp-bridge mcp` stand on: a raw host, the proxy, and a server that asks as real
+ones do; all are processes, and both ends are held against the official types.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp_types import methods
+
+from support.harness import RawHost, Wire
+from support.paths import APPS
+
+Json = Any
+
+MCP = (sys.executable, "-m", "abp_bridge", "mcp")
+SERVER = (sys.executable, str(APPS / "mcp_server.py"))
+FORM: Json = {"form": {}}
+DESKTOP = {"BROWSER": "true"}  # a command that says that it opened a browser
+VERSION = "2025-11-25"
+
+
+class Proxied(RawHost):
+    """A host on the proxy, with the server behind it."""
+
+    def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self.read_by_server, self.deeds_of_server = folder / "read", folder / "deeds"
+        self.log_file = folder / "host.log"
+        files = (str(self.read_by_server), str(self.deeds_of_server))
+        super().__init__(*arguments, "--", *SERVER, *files, command=MCP, env=env, log=self.log_file)
+
+    @property
+    def deeds(self) -> list[str]:
+        """What the server has done."""
+        file = self.deeds_of_server
+        return file.read_text().splitlines() if file.exists() else []
+
+    def lines_to_server(self) -> list[bytes]:
+        """The lines that the server read."""
+        return self.read_by_server.read_bytes().splitlines(keepends=True)
+
+    def to_server(self, method: str | None = None) -> list[Json]:
+        """What the server read, as messages; with a method, their params."""
+        read = [json.loads(line) for line in self.lines_to_server()]
+        return (
+            read
+            if method is None
+            else [each.get("params") for each in read if each.get("method") == method]
+        )
+
+    def call(self, tool: str, **arguments: Json) -> int:
+        """Call a tool of the server's: the id of the call."""
+        return self.begin("tools/call", {"name": tool, "arguments": arguments})
+
+    def asked(self) -> Json:
+        """The next question that the host gets."""
+        return self.until(lambda message: message.get("method") == "elicitation/create")
+
+    def text(self, id: int) -> str:
+        """What the result of a call says first."""
+        return self.response(id)["result"]["content"][0]["text"]
+
+    def check(self) -> None:
+        """The referee, at both ends."""
+        wire = Wire()
+        for line in self.log_file.read_text().splitlines():
+            wire.lines.append(("host" if line.startswith("> ") else "bridge", json.loads(line[2:])))
+        wire.check()
+        for message in self.to_server():
+            if message.get("method") is None and "action" in message.get("result", {}):
+                methods.validate_client_result("elicitation/create", VERSION, message["result"])
+            elif "method" in message and "id" in message:
+                methods.parse_client_request(message["method"], VERSION, message.get("params"))
+            elif "method" in message:
+                methods.parse_client_notification(message["method"], VERSION, message.get("params"))
+
+
+@contextmanager
+def proxied(
+    folder: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    capabilities: Json = None,
+) -> Iterator[Proxied]:
+    """A host that has shaken hands with the server, and has its tools."""
+    with Proxied(folder, *arguments, env=env) as host:
+        assert "result" in host.initialize(**(capabilities or {}))
+        host.result("tools/list")
+        yield host
+        host.check()
