@@ -63,7 +63,7 @@ class Proxied(RawHost):
 
     def text(self, id: int) -> str:
         """What the result of a call says first."""
-        return self.response(id)["result"]["content"][0]["text"]
+        return str(self.response(id)["result"]["content"][0]["text"])
 
     def check(self) -> None:
         """The referee, at both ends."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,10 @@ def do(deed: str) -> str:
     return f"done: {deed}"
 
 
-WORK = {each.__name__: each for each in (mongodb, okta, azure, fastmcp, supabase, ask, say)} | {
-    "look": ask
+WORK: dict[str, Callable[[Json], Json]] = {
+    each.__name__: each for each in (mongodb, okta, azure, fastmcp, supabase, ask, say)
 }
+WORK["look"] = ask
 
 
 def call(id: Json, params: Json) -> None:
