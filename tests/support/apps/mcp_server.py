@@ -20,7 +20,7 @@ Json = Any
 
 READ = Path(sys.argv[1]).open("ab", buffering=0)  # noqa: SIM115
 DEEDS = Path(sys.argv[2])
-LISTED = [
+LISTED: Json = [
     {"name": "mongodb", "annotations": {"readOnlyHint": False, "destructiveHint": True}},
     {"name": "okta"},
     {"name": "azure"},
