@@ -18,7 +18,7 @@ help:
 	@echo 'make docs               the pictures of docs/page.md, from a real Chromium, docs/capabilities.md, from the matrix, and the tables in README'
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
-	@echo 'make soak               10,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
+	@echo 'make soak               32,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
 
 setup: $(STAMP)
 

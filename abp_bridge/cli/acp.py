@@ -81,29 +81,38 @@ async def _serve(
 ) -> int:
     code = 0
     serving = anyio.CancelScope()
-    async with signals_interrupt(lambda number: serving.cancel()):
+    async with (
+        signals_interrupt(lambda number: serving.cancel()),
+        anyio.create_task_group() as tasks,
+    ):
+        composition = Composition(settings, "acp", tasks)
+        endpoint = _make_endpoint(composition) if settings.apps else None
+        if endpoint is not None:
+            tasks.start_soon(endpoint.run)
+
+        async def carry(agent: Child, stderr: Stderr) -> Side:
+            from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
+
+            try:
+                return await run_proxy(
+                    composition.tap("host")(source, sink),
+                    composition.tap("agent")(agent.stdout, agent.stdin),
+                    prefix=f"abp-{os.urandom(4).hex()}-",
+                    agent_name=label(os.path.basename(command[0])) or "the agent",
+                    make_elicitor=composition.make_elicitor,
+                    page=composition.page,
+                    endpoints=endpoint,
+                )
+            finally:
+                if endpoint is not None:  # the apps end beside the agent
+                    tasks.start_soon(endpoint.close)
+
         with serving:
-            async with anyio.create_task_group() as tasks:
-                # Side by side, so that the apps and the agent end together.
-                composition = Composition(settings, "acp", tasks)
-                endpoint = _make_endpoint(composition) if settings.apps else None
-                if endpoint is not None:
-                    tasks.start_soon(endpoint.run)
-
-                async def carry(agent: Child, stderr: Stderr) -> Side:
-                    from abp_bridge.proxies.acp.proxy import run_proxy  # while the agent starts
-
-                    return await run_proxy(
-                        composition.tap("host")(source, sink),
-                        composition.tap("agent")(agent.stdout, agent.stdin),
-                        prefix=f"abp-{os.urandom(4).hex()}-",
-                        agent_name=label(os.path.basename(command[0])) or "the agent",
-                        make_elicitor=composition.make_elicitor,
-                        page=composition.page,
-                        endpoints=endpoint,
-                    )
-
-                code = await run_program(command, ("agent", "client"), tasks, carry)
+            async with anyio.create_task_group() as running:
+                code = await run_program(command, ("agent", "client"), running, carry)
+        if endpoint is not None:
+            await endpoint.close()
+        tasks.cancel_scope.cancel()
     return code
 
 

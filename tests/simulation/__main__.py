@@ -7,34 +7,34 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from .world import Report, run
+from .test_simulation import run
+from .world import Report
 
 CHUNK = 20  # seeds that one process plays before it reports
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Play sessions by seed, and print what happened.")
-    parser.add_argument("--seeds", type=int, default=10_000, metavar="N", help="how many")
+    parser.add_argument("--seeds", type=int, default=32_000, metavar="N", help="how many")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first")
     options = parser.parse_args()
     began, total, failed = time.monotonic(), Report(-1), 0
     seeds = range(options.first, options.first + options.seeds)
     with ProcessPoolExecutor() as pool:
         for done, report in enumerate(pool.map(run, seeds, chunksize=CHUNK), 1):
-            total.questions += report.questions
-            total.notices += report.notices
-            total.calls += report.calls
-            total.steps += report.steps
+            total.add(report)
             if report.problems:
                 failed += 1
                 print(f"seed {report.seed} ({report.host}): {'; '.join(report.problems)}")
             if done % 500 == 0:
                 print(f"{done} of {options.seeds} seeds", file=sys.stderr, flush=True)
     print(
-        f"{options.seeds} seeds: {total.steps} faulted steps, {total.calls} calls,"
-        f" {total.questions} questions, {total.notices} notices, {failed} sessions with problems,"
-        f" {time.monotonic() - began:.0f} s"
+        f"{options.seeds} seeds, a session each: {total.steps} steps, {total.calls} calls,"
+        f" {total.questions} questions, {total.notices} notices"
     )
+    for name, counts in {"answers by": total.answers, "faults": total.faults}.items():
+        print(f"{name}: {', '.join(f'{word} {count}' for word, count in counts.most_common())}")
+    print(f"{failed} sessions with problems, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
 

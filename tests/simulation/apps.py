@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -11,12 +12,15 @@ from typing import Any
 import anyio
 
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.subprocess import GRACE
 
 from .person import Asked, Person
 from .wires import Peer, Pipe, ReadEnd, Weather
 
 Json = Any
 
+CONTENT = b"a picture " * 50
+FILE = base64.b64encode(CONTENT).decode()
 CLASSES = ["first of #", "second of #", "third of #"]
 CITIES = [f"city {each} of #" for each in "ABCDEFGHIJKL"]
 QUESTIONS: list[tuple[str, Json, Json]] = [
@@ -86,6 +90,8 @@ class App:
         self.may_omit_call = (
             False  # one call at a time runs to its end: whose a question is, is clear
         )
+        self.begun: set[str] = set()  # the words that calls came with
+        self.is_destructive = rng.random() < 0.5
         self.told = 0
         self.steps = 0
         self.crashed = 0
@@ -106,6 +112,9 @@ class App:
         try:
             yield child
         finally:
+            down.close()
+            with anyio.move_on_after(GRACE, shield=True):  # to hear what it was told last
+                await child.heard.wait()
             peer.hang_up()
             for task in [*self._calls.values(), *self._tasks]:
                 task.cancel()
@@ -125,14 +134,16 @@ class App:
         method, params = message["method"], message.get("params") or {}
         if "id" not in message:
             return
+        offered = {"name": "work", "description": "Work", "destructive": self.is_destructive}
         result: Json = {}
         if method == "initialize":
             app = {"id": "sim", "name": "Simulated"}
-            result = {"sessionId": "1", "app": app, "capabilities": [{"name": "work"}]}
+            result = {"sessionId": "1", "app": app, "capabilities": [offered]}
         elif method == "capabilities/list":
-            result = [{"name": "work", "description": "Work"}]
+            result = [offered]
         elif method == "capabilities/call":
             call = params["options"]["callId"]
+            self.begun.add(params["params"].get("for", ""))
             work = self._work(self.peer, message["id"], call)
             self._calls[call] = asyncio.get_running_loop().create_task(work)
             return
@@ -149,11 +160,11 @@ class App:
             step = self._rng.random()
             if self._rng.random() < self._crashes:
                 self.crashed += 1
-                for asked in self._asked.values():
-                    asked.withdrawn = True
                 peer.write(b'{"jsonrpc": "2.0", "id": 7, "meth')
                 await asyncio.sleep(0.001)
                 peer.hang_up()
+                for asked in self._asked.values():
+                    asked.withdrawn = True
                 return
             if step < 0.2:
                 self._tell(peer, call, self._rng.randint(1, self._burst))
@@ -167,7 +178,10 @@ class App:
                     self._spawn(*asking)
                 else:
                     answers += await asyncio.gather(*asking)
-        peer.send({"id": id, "result": {"success": True, "data": {"answers": len(answers)}}})
+        data: Json = {"answers": len(answers)}
+        if self._rng.random() < 0.3:
+            data["file"] = {"content": FILE, "encoding": "base64", "mimeType": "image/png"}
+        peer.send({"id": id, "result": {"success": True, "data": data}})
 
     def _spawn(self, *work: Any) -> None:
         for each in work:
@@ -179,12 +193,12 @@ class App:
         method, params, data = self._rng.choice(QUESTIONS)
         if self._rng.random() < 0.3:
             params = {**params, "timeout": self._rng.choice([500, 20_000, 200_000])}
-        asked = self._person.expect({"method": method, "params": params}, data, call)
+        asked = self._person.expect({"method": method, "params": params}, data)
         omits = waits and self.may_omit_call and self._rng.random() < 0.5
         named = {} if omits else {"operationId": call}
         id = peer.next_id() + 1_000_000
         self._asked[id] = asked
-        asked.is_left_behind = not waits
+        asked.is_left_behind, asked.withdrawn = not waits, peer.gone
         return await peer.request(method, {**asked.request["params"], **named}, id=id)
 
     def _tell(self, peer: Peer, call: str, count: int) -> None:

@@ -5,17 +5,19 @@ bring back what the person says.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
 from support import acp_harness, harness
 
 from .page import Page
-from .person import DONE, Asked, Person
+from .person import Asked, Person
 from .wires import Peer, Pipe
 
 Json = Any
@@ -24,29 +26,45 @@ PATIENCE = 300.0  # seconds that a modern host gives its person for one round
 SETTLING = 5.0  # seconds until what the end of a call brings with it has happened
 QUIET = 60.0  # seconds without a message, after which none comes
 LINK = re.compile(r"http://page/[\w-]+")
+CANCELLED = -32800
+ERRORS = {"policy": [-32601, -32603], "person": [-32601, -32603, CANCELLED]}
+ACTIONS = {"declined": "decline", "cancelled": "cancel"}
+FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 PREFIX = "io.modelcontextprotocol/"
 
 
 @dataclass
 class Habits:
-    """What goes wrong with a host, each as how likely it is."""
+    """What goes wrong with a host, each as how likely it is; and how often it did, in `faults`."""
 
     cancels: float = 0.0  # it gives a call up
     doubles: float = 0.0  # it answers again, with something else
     nonsense: float = 0.0  # it answers what is no answer
+    errors: float = 0.0  # it answers with an error
     leaves: float = 0.0  # it is gone in the middle
+    faults: Counter[str] = field(default_factory=Counter, compare=False)
+
+    def strikes(self, rng: Random, habit: str) -> bool:
+        """Whether it goes wrong this time."""
+        if strikes := rng.random() < getattr(self, habit):
+            self.faults[habit] += 1
+        return bool(strikes)
 
 
 class Host:
-    """What all hosts share: calls one after another or at once, and the person's answers."""
+    """What all hosts share: calls one after another or at once, and the answers of who sits there.
+
+    Each call goes with a question for leave, which is asked where the bridge asks for leave.
+    """
 
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
+    is_proxied: ClassVar[bool] = False
 
     def __init__(
-        self, rng: Random, person: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe
+        self, rng: Random, sitter: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe
     ) -> None:
         self._rng = rng
-        self._person = person
+        self._sitter = sitter
         self._page = page
         self._habits = habits
         self.peer = Peer(reader, writer, self._on_message)
@@ -56,11 +74,12 @@ class Host:
         self.is_clear = True  # every call of a result is over
         self.results: list[Json | None] = []
         self.on_idle: Callable[[], None] = lambda: None  # no call of this host's runs now
+        self.prepare: Callable[[], Json] = dict  # the parameters of the next call
         self.status = ""
 
     async def play(self, calls: int) -> None:
         """Everything this host does, to its end."""
-        if self._rng.random() < self._habits.leaves:
+        if self._habits.strikes(self._rng, "leaves"):
             self._begin(self._leave())
         await self._open()
         while calls > 0 and not self.peer.gone:
@@ -97,49 +116,44 @@ class Host:
 
     async def _show(self, request: Json) -> None:
         """Have the person answer one request of the bridge's."""
-        reply = await self._reply(request["method"], request["params"])
-        self.peer.send({"id": request["id"], "result": reply})
-        if self._rng.random() < self._habits.doubles:
+        params = request["params"]
+        reply = {"result": await self._reply(request["method"], params)}
+        if self._habits.strikes(self._rng, "errors"):
+            code = self._rng.choice(ERRORS[self._sitter.who])
+            reply = {"error": {"code": code, "message": "no"}}
+            if code == CANCELLED:
+                self._sitter.say(self._sitter.recognise(json.dumps(params)), left="cancelled")
+        self.peer.send({"id": request["id"], **reply})
+        if self._habits.strikes(self._rng, "doubles"):
             self.peer.send({"id": request["id"], "result": {"action": "accept", "content": {}}})
 
     async def _reply(self, method: str, params: Json) -> Json:
-        words = params.get("message") or params.get("toolCall", {}).get("title", "")
-        asked = self._person.recognise(words)
-        await asyncio.sleep(self._person.delay())
-        if asked.wish == "ignore":
-            await asyncio.Event().wait() if self._rng.random() < 0.5 else await asyncio.sleep(9_000)
-        if self._rng.random() < self._habits.nonsense:
+        asked = self._sitter.recognise(json.dumps(params))
+        await self._sitter.wait(asked)
+        if self._habits.strikes(self._rng, "nonsense"):
             return self._rng.choice([{}, {"action": "maybe"}, {"action": "accept"}, {"outcome": 1}])
-        return self._decide(asked, method, params)
-
-    def _decide(self, asked: Asked, method: str, params: Json) -> Json:
         if method == "session/request_permission":
             option = self._press(asked, params)
-            return {
-                "outcome": {"outcome": "selected", "optionId": option}
-                if option is not None
-                else {"outcome": "cancelled"}
-            }
+            known = {"outcome": "selected", "optionId": option}
+            return {"outcome": known if option is not None else {"outcome": "cancelled"}}
         if params["mode"] == "url":
-            self._page.visit(params["url"])
+            self._visit(params["url"])
             return {"action": "accept"}
-        if asked.wish == "accept":
-            return {"action": "accept", "content": self._fill(asked, params["requestedSchema"])}
-        how = "cancel" if asked.wish in ("dismiss", "ignore") else asked.wish
-        asked.said.add(DONE.get(asked.wish, "cancelled"))
-        return {"action": how}
+        content = self._sitter.fill(asked, params["requestedSchema"])
+        if content is not None:
+            return {"action": "accept", "content": content}
+        return {"action": ACTIONS[self._sitter.say(asked)]}
 
     def _press(self, asked: Asked, params: Json) -> str | None:
         if (link := LINK.search(json.dumps(params))) is not None:  # a card that shows the way
-            self._page.visit(link[0])
+            self._visit(link[0])
             done = next(each for each in params["options"] if each["kind"] == "allow_once")
             return str(done["optionId"])
-        pressed: str | None = self._person.press(asked, params["options"])
-        return pressed
+        return self._sitter.press(asked, params["options"])
 
-    def _fill(self, asked: Asked, schema: Json) -> Json:
-        asked.accept()
-        return self._person.fill(asked, schema)
+    def _visit(self, url: str) -> None:
+        if self._sitter.who == "person":  # a policy says that it is done, and goes nowhere
+            self._page.visit(url)
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -159,11 +173,12 @@ class LegacyHost(Host):
 
     version = "2025-11-25"
     referee = harness.Wire
+    capabilities: Json = FORMS
 
     async def _open(self) -> None:
         params = {
             "protocolVersion": self.version,
-            "capabilities": {"elicitation": {"form": {}, "url": {}}},
+            "capabilities": self.capabilities,
             "clientInfo": {"name": "simulated", "version": "1"},
         }
         if await self.peer.request("initialize", params) is not None:
@@ -171,11 +186,11 @@ class LegacyHost(Host):
             await self.peer.request("logging/setLevel", {"level": "debug"})
 
     async def _call(self) -> Json:
-        tool, arguments = "abp_call", {"capability": "work"}
+        tool, arguments = "abp_call", {"capability": "work", "params": self.prepare()}
         while True:
             id = self.peer.next_id()
             params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": f"p{id}"}}
-            if self._rng.random() < self._habits.cancels:
+            if self._habits.strikes(self._rng, "cancels"):
                 self._begin(self._give_up(id))
             response = await self.peer.request("tools/call", params, id=id)
             text = json.dumps(response)
@@ -215,13 +230,14 @@ class ModernHost(Host):
     def _params(self, **more: Json) -> Json:
         meta = {
             f"{PREFIX}protocolVersion": "2026-07-28",
-            f"{PREFIX}clientCapabilities": {"elicitation": {"form": {}, "url": {}}},
+            f"{PREFIX}clientCapabilities": FORMS,
             "progressToken": "p",
         }
-        return {"_meta": meta, "name": "abp_call", "arguments": {"capability": "work"}, **more}
+        return {"_meta": meta, **more}
 
     async def _call(self) -> Json:
-        more: Json = {}
+        arguments = {"capability": "work", "params": self.prepare()}
+        more: Json = {"name": "abp_call", "arguments": arguments}
         while True:
             response = await self.peer.request("tools/call", self._params(**more))
             result = (response or {}).get("result") or {}
@@ -240,7 +256,7 @@ class ModernHost(Host):
             if not answers:  # the person is not there: nobody comes back
                 return response
             more = {
-                **{key: more[key] for key in ("name", "arguments") if key in more},
+                **{key: more[key] for key in ("name", "arguments")},
                 "requestState": result["requestState"],
                 "inputResponses": answers,
             }
@@ -267,9 +283,9 @@ class AcpClient(Host):
         async with self._lock:  # one turn at a time
             if self.peer.gone:
                 return None
-            if self._rng.random() < self._habits.cancels:
+            if self._habits.strikes(self._rng, "cancels"):
                 self._begin(self._give_up())
-            prompt = [{"type": "text", "text": "/work"}]
+            prompt = [{"type": "text", "text": f"/work {json.dumps(self.prepare())}"}]
             params = {"sessionId": self._session, "prompt": prompt}
             return await self.peer.request("session/prompt", params)
 
@@ -281,7 +297,95 @@ class AcpClient(Host):
 
 
 class AcpFormClient(AcpClient):
-    capabilities: ClassVar[Json] = {"elicitation": {"form": {}, "url": {}}}
+    capabilities = FORMS
 
 
-HOSTS: list[Callable[..., Host]] = [LegacyHost, ModernHost, AcpClient, AcpFormClient]
+class ProxiedClient(AcpClient):
+    """ACP, with an agent behind `abp-bridge acp` instead of the bridge itself."""
+
+    is_proxied = True
+
+
+class ProxiedFormClient(ProxiedClient):
+    capabilities = FORMS
+
+
+class Agent(Host):
+    """What a proxied client has instead of the bridge: in each turn it has the app called, as an
+    MCP host, and asks a question of its own.
+
+    `connect` gives it the pipes to the server that it is told to launch.
+    """
+
+    def __init__(
+        self, *host: Any, person: Person, connect: Callable[[str], tuple[Pipe, Pipe]]
+    ) -> None:
+        super().__init__(*host)
+        self._person = person
+        self._connect = connect
+        self.own: list[tuple[Asked, Json]] = []
+        self.server = LegacyHost(*host)  # until it is launched
+        self._launched = asyncio.Event()
+
+    def _on_message(self, message: Json) -> None:
+        method, params = message["method"], message.get("params") or {}
+        result: Json = {}
+        if method == "initialize":
+            result = {"protocolVersion": 1, "agentInfo": {"name": "agent", "version": "1"}}
+        elif method == "session/new":
+            result = {"sessionId": "sim"}
+            self._begin(self._launch(params["mcpServers"][-1]["env"][0]["value"]))
+        elif method == "session/prompt":
+            self._cards["turn"] = self._begin(self._turn(message["id"], params))
+            return
+        elif method == "session/cancel" and "turn" in self._cards:
+            self._cards["turn"].cancel()
+        if "id" in message:
+            self.peer.send({"id": message["id"], "result": result})
+
+    async def _launch(self, token: str) -> None:
+        pipes = self._connect(token)
+        server = LegacyHost(self._rng, self._person, self._page, self._habits, *pipes)
+        server.capabilities = {}
+        self._begin(server.peer.run())
+        await server._open()
+        self.server = server
+        self._launched.set()
+
+    async def _turn(self, id: Json, params: Json) -> None:
+        stop = "cancelled"
+        try:
+            if self._rng.random() < 0.5:
+                await self._ask(params["sessionId"])
+            await self._launched.wait()
+            said = json.loads(params["prompt"][0]["text"].partition(" ")[2])
+            self.server.prepare = lambda: said
+            await self.server._call()
+            stop = "end_turn"
+        except asyncio.CancelledError:
+            last = {"requestId": self.server.peer.next_id() - 1}
+            self.server.peer.send({"method": "notifications/cancelled", "params": last})
+            raise
+        finally:
+            self.peer.send({"id": id, "result": {"stopReason": stop}})
+
+    async def _ask(self, session: str) -> None:
+        classes = {"type": "string", "enum": ["one of #", "another of #"]}
+        params = {"message": "# Which of mine?", "classes": classes["enum"]}
+        asked = self._person.expect({"method": "own", "params": params}, {"value": "another of #"})
+        wanted = asked.request["params"]
+        schema = {
+            "type": "object",
+            "properties": {"value": {"type": "string", "enum": wanted["classes"]}},
+            "required": ["value"],
+        }
+        question = {"mode": "form", "message": wanted["message"], "requestedSchema": schema}
+        asking = self.peer.request("elicitation/create", {"sessionId": session, **question})
+        with contextlib.suppress(TimeoutError):
+            self.own.append((asked, await asyncio.wait_for(asking, PATIENCE)))
+
+
+HOSTS: list[type[Host]] = [
+    *(LegacyHost, LegacyHost, ModernHost, AcpClient),
+    *(AcpFormClient, ProxiedClient, ProxiedFormClient),
+]

@@ -1,8 +1,11 @@
-"""The bridge's own page without a browser: a person who was sent there answers it."""
+"""The bridge's own page without a browser, which a person who was sent there answers; and a program
+at its questions API, without HTTP.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,21 +16,23 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
+from abp_bridge.surfaces.opencode.server import QuestionsServer
 from abp_bridge.surfaces.page.surface import ask_by_link
 
 from .person import Person
 
-OUTCOMES = {"decline": Outcome.DECLINED, "dismiss": Outcome.CANCELLED}
+PASSWORD = "simulated"
+ADDRESS = ("127.0.0.1", 1)
 
 
 class Shown:
     """Implements `PageQuestion`."""
 
+    code = "0000"
+    directions = ""
+
     def __init__(self, question: Question, person: Person) -> None:
-        self.url = f"http://page/{question.id}"
-        self.address = self.url
-        self.code = "0000"
-        self.directions = ""
+        self.url = self.address = f"http://page/{question.id}"
         self.opened = False
         self._question = question
         self._person = person
@@ -49,17 +54,13 @@ class Shown:
 
     async def _fill(self) -> None:
         asked = self._person.recognise(self._question.message)
-        await asyncio.sleep(self._person.delay())
-        if asked.wish == "ignore" or self._answer.done():
+        await self._person.wait(asked)
+        if self._answer.done():
             return
-        if asked.wish == "accept":
-            asked.accept()
-            value = next(iter(asked.data.values()))
-            content = {self._question.fields[0].name: value}
-            self.answer(SurfaceResponse(Outcome.ACCEPTED, content))
-        else:
-            asked.leave(asked.wish)
-            self.answer(SurfaceResponse(OUTCOMES[asked.wish]))
+        data = asked.data if asked.wish == "accept" else None
+        outcome = Outcome(self._person.say(asked, data))
+        content = {} if data is None else {self._question.fields[0].name: asked.value}
+        self.answer(SurfaceResponse(outcome, content))
 
     async def wait_answer(self) -> SurfaceResponse:
         return await self._answer
@@ -80,12 +81,69 @@ class Shown:
         self._answer.cancel()
 
 
-class Page:
-    """Implements `PageServer`, as far as a session without a questions API needs it."""
+class Program:
+    """A program that follows the questions API, and who sits at it; it stands in for its server."""
 
-    def __init__(self, person: Person) -> None:
+    port, url = ADDRESS[1], "http://api"
+
+    def __init__(self, sitter: Person) -> None:
+        self._sitter = sitter
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self.site: Any = None
+
+    async def start(self, port: int) -> None:
+        if "" not in self._tasks:
+            self._begin("", self._request("GET", "/event"))
+
+    def _begin(self, name: str, work: Any) -> None:
+        self._tasks[name] = asyncio.get_running_loop().create_task(work)
+
+    async def _request(self, method: str, path: str, body: Any = None) -> None:
+        headers = [(b"host", b"127.0.0.1:1"), (b"authorization", b"Bearer " + PASSWORD.encode())]
+        request = {"type": "http.request", "body": json.dumps(body).encode()}
+        messages = [request]  # and never a disconnect, which who streams waits for
+        named = {"type": "http", "method": method, "path": path, "scheme": "http"}
+
+        async def receive() -> Any:
+            return messages.pop() if messages else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            for line in message.get("body", b"").decode().splitlines():
+                if line.startswith("data: "):
+                    self._on_event(json.loads(line.removeprefix("data: ")))
+
+        scope = {**named, "headers": headers, "query_string": b"", "server": ADDRESS}
+        await self.site(scope, receive, send)
+
+    def _on_event(self, event: Any) -> None:
+        about = event["properties"]
+        if event["type"] == "question.asked":
+            self._begin(about["id"], self._answer(about["id"], about["questions"][0]))
+        elif (task := self._tasks.pop(about.get("requestID"), None)) is not None:
+            task.cancel()
+
+    async def _answer(self, id: str, info: Any) -> None:
+        asked = self._sitter.recognise(info["question"])
+        await self._sitter.wait(asked)
+        label = self._sitter.choose(asked, [each["label"] for each in info["options"]])
+        del self._tasks[id]  # what comes of it does not cancel it
+        how, body = ("reject", None) if label is None else ("reply", {"answers": [[label]]})
+        await self._request("POST", f"/question/{id}/{how}", body)
+
+    def end(self) -> list[asyncio.Task[Any]]:
+        for task in self._tasks.values():
+            task.cancel()
+        return list(self._tasks.values())
+
+
+class Page:
+    """Implements `PageServer`."""
+
+    def __init__(self, person: Person, program: Any) -> None:
         self._person = person
+        self._program = program
         self._shown: dict[str, Shown] = {}
+        self._served: Any = None
 
     @asynccontextmanager
     async def show(self, question: Question) -> AsyncIterator[PageQuestion]:
@@ -108,4 +166,9 @@ class Page:
             self._shown[url].visit()
 
     def questions(self, port: int, password: str) -> Any:
-        raise NotImplementedError
+        if self._served is None:
+            made: Any = QuestionsServer
+            self._served = made(None, port, password)
+            self._program.site = self._served._server._site
+            self._served._server = self._program
+        return self._served

@@ -1,28 +1,34 @@
-"""Whole sessions by seed: nothing is lost, doubled, invented or left over; and the simulation finds
-what is.
+"""What must hold of every session, whatever its seed: nothing is lost, doubled, invented, mis-told
+or left over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import anyio.lowlevel
+import anyio
 import pytest
 
-from abp_bridge.hosts.mcp.parked_call import ParkedCall
-from abp_bridge.rpc.connection import JsonRpcConnection
-from abp_bridge.rpc.protocol import IncomingMessage, Response
+from abp_bridge.rpc.protocol import INTERNAL_ERROR
 
-from .world import Report, run
+from .apps import CONTENT
+from .hosts import Host
+from .person import Asked
+from .virtual_loop import VirtualLoop
+from .world import Report, World
 
 Json = Any
 
+MAX_CHECKED = 1_000  # messages of one session that the referee looks at
+MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 TOGETHER = 50  # seeds of one test
 SEEDS = range(0, 200, TOGETHER)
-ENOUGH = 200  # seeds in which a planted bug has to show
 
 
 @pytest.mark.parametrize("first", SEEDS)
@@ -37,69 +43,160 @@ def test_one_seed_is_one_run() -> None:
     assert run(17) == run(17)
 
 
-# --- planted bugs ---
-
-_respond = JsonRpcConnection.respond
-_enqueue = JsonRpcConnection._enqueue
-_dispatch = JsonRpcConnection._dispatch
-_ask = ParkedCall.ask
-
-
-def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json, *more: Json) -> None:
-    """What is answered while two requests of ours wait goes nowhere."""
-    if len(self._waiting) == 2 and "metadata" in result:
-        self.discard_request(id)
-    else:
-        _respond(self, id, result, *more)
-
-
-def _answer_twice(self: JsonRpcConnection, key: Json, data: bytes, **how: Json) -> None:
-    """A response that does not leave at once leaves again."""
-    _enqueue(self, key, data, **how)
-    if self._tail and key[0] == "response":
-        _enqueue(self, self._new_key("response"), data, **how)
+def run(seed: int) -> Report:
+    """Play the session of this seed."""
+    logger = logging.getLogger("abp_bridge")
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(seed, Path(folder))
+        logger.addHandler(bugs := _Bugs(world.report))
+        try:
+            anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
+            judge(world)
+        except Exception as problem:  # whatever it is, its seed is told
+            world.report.problems.append(f"the session breaks off: {problem!r}")
+        finally:
+            logger.removeHandler(bugs)
+    return world.report
 
 
-def _swap_answers(self: JsonRpcConnection, event: IncomingMessage) -> None:
-    """A response goes to whoever waits longest."""
-    if isinstance(event, Response) and event.error is None:
-        longest: Json = next(iter(self._waiting))
-        event = Response(longest, event.result, None)
-    _dispatch(self, event)
+class _Bugs(logging.Handler):
+    """Whatever the product logs as an error is a problem of its session."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(logging.ERROR)
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._report.problems.append(f"the bridge logs a bug: {record.getMessage()}")
 
 
-async def _race(self: ParkedCall, *args: Json) -> Json:
-    """Two questions that are asked in one turn get one number."""
-    asked = self.asked
-    await anyio.lowlevel.checkpoint()
-    self.asked = asked
-    return await _ask(self, *args)
+def judge(world: World) -> None:
+    """Say what is wrong with it."""
+    report, host, app = world.report, world.host, world.app
+    in_time = app.is_prompt and not world.jumps
+    for asked, responses in app.ended:
+        report.answers.update(_answered_by(responses))
+        report.problems += _wrong_answers(asked, responses)
+        if world.is_calm and asked.wish == "accept":
+            report.problems += _refusals(asked, responses, world.may_refuse(asked))
+        if in_time and not responses and not asked.withdrawn:
+            report.problems.append(f"question {asked.number} has no answer")
+    for asked, response in world.agent.own:
+        report.problems += _wrong_answers(asked, _as_abp(response))
+    if "all" in world.confirm or (world.confirm and app.is_destructive):
+        report.problems += _wrong_leaves(world.leaves, app.begun)
+    report.problems += _torn_files(world.folder, world.room)
+    report.problems += _wrong_responses(host)
+    report.problems += _invalid_messages(host)
+    report.problems += _silent_losses(host, app.told, app.crashed)
 
 
-def _plant(owner: type, name: str, bug: object) -> Callable[[], AbstractContextManager[object]]:
-    return lambda: patch.object(owner, name, bug)
+def _answered_by(responses: list[Json]) -> Iterator[str]:
+    for each in responses:
+        if "result" in each:
+            yield each["result"]["metadata"]["answeredBy"]
 
 
-PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
-    "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
-    "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
-    "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
-    "a race": (_plant(ParkedCall, "ask", _race), "the person would have answered"),
-    "an uncounted loss": (
-        _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
-        "counted as lost",
-    ),
-}
+def _refusals(asked: Asked, responses: list[Json], fair: set[str]) -> Iterator[str]:
+    """What an app was told in place of an answer that nothing kept from it."""
+    for response in responses:
+        error = response.get("result", {}).get("error")
+        if error is not None and error["code"] not in fair:
+            words = "the person would have answered, and the app was told"
+            yield f"question {asked.number}: {words} {error}"
 
 
-@pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(bug: str) -> None:
-    plant, words = PLANTED[bug]
-    with plant():
-        found = next((seed for seed in range(ENOUGH) if _shows(run(seed), words)), None)
-    assert found is not None, f"{ENOUGH} seeds do not show {bug}"
-    assert not _shows(run(found), words), f"seed {found} shows {bug} without it"
+def _wrong_answers(asked: Asked, responses: list[Json]) -> Iterator[str]:
+    about = f"question {asked.number} ({asked.request['method']}, {asked.wish})"
+    if len(responses) > 1:
+        yield f"{about} has {len(responses)} answers"
+    for response in responses:
+        if "result" not in response:
+            yield f"{about} was answered by an error: {response}"
+        else:
+            yield from _untrue(asked, response["result"], about)
 
 
-def _shows(report: Report, words: str) -> bool:
-    return any(words in each for each in report.problems)
+def _untrue(asked: Asked, result: Json, about: str) -> Iterator[str]:
+    """What is told of an answer, and is not so."""
+    metadata, data = result["metadata"], result.get("data")
+    answered_by, evidence = metadata["answeredBy"], metadata.get("evidence")
+    outcome = "accepted" if result.get("success") else metadata.get("outcome")
+    if answered_by == "default":
+        if data != {"value": asked.request["params"].get("default")}:
+            yield f"{about} has a default that is not the app's: {result}"
+        return
+    if outcome not in ("accepted", "declined", "cancelled") or answered_by == "nobody" != outcome:
+        return
+    destroys = asked.request["params"].get("destructive") and data == {"confirmed": True}
+    who = {each[0] for each in asked.said if each[1:] == (outcome, data)}
+    if not who:
+        yield f"{about} has an answer that nobody gave: {result}"
+    elif answered_by == "person" and "person" not in who:
+        yield f"{about} is a person's, and a policy gave it: {result}"
+    elif answered_by == "host-policy" and "policy" not in who and evidence not in MISJUDGED:
+        yield f"{about} is a policy's, and a person gave it: {result}"
+    elif answered_by not in ("person", "host-policy", "unknown"):
+        yield f"{about} is told as {answered_by}'s: {result}"
+    elif destroys and "person" not in who:
+        yield f"{about} cannot be undone, and no person confirmed it: {result}"
+
+
+def _as_abp(response: Json) -> list[Json]:
+    """An agent's own question that the bridge asked; what is no accept says no more than that."""
+    result = (response or {}).get("result", {})
+    if "_meta" not in result:  # its turn is over, or its client showed it
+        return []
+    is_accepted = result["action"] == "accept"
+    said = {"answeredBy": result["_meta"]["abp"]["answeredBy"] if is_accepted else "nobody"}
+    return [{"result": {"success": is_accepted, "data": result.get("content"), "metadata": said}}]
+
+
+def _wrong_leaves(leaves: list[Asked], begun: set[str]) -> Iterator[str]:
+    for asked in leaves:
+        is_allowed = ("person", "accepted", {"confirmed": True}) in asked.said
+        if asked.request["params"]["for"] in begun and not is_allowed:
+            yield f"call {asked.number} was made, and no person allowed it: {asked.said}"
+
+
+def _torn_files(folder: Path, room: int | None) -> Iterator[str]:
+    for each in folder.glob("results/**/*.png"):
+        if each.read_bytes() != CONTENT:
+            yield f"a saved result is torn: {each.name}"
+    for each in folder.glob("trace.jsonl*"):
+        text = each.read_text()
+        lines = text.splitlines()
+        for line in lines if room is None else lines[:-1]:
+            json.loads(line)
+        if "hunter-" in text:
+            yield "a secret is in the recording"
+
+
+def _wrong_responses(host: Host) -> Iterator[str]:
+    for id, messages in host.peer.answered.items():
+        if any(each.get("error", {}).get("code") == INTERNAL_ERROR for each in messages):
+            yield f"the host's request {id} met a bug: {messages}"
+        if len(messages) > 1:
+            yield f"the host's request {id} has {len(messages)} responses"
+
+
+def _invalid_messages(host: Host) -> Iterator[str]:
+    if len(host.peer.lines) > MAX_CHECKED:
+        return
+    try:
+        host.referee(host.peer.lines).check()
+    except Exception as problem:
+        yield f"the bridge said what is not valid: {problem!r}"
+
+
+def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
+    """What an app told, and its host neither heard nor read of."""
+    if not host.status or crashed:
+        return
+    words = json.dumps([each for each in host.peer.received if "method" in each])
+    heard = len(set(re.findall(r"notice-(\d+)", words)))
+    lost = sum(
+        int(each) for each in re.findall(r'"(?:replacedByNewer|dropped)": (\d+)', host.status)
+    )
+    if told - heard > lost:
+        yield f"{told} notices were told, {heard} heard and {lost} counted as lost"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -27,12 +27,14 @@ class Weather:
         torn: Whether they come in pieces that are not messages.
         capacity: Bytes that it holds before its writer has to wait.
         stalls: Seconds that its reader takes between two looks at it, at most.
+        faults: How often it treated it badly, by what it did.
     """
 
     latency: float = 0.0
     torn: bool = False
     capacity: int = 64 * 1024
     stalls: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
 
 
 class Pipe(ByteReader, ByteWriter):
@@ -57,6 +59,8 @@ class Pipe(ByteReader, ByteWriter):
             raise OSError("closed")
         taken = bytes(data[: max(0, self._weather.capacity - self._held)])
         cuts = sorted(self._rng.sample(range(1, len(taken)), 2)) if self._is_torn(taken) else []
+        self._weather.faults["torn"] += bool(cuts)
+        self._weather.faults["no room"] += 0 < len(taken) < len(data)
         for start, end in pairwise([0, *cuts, len(taken)]):
             self._send(taken[start:end])
         return len(taken)
@@ -70,6 +74,7 @@ class Pipe(ByteReader, ByteWriter):
 
     async def receive(self) -> bytes:
         if self._weather.stalls:
+            self._weather.faults["stalled"] += 1
             await asyncio.sleep(self._rng.uniform(0, self._weather.stalls))
         while not self._pieces and not self._ended and not self._broken:
             await self._change()
@@ -109,6 +114,7 @@ class Pipe(ByteReader, ByteWriter):
         soonest = loop.time() + self._rng.uniform(0, self._weather.latency)
         self._last = max(self._last + APART, soonest)  # timers of one instant have no order
         self.steps += 1
+        self._weather.faults["delayed"] += self._weather.latency > 0
         loop.call_at(self._last, act)
 
     def _arrive(self, piece: bytes) -> None:
@@ -173,7 +179,7 @@ class Peer:
         while data := await self._reader.receive():
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                if not self.gone:
+                if line and not self.gone:
                     self._dispatch(json.loads(line))
         self.hang_up()
 

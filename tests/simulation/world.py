@@ -2,18 +2,19 @@
 is said.
 
 From the first byte of a host to the last of an app all is the product's own; of the simulation are
-the pipes, the app's process, the page with its browser, and the clock. What an app told is counted
+the pipes, the processes, the page with its browser, and the clock. What an app told is counted
 where a legacy host asks for the status: others have no words for what they did not hear.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import re
-from collections.abc import Iterable, Iterator
+import resource
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -23,14 +24,16 @@ import anyio
 from abp_bridge.apps import stdio
 from abp_bridge.bridge import Bridge
 from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.acp import _make_endpoint
 from abp_bridge.cli.serve import ProtocolDetector
-from abp_bridge.rpc.protocol import INTERNAL_ERROR
+from abp_bridge.proxies.acp import mcp_endpoint
+from abp_bridge.proxies.acp.proxy import run_proxy
 from abp_bridge.settings import read_settings
 
 from .apps import App
-from .hosts import HOSTS, AcpClient, Habits, Host
-from .page import Page
-from .person import Asked, Person
+from .hosts import HOSTS, Agent, Habits, LegacyHost, ModernHost
+from .page import PASSWORD, Page, Program
+from .person import POLICIES, Asked, Person, Policy
 from .virtual_loop import VirtualLoop
 from .wires import Pipe, ReadEnd, Weather
 
@@ -38,12 +41,23 @@ Json = Any
 
 MAX_CHECKED = 1_000  # messages of one session that the referee looks at
 LONGEST = 1_000_000.0  # virtual seconds that a session takes, at most
+LIKELY = {  # how likely it is that a host has each habit, and how strong
+    "cancels": [0, 0.3],
+    "doubles": [0, 0.2],
+    "nonsense": [0, 0.2],
+    "errors": [0, 0, 0.2],
+    "leaves": [0, 0.7, 0.7],
+}
 ENDING = 2.0  # virtual seconds in which the bridge ends after its host: then hosts kill it
+MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 
 
 @dataclass
 class Report:
-    """What happened in one session, and what should not have."""
+    """What happened in one session, and what should not have.
+
+    `answers` are counted by whom they are told to come from, `faults` by their kind.
+    """
 
     seed: int
     host: str = ""
@@ -51,96 +65,210 @@ class Report:
     questions: int = 0
     notices: int = 0
     calls: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        """Count another session in."""
+        for name in ("steps", "questions", "notices", "calls", "answers", "faults"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class SimulatedComposition(Composition):
-    """The product's own, with a page in memory."""
+    """The product's own, with a page in memory; `on_bridge` hears of each bridge."""
 
-    def __init__(self, *args: Any, page: Page) -> None:
+    def __init__(self, *args: Any, page: Page, on_bridge: Callable[[Bridge], None]) -> None:
         super().__init__(*args)
         self.__dict__["page"] = page
+        self._on_bridge = on_bridge
+
+    def make_bridge(self, *host: Any) -> Bridge:
+        bridge = super().make_bridge(*host)
+        self._on_bridge(bridge)
+        return bridge
+
+
+class Connections(asyncio.Queue[tuple[ReadEnd, Pipe]]):
+    """The socket that a proxied agent's server connects to."""
+
+    def close(self) -> None: ...
 
 
 class World:
     """Everything of one session."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: Path) -> None:
         rng = self.rng = Random(seed)
         self.report = Report(seed)
+        self.folder = folder
         self.person = Person(rng, ignores=rng.choice([0.0, 0.1, 0.3]))
-        self.page = Page(self.person)
-        self.habits = Habits(
-            *(rng.choice([0.0, 0.0, 0.3]), rng.choice([0.0, 0.2])),
-            *(rng.choice([0.0, 0.0, 0.2]), rng.choice([0.0, 0.0, 0.7])),
-        )
-        self.host_weather = self._weather()
+        self.sitter = self._sitter()
+        program = rng.random() < 0.2
+        self.program = Program(self._sitter()) if program else None
+        self.page = Page(self.person, self.program)
+        is_person = self.sitter is self.person
+        trouble = rng.choice([0.0, 0.0, 1.0])
+        habits: Json = {name: trouble * rng.choice(each) for name, each in LIKELY.items()}
+        self.habits = Habits(faults=self.report.faults, **habits)
+        self.host_weather = self._weather(is_timed=not is_person)
         is_slow = self.host_weather.stalls and self.host_weather.capacity > 300
         burst = rng.choice([5, 300, 3_000]) if is_slow else 5
         crashes = rng.choice([0.0, 0.0, 0.0, 0.1])
-        weather = self._weather() if burst < 10 else Weather()  # floods come as fast as they can
+        # Floods come as fast as they can.
+        weather = self._weather() if burst < 10 and rng.random() < 0.5 else Weather()
         self.app = App(rng, weather, self.person, burst, crashes)
-        self.bridges: Iterable[Bridge] = ()
+        self.bridges: list[Bridge] = []
         self.page_mode = rng.choice(["off", "link", "open"])
-        self.jumps = rng.choice([0, 0, 1, 3])
+        self.confirm = rng.choice([(), (), ("all",), ("destructive",)])
+        self.leaves: list[Asked] = []
+        self.is_recorded = burst < 10 and rng.random() < 0.2
+        self.room = rng.choice([None, None, 300, 30])  # bytes that a file may have
+        self.jumps = rng.choice([0, 1, 3]) if is_person and trouble else 0
+        self.connections = Connections()
 
-    def _weather(self) -> Weather:
+    def _sitter(self) -> Person:
+        """Who sits somewhere: mostly the person."""
+        if self.rng.random() < 0.7:
+            return self.person
+        return Policy(self.person, self.rng, self.rng.choice(list(POLICIES)))
+
+    def _weather(self, *, is_timed: bool = False) -> Weather:
+        """`is_timed` where a policy's time is taken: then nothing on the way is slow."""
         rng = self.rng
         return Weather(
-            latency=rng.choice([0.0, 0.02, 0.3]),
+            latency=0.0 if is_timed else rng.choice([0.0, 0.02, 0.3]),
             torn=rng.random() < 0.5,
             capacity=rng.choice([64 * 1024, 4_096, 300]),
-            stalls=rng.choice([0.0, 0.0, 0.0, 0.5]),
+            stalls=0.0 if is_timed else rng.choice([0.0, 0.0, 0.0, 0.5]),
+            faults=self.report.faults,
         )
 
     @property
     def is_calm(self) -> bool:
         """Whether nothing goes wrong that would keep an answer from its question."""
-        return not self.jumps and self.habits == Habits() and self.host.is_clear
+        sitters = {self.sitter, self.program._sitter if self.program else self.sitter}
+        calm = self.habits == Habits() and self.host.is_clear
+        return calm and not self.jumps and sitters == {self.person}
 
     async def run(self) -> None:
         rng = self.rng
         to_host, from_host = Pipe(rng, self.host_weather), Pipe(rng, self.host_weather)
         kind = rng.choice(HOSTS)
         self.report.host = kind.__name__
-        self.host = kind(rng, self.person, self.page, self.habits, to_host, from_host)
+        self.host = kind(rng, self.sitter, self.page, self.habits, to_host, from_host)
         self.host.on_idle = self._expect_no_question
+        self.host.prepare = self._prepare
+        self.to_agent, self.from_agent = Pipe(rng, Weather()), Pipe(rng, Weather())
+        agent = (rng, self.person, self.page, Habits(), self.to_agent, self.from_agent)
+        self.agent = Agent(*agent, person=self.person, connect=self._connect)
         self.app.may_omit_call = self.host.together == 1 and not (self.habits.cancels or self.jumps)
-        with patch.object(stdio, "spawn", self.app.spawn):
-            with anyio.fail_after(LONGEST):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._jump)
-                    tasks.start_soon(self.host.peer.run)
-                    tasks.start_soon(self._serve, ReadEnd(from_host), to_host, tasks.cancel_scope)
-                    await self.host.play(calls=rng.randint(1, 6))
-                    await asyncio.Event().wait()  # until the bridge ends
-        await self.host.end()
+        with self._surroundings(), anyio.fail_after(LONGEST):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._jump)
+                tasks.start_soon(self.host.peer.run)
+                if kind.is_proxied:
+                    tasks.start_soon(self.agent.peer.run)
+                tasks.start_soon(self._serve, ReadEnd(from_host), to_host, tasks.cancel_scope)
+                await self.host.play(calls=rng.randint(1, 6))
+                await asyncio.Event().wait()  # until the bridge ends
+        for each in (self.host, self.agent, self.agent.server):
+            await each.end()
+        if self.program is not None:
+            await asyncio.gather(*self.program.end(), return_exceptions=True)
         await asyncio.sleep(0)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         self.report.problems += [f"a task is left: {each.get_coro()}" for each in left]
-        self.report.steps = self.app.steps + to_host.steps + from_host.steps
+        report, app = self.report, self.app
+        report.steps = app.steps + to_host.steps + from_host.steps
+        report.questions, report.notices = len(self.person.asked), app.told
+        report.calls = len(self.host.results)
+        report.faults["app crash"] += app.crashed
+
+    @contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        """No process, no socket, and a disk with so much room."""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(stdio, "spawn", self.app.spawn))
+            sockets: Json = {"listen": lambda path: self.connections, "accept": Connections.get}
+            stack.enter_context(patch.multiple(mcp_endpoint, **sockets))
+            if self.room is not None:
+                self.report.faults["full disk"] += 1
+                stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (self.room, limits[1]))
+            yield
+
+    def _prepare(self) -> Json:
+        """The parameters of the next call, and that its leave may be asked for."""
+        if not self.confirm:
+            return {}
+        request = {"method": "leave", "params": {"for": "#"}}
+        self.leaves.append(asked := self.person.expect(request, {"confirmed": True}))
+        return asked.request["params"]
+
+    def _connect(self, token: str) -> tuple[Pipe, Pipe]:
+        up, down = Pipe(self.rng, Weather()), Pipe(self.rng, Weather())
+        up.write_nowait(token.encode() + b"\n")
+        self.connections.put_nowait((ReadEnd(up), down))
+        return down, up
 
     async def _serve(self, source: ReadEnd, sink: Pipe, everything: anyio.CancelScope) -> None:
-        settings = read_settings({}, apps=("stdio:sim",), page=self.page_mode)
         async with anyio.create_task_group() as tasks:
-            composition = SimulatedComposition(settings, "serve", tasks, page=self.page)
-            detector = ProtocolDetector(composition, source, sink, tasks)
-            self.bridges = detector.bridges
-            await detector.connection.run()
-            left = anyio.current_time()
-            self.bridges = list(detector.bridges)
-            await detector.close()
+            made: Json = {"page": self.page, "on_bridge": self.bridges.append}
+            command = "acp" if self.host.is_proxied else "serve"
+            composition = SimulatedComposition(self._settings(), command, tasks, **made)
+            serve = self._serve_proxy if self.host.is_proxied else self._serve_bridge
+            client = composition.tap("host")(source, sink)
+            left = await serve(composition, client, tasks)
             self._expect_no_question()
             tasks.cancel_scope.cancel()
         if anyio.current_time() - left > ENDING and not self.jumps:
-            self._complain("the bridge takes too long to end")
+            self.complain("the bridge takes too long to end")
         everything.cancel()
+
+    def _settings(self) -> Json:
+        more: Json = {"output_dir": str(self.folder / "results"), "confirm": self.confirm}
+        if self.is_recorded:
+            more["record"] = str(self.folder / "trace.jsonl")
+        if self.program is not None:
+            order = ("questions-api", "host", *(["page"] if self.page_mode != "off" else []))
+            more |= {"questions_api": 0, "questions_password": PASSWORD, "ask_on": order}
+        return read_settings({}, apps=("stdio:sim",), page=self.page_mode, **more)
+
+    async def _serve_bridge(
+        self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
+    ) -> float:
+        """Serve until the host ends: when it did."""
+        source, sink = client
+        detector = ProtocolDetector(composition, source, sink, tasks)
+        await detector.connection.run()
+        left = anyio.current_time()
+        await detector.close()
+        return left
+
+    async def _serve_proxy(
+        self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
+    ) -> float:
+        tasks.start_soon((endpoint := _make_endpoint(composition)).run)
+        await run_proxy(
+            client,
+            (ReadEnd(self.from_agent), self.to_agent),
+            prefix="abp-sim-",
+            agent_name="agent",
+            make_elicitor=composition.make_elicitor,
+            page=composition.page,
+            endpoints=endpoint,
+        )
+        left = anyio.current_time()
+        await endpoint.close()
+        return left
 
     def _expect_no_question(self) -> None:
         for bridge in self.bridges:
             questions: Json = bridge.status()["questions"]
             for each in questions["open"]:
-                self._complain(f"a question is open, and its call is over: {each}")
+                self.complain(f"a question is open, and its call is over: {each}")
 
     async def _jump(self) -> None:
         """As after a laptop was asleep."""
@@ -148,132 +276,19 @@ class World:
         assert isinstance(loop, VirtualLoop)
         for _ in range(self.jumps):
             await asyncio.sleep(self.rng.uniform(0, 60))
+            self.report.faults["clock jump"] += 1
             loop.now += self.rng.choice([10.0, 900.0, 8 * 3_600.0])
 
-    def _may_refuse(self, asked: Asked) -> set[str]:
+    def may_refuse(self, asked: Asked) -> set[str]:
         """The codes that an app may be told of this question all the same."""
         fair = set()
         if "timeout" in asked.request["params"]:
             fair.add("TIMEOUT")
         if asked.is_left_behind or self.app.crashed:
             fair.add("CANCELLED")
-        if isinstance(self.host, AcpClient) and self.page_mode == "off":
+        if not isinstance(self.host, (LegacyHost, ModernHost)) and self.page_mode == "off":
             fair.add("NOT_SUPPORTED")  # buttons carry no text and no secret
         return fair
 
-    def _complain(self, words: str) -> None:
+    def complain(self, words: str) -> None:
         self.report.problems.append(words)
-
-    def judge(self) -> None:
-        report, host = self.report, self.host
-        assert host is not None
-        report.questions = len(self.person.asked)
-        report.notices = self.app.told
-        report.calls = len(host.results)
-        in_time = self.app.is_prompt and not self.jumps
-        for asked, responses in self.app.ended:
-            report.problems += _wrong_answers(asked, responses)
-            if self.is_calm and asked.wish == "accept":
-                report.problems += _refusals(asked, responses, self._may_refuse(asked))
-            if in_time and not responses and not asked.withdrawn:
-                report.problems.append(f"question {asked.number} has no answer")
-        report.problems += _wrong_responses(host)
-        report.problems += _invalid_messages(host)
-        report.problems += _silent_losses(host, self.app.told, self.app.crashed)
-
-
-def _refusals(asked: Asked, responses: list[Json], fair: set[str]) -> Iterator[str]:
-    """What an app was told in place of an answer that nothing kept from it."""
-    for response in responses:
-        error = response.get("result", {}).get("error")
-        if error is not None and error["code"] not in fair:
-            words = "the person would have answered, and the app was told"
-            yield f"question {asked.number}: {words} {error}"
-
-
-def _wrong_answers(asked: Asked, responses: list[Json]) -> Iterator[str]:
-    about = f"question {asked.number} ({asked.request['method']}, {asked.wish})"
-    if len(responses) > 1:
-        yield f"{about} has {len(responses)} answers"
-    for response in responses:
-        result = response.get("result")
-        if result is None:
-            yield f"{about} was answered by an error: {response}"
-        elif result.get("success"):
-            yield from _invented(asked, result, about)
-        elif _is_left(result["metadata"]) - asked.said:
-            yield f"{about} was left, and nobody said so: {result}"
-
-
-def _is_left(metadata: Json) -> set[str]:
-    """How a question was left, by whoever answered it."""
-    left = {metadata.get("outcome")} & {"declined", "cancelled"}
-    return set() if metadata["answeredBy"] == "nobody" else left
-
-
-def _invented(asked: Asked, result: Json, about: str) -> Iterator[str]:
-    answered_by = result["metadata"]["answeredBy"]
-    if answered_by == "default" and asked.request["method"] == "elicitation/preference":
-        if result["data"] != {"value": asked.request["params"]["default"]}:
-            yield f"{about} has a default that is not the app's: {result}"
-    elif result["data"] not in asked.given:
-        yield f"{about} has an answer that nobody gave: {result}"
-    elif answered_by not in ("person", "host-policy", "unknown"):
-        yield f"{about} was answered by a person, and is told as {answered_by}'s"
-
-
-def _wrong_responses(host: Host) -> Iterator[str]:
-    for id, messages in host.peer.answered.items():
-        if any(each.get("error", {}).get("code") == INTERNAL_ERROR for each in messages):
-            yield f"the host's request {id} met a bug: {messages}"
-        if len(messages) > 1:
-            yield f"the host's request {id} has {len(messages)} responses"
-
-
-def _invalid_messages(host: Host) -> Iterator[str]:
-    if len(host.peer.lines) > MAX_CHECKED:
-        return
-    try:
-        host.referee(host.peer.lines).check()
-    except Exception as problem:
-        yield f"the bridge said what is not valid: {problem!r}"
-
-
-def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
-    """What an app told, and its host neither heard nor read of."""
-    if not host.status or crashed:
-        return
-    words = json.dumps([each for each in host.peer.received if "method" in each])
-    heard = len(set(re.findall(r"notice-(\d+)", words)))
-    lost = sum(
-        int(each) for each in re.findall(r'"(?:replacedByNewer|dropped)": (\d+)', host.status)
-    )
-    if told - heard > lost:
-        yield f"{told} notices were told, {heard} heard and {lost} counted as lost"
-
-
-def run(seed: int) -> Report:
-    """Play the session of this seed."""
-    world = World(seed)
-    bugs = _Bugs(world.report)
-    logger = logging.getLogger("abp_bridge")
-    logger.addHandler(bugs)
-    try:
-        anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
-        world.judge()
-    except Exception as problem:  # whatever it is, its seed is told
-        world.report.problems.append(f"the session breaks off: {problem!r}")
-    finally:
-        logger.removeHandler(bugs)
-    return world.report
-
-
-class _Bugs(logging.Handler):
-    """Whatever the product logs as an error is a problem of its session."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(logging.ERROR)
-        self._report = report
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._report.problems.append(f"the bridge logs a bug: {record.getMessage()}")

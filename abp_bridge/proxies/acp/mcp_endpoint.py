@@ -72,6 +72,7 @@ class McpEndpoint:
         self._socket: socket.socket | None = None
         self._opened = anyio.Event()
         self._unauthenticated = anyio.CapacityLimiter(MAX_UNAUTHENTICATED)
+        self._served: dict[anyio.CancelScope, anyio.Event] = {}  # connections, and whether closed
 
     def server_entry(self, session: ClientSession, taken: Collection[JsonValue]) -> JsonObject:
         """An entry for `mcpServers` whose connections belong to `session`.
@@ -110,8 +111,19 @@ class McpEndpoint:
             self._opened.set()
         return f"{self._folder}/s"
 
+    async def close(self) -> None:
+        """Let nobody in any more, and end every connection: its apps hear how their questions
+        ended, before this returns.
+        """
+        self._sessions.clear()
+        served = dict(self._served)
+        for connection in served:
+            connection.cancel()
+        for closed in served.values():
+            await closed.wait()
+
     async def run(self) -> None:
-        """Take connections until cancelled. Then every app is told, and the socket is gone."""
+        """Take connections until cancelled. Then the socket is gone."""
         try:
             async with anyio.create_task_group() as tasks:
                 await self._opened.wait()
@@ -167,11 +179,15 @@ class McpEndpoint:
                 cancel_request=encode_cancel,
             )
             server = McpServer(McpConnection(rpc, tasks), begin, modern=self._modern)
+            closed = self._served[serving := anyio.CancelScope()] = anyio.Event()
             try:
-                await rpc.run()
+                with serving:
+                    await rpc.run()
             finally:
                 for api in apis:
                     await api.close("the agent ended the connection")
+                del self._served[serving]
+                closed.set()
             tasks.cancel_scope.cancel()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,8 +22,12 @@ from support.acp_proxy import (
     play,
     proxied,
 )
+from support.peer import PATIENCE
+from support.puppets import puppets
 
 Json = Any
+
+CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
 
 
 @pytest.mark.anyio
@@ -131,3 +136,28 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
     assert response["metadata"]["answeredBy"] == "host-policy"
     assert response["metadata"]["evidence"] == "faster-than-reading"
     assert not response["success"]
+
+
+@pytest.mark.anyio
+async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(
+    tmp_path: Path,
+) -> None:
+    async with puppets(tmp_path) as apps, proxied("--app", apps.target) as client:
+        session = await opened(client)
+        called = {"call": "abp_call", "arguments": {"capability": "work"}}
+        steps = [called, {"deaf": PATIENCE}]  # it does not hear that its client has gone
+        await client.start(session, json.dumps(steps))
+        app = await apps.app()
+        await app.open("work")
+        await app.next("capabilities/call")
+        await app.send(id="q", **CONFIRM)
+        await client.until(lambda message: message.get("method") == "session/request_permission")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.leave)
+            first = await app.next()
+            ended = {"jsonrpc": "2.0", "id": (await app.next("shutdown"))["id"], "result": {}}
+            asked = {"jsonrpc": "2.0", "id": "last", **CONFIRM}
+            await app.write(b"".join(json.dumps(each).encode() + b"\n" for each in (asked, ended)))
+            last = await app.next()
+    assert (first["id"], last["id"]) == ("q", "last")
+    assert {each["result"]["metadata"]["answeredBy"] for each in (first, last)} == {"nobody"}

@@ -1,0 +1,145 @@
+"""The simulation finds bugs that are planted, each with its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+from unittest.mock import patch
+
+import anyio.lowlevel
+import pytest
+
+from abp_bridge.bridge import confirmation, validation
+from abp_bridge.bridge.result_store import ResultStore
+from abp_bridge.core.evidence import Verdict
+from abp_bridge.core.question import AnsweredBy, Outcome
+from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
+from abp_bridge.hosts.mcp.parked_call import ParkedCall
+from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
+from abp_bridge.rpc.connection import JsonRpcConnection
+from abp_bridge.rpc.protocol import IncomingMessage, Response
+from abp_bridge.surfaces.opencode import server
+from abp_bridge.trace.redact.answers import SecretAnswers
+
+from .test_simulation import run
+from .world import Report
+
+Json = Any
+
+ENOUGH = 200  # seeds in which a planted bug has to show
+
+
+_respond = JsonRpcConnection.respond
+_enqueue = JsonRpcConnection._enqueue
+_dispatch = JsonRpcConnection._dispatch
+_ask = ParkedCall.ask
+_save = ResultStore.save
+
+
+def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json, *more: Json) -> None:
+    """What is answered while two requests of ours wait goes nowhere."""
+    if len(self._waiting) == 2 and "metadata" in result:
+        self.discard_request(id)
+    else:
+        _respond(self, id, result, *more)
+
+
+def _answer_twice(self: JsonRpcConnection, key: Json, data: bytes, **how: Json) -> None:
+    """A response that does not leave at once leaves again."""
+    _enqueue(self, key, data, **how)
+    if self._tail and key[0] == "response":
+        _enqueue(self, self._new_key("response"), data, **how)
+
+
+def _swap_answers(self: JsonRpcConnection, event: IncomingMessage) -> None:
+    """A response goes to whoever waits longest."""
+    if isinstance(event, Response) and event.error is None:
+        longest: Json = next(iter(self._waiting))
+        event = Response(longest, event.result, None)
+    _dispatch(self, event)
+
+
+async def _race(self: ParkedCall, *args: Json) -> Json:
+    """Two questions that are asked in one turn get one number."""
+    asked = self.asked
+    await anyio.lowlevel.checkpoint()
+    self.asked = asked
+    return await _ask(self, *args)
+
+
+async def _nothing(self: McpEndpoint) -> None: ...
+
+
+def _tear(self: ResultStore, *args: Json) -> Json:
+    """What there was room for stays."""
+    try:
+        return _save(self, *args)
+    except OSError:
+        with suppress(OSError), open(f"{self._opened()}/half.png", "wb") as file:
+            file.write(args[1])
+        raise
+
+
+def _plant(owner: object, name: str, bug: object) -> Callable[[], AbstractContextManager[object]]:
+    return lambda: patch.object(owner, name, bug)
+
+
+PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
+    "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
+    "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
+    "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
+    "a race": (_plant(ParkedCall, "ask", _race), "the person would have answered"),
+    "an uncounted loss": (
+        _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
+        "counted as lost",
+    ),
+    "a policy taken for a person": (
+        _plant(validation, "judge", lambda at: Verdict(AnsweredBy.PERSON, "reading-time")),
+        "is a person's, and a policy gave it",
+    ),
+    "a person taken for a policy": (
+        _plant(validation, "reading_time", lambda question, shortest: 12.0),
+        "is a policy's, and a person gave it",
+    ),
+    "a policy that confirms": (
+        _plant(validation, "needs_proof", lambda question, outcome, content: False),
+        "no person confirmed it",
+    ),
+    "a call without leave": (
+        _plant(confirmation, "needs_leave", lambda capability, chosen: False),
+        "no person allowed it",
+    ),
+    "an error taken for an answer": (
+        _plant(
+            ClientSurfaces,
+            "_without_outcome",
+            lambda self, variant, error: SurfaceResponse(Outcome.DECLINED, seconds=9.0),
+        ),
+        "nobody gave",
+    ),
+    "labels that are mixed up": (
+        _plant(server, "decode_answers", lambda question, body: {question.fields[0].name: "!"}),
+        "the person would have answered",
+    ),
+    "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer"),
+    "a torn file": (_plant(ResultStore, "save", _tear), "is torn"),
+    "a secret written down": (
+        _plant(SecretAnswers, "without_secrets", lambda self, entry: entry.value),
+        "a secret is in the recording",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    plant, words = PLANTED[bug]
+    with plant():
+        found = next((seed for seed in range(ENOUGH) if _shows(run(seed), words)), None)
+    assert found is not None, f"{ENOUGH} seeds do not show {bug}"
+    assert not _shows(run(found), words), f"seed {found} shows {bug} without it"
+
+
+def _shows(report: Report, words: str) -> bool:
+    return any(words in each for each in report.problems)
