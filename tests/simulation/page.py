@@ -87,7 +87,7 @@ class Program:
     port, url = ADDRESS[1], "http://api"
 
     def __init__(self, sitter: Person) -> None:
-        self._sitter = sitter
+        self.sitter = sitter
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self.site: Any = None
 
@@ -123,9 +123,9 @@ class Program:
             task.cancel()
 
     async def _answer(self, id: str, info: Any) -> None:
-        asked = self._sitter.recognise(info["question"])
-        await self._sitter.wait(asked)
-        label = self._sitter.choose(asked, [each["label"] for each in info["options"]])
+        asked = self.sitter.recognise(info["question"])
+        await self.sitter.wait(asked)
+        label = self.sitter.choose(asked, [each["label"] for each in info["options"]])
         del self._tasks[id]  # what comes of it does not cancel it
         how, body = ("reject", None) if label is None else ("reply", {"answers": [[label]]})
         await self._request("POST", f"/question/{id}/{how}", body)

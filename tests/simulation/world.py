@@ -23,8 +23,8 @@ import anyio
 
 from abp_bridge.apps import stdio
 from abp_bridge.bridge import Bridge
-from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.acp import _make_endpoint
+from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.proxies.acp import mcp_endpoint
 from abp_bridge.proxies.acp.proxy import run_proxy
@@ -104,14 +104,14 @@ class World:
         self.folder = folder
         self.person = Person(rng, ignores=rng.choice([0.0, 0.1, 0.3]))
         self.sitter = self._sitter()
-        program = rng.random() < 0.2
-        self.program = Program(self._sitter()) if program else None
+        self.program = Program(self._sitter()) if rng.random() < 0.2 else None
         self.page = Page(self.person, self.program)
-        is_person = self.sitter is self.person
+        sitters = [self.sitter, *([self.program.sitter] if self.program else [])]
+        self.has_persons = all(each is self.person for each in sitters)
         trouble = rng.choice([0.0, 0.0, 1.0])
         habits: Json = {name: trouble * rng.choice(each) for name, each in LIKELY.items()}
         self.habits = Habits(faults=self.report.faults, **habits)
-        self.host_weather = self._weather(is_timed=not is_person)
+        self.host_weather = self._weather(is_timed=not self.has_persons)
         is_slow = self.host_weather.stalls and self.host_weather.capacity > 300
         burst = rng.choice([5, 300, 3_000]) if is_slow else 5
         crashes = rng.choice([0.0, 0.0, 0.0, 0.1])
@@ -124,7 +124,7 @@ class World:
         self.leaves: list[Asked] = []
         self.is_recorded = burst < 10 and rng.random() < 0.2
         self.room = rng.choice([None, None, 300, 30])  # bytes that a file may have
-        self.jumps = rng.choice([0, 1, 3]) if is_person and trouble else 0
+        self.jumps = rng.choice([0, 1, 3]) if self.has_persons and trouble else 0
         self.connections = Connections()
 
     def _sitter(self) -> Person:
@@ -147,9 +147,8 @@ class World:
     @property
     def is_calm(self) -> bool:
         """Whether nothing goes wrong that would keep an answer from its question."""
-        sitters = {self.sitter, self.program._sitter if self.program else self.sitter}
         calm = self.habits == Habits() and self.host.is_clear
-        return calm and not self.jumps and sitters == {self.person}
+        return calm and not self.jumps and self.has_persons
 
     async def run(self) -> None:
         rng = self.rng
