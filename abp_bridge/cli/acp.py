@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
 
