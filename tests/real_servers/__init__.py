@@ -1,0 +1,1 @@
+"""Real MCP servers behind `abp-bridge mcp`, from npm and PyPI: `make servers`."""

@@ -1,0 +1,116 @@
+"""The servers, each with how it is started, the host in front of the bridge, and the person."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support import npm, pypi
+from support.harness import environment
+from support.npm import Package
+from support.peer import RpcPeer
+from support.visitor import Browser
+
+Json = Any
+
+HERE = Path(__file__).parent
+PACKAGES = {
+    name: Package(*row) for name, row in json.loads((HERE / "packages.json").read_text()).items()
+}
+PATIENCE = 60.0  # seconds for a server to start, and for anything else
+GLANCE = 0.05  # seconds between two looks at a file
+FORMS = {"elicitation": {"form": {}, "url": {}}}
+
+
+def installed(name: str) -> Path:
+    """A server's program, installed if it is not there yet."""
+    package = PACKAGES[name]
+    source = pypi if package.python else npm
+    return source.program(package, npm.CACHE / name)
+
+
+@dataclass
+class MongoDB:
+    """The stand-in for a database, and the server in front of it."""
+
+    program: Path
+    port: int
+    process: subprocess.Popen[str]
+
+    @property
+    def command(self) -> list[str]:
+        address = f"mongodb://127.0.0.1:{self.port}/?serverSelectionTimeoutMS=2000"
+        return [str(self.program), "--telemetry", "disabled", "--connectionString", address]
+
+    def commands(self) -> list[str]:
+        """The database ends: what it was told in all."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        return self.process.stdout.read().split()
+
+
+@dataclass
+class Person:
+    """Somebody at a browser, into which the bridge's page is opened."""
+
+    folder: Path
+    browser: Browser = field(default_factory=Browser)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What gives a bridge this person's browser."""
+        program = self.folder / "browser"
+        program.write_text(f'#!/bin/sh\necho "$1" >> {self.folder}/links\n')
+        program.chmod(0o755)
+        return {"BROWSER": str(program), "DISPLAY": ":0"}
+
+    def look(self) -> str:
+        """The page that was opened, as it is drawn without its tags."""
+        links = self.folder / "links"
+        until = time.monotonic() + PATIENCE
+        while not links.exists() or not links.read_text().endswith("\n"):
+            assert time.monotonic() < until, "no page was opened"
+            time.sleep(GLANCE)
+        return self.browser.open(links.read_text().split()[-1])
+
+
+class Host(RpcPeer):
+    """A host that launches `abp-bridge mcp` where it launched a server."""
+
+    patience = PATIENCE
+
+    def __init__(
+        self,
+        server: list[str],
+        *options: str,
+        can: Mapping[str, Json],
+        env: Mapping[str, str],
+        log: Path | None = None,
+    ) -> None:
+        command = [sys.executable, "-m", "abp_bridge", "mcp", *options, "--", *server]
+        super().__init__(command, env=environment(ABP_PERSON_FLOOR="400", **env), log=log)
+        self.can = can
+
+    def greet(self) -> Json:
+        """Initialize: the result."""
+        client = {"name": "a host", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": self.can, "clientInfo": client}
+        result = self.result("initialize", params)
+        self.send("notifications/initialized")
+        return result
+
+    def call(self, tool: str, **arguments: Json) -> int:
+        """Begin a tool call: its id."""
+        return self.begin("tools/call", {"name": tool, "arguments": arguments})
+
+    def text(self, call: int) -> str:
+        """All words of a call's result."""
+        result = self.response(call)["result"]
+        return "\n".join(block.get("text", "") for block in result["content"])
