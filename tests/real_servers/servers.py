@@ -25,14 +25,15 @@ PACKAGES = {
 }
 PATIENCE = 60.0  # seconds for a server to start, and for anything else
 GLANCE = 0.05  # seconds between two looks at a file
-FORMS = {"elicitation": {"form": {}, "url": {}}}
+FORMS: dict[str, Json] = {"elicitation": {"form": {}, "url": {}}}
 
 
 def installed(name: str) -> Path:
     """A server's program, installed if it is not there yet."""
     package = PACKAGES[name]
     source = pypi if package.python else npm
-    return source.program(package, npm.CACHE / name)
+    program: Path = source.program(package, npm.CACHE / name)
+    return program
 
 
 @dataclass
@@ -80,6 +81,10 @@ class Person:
             time.sleep(GLANCE)
         return self.browser.open(links.read_text().split()[-1])
 
+    def press(self, **fields: str) -> None:
+        """Fill the form in, and press the button that `action` names."""
+        self.browser.send(**fields)
+
 
 class Host(RpcPeer):
     """A host that launches `abp-bridge mcp` where it launched a server."""
@@ -92,19 +97,36 @@ class Host(RpcPeer):
         *options: str,
         can: Mapping[str, Json],
         env: Mapping[str, str],
+        bridge: bool = True,
         log: Path | None = None,
     ) -> None:
-        command = [sys.executable, "-m", "abp_bridge", "mcp", *options, "--", *server]
+        proxy = [sys.executable, "-m", "abp_bridge", "mcp", *options, "--"] if bridge else []
+        command = [*proxy, *server]
         super().__init__(command, env=environment(ABP_PERSON_FLOOR="400", **env), log=log)
         self.can = can
 
-    def greet(self) -> Json:
-        """Initialize: the result."""
+    def begin_session(self) -> Json:
+        """Initialize: the whole response."""
         client = {"name": "a host", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": self.can, "clientInfo": client}
-        result = self.result("initialize", params)
+        return self.request("initialize", params)
+
+    def greet(self) -> None:
+        """Initialize, as a host does that gets what it expects."""
+        response = self.begin_session()
+        assert "result" in response, response
         self.send("notifications/initialized")
-        return result
+
+    def text_answering(self, call: int, response: Mapping[str, Json]) -> str:
+        """`text`, where each question meanwhile has this response at once, be it an error."""
+        asked = 0
+        while (message := self.until(lambda each: "id" in each)).get("method"):
+            assert message["method"] == "elicitation/create"
+            self._send({"id": message["id"], **response})
+            asked += 1
+        assert asked
+        assert message["id"] == call
+        return _words(message["result"])
 
     def call(self, tool: str, **arguments: Json) -> int:
         """Begin a tool call: its id."""
@@ -112,5 +134,8 @@ class Host(RpcPeer):
 
     def text(self, call: int) -> str:
         """All words of a call's result."""
-        result = self.response(call)["result"]
-        return "\n".join(block.get("text", "") for block in result["content"])
+        return _words(self.response(call)["result"])
+
+
+def _words(result: Json) -> str:
+    return "\n".join(block.get("text", "") for block in result["content"])

@@ -1,0 +1,178 @@
+"""What a real server asks reaches the person at the bridge's page, behind a host that cannot be
+asked; and whatever is no yes leaves the deed undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from .servers import FORMS, HERE, Host, MongoDB, Person, installed
+
+Json = Any
+
+CANNOT: dict[str, Json] = {}
+DROP = {"database": "shop", "connectionId": "preconfigured"}
+REFUSED = "User did not confirm the execution of the `drop-database` tool"
+
+
+def python_server(name: str) -> list[str]:
+    """A server of ours on somebody's library, in the environment that has it."""
+    return [str(installed(name)), str(HERE / f"{name}_server.py")]
+
+
+# --- MongoDB --------------------------------------------------------------------------------------
+
+
+def test_without_the_bridge_mongodbs_server_drops_a_database_unasked(mongodb: MongoDB) -> None:
+    with Host(mongodb.command, can=CANNOT, env={}, bridge=False) as host:
+        host.greet()
+        assert "Successfully dropped" in host.text(host.call("drop-database", **DROP))
+    assert mongodb.commands().count("dropDatabase") == 1
+
+
+# what is pressed on the page -> what becomes of the database
+PRESSED: dict[str, tuple[dict[str, str], int]] = {
+    "yes": ({"action": "send", "field-0": "0"}, 1),
+    "no": ({"action": "send", "field-0": "1"}, 0),
+    "decline": ({"action": "decline"}, 0),
+    "cancel": ({"action": "cancel"}, 0),
+}
+
+
+@pytest.mark.parametrize("pressed", PRESSED)
+def test_mongodbs_question_is_on_the_page(mongodb: MongoDB, person: Person, pressed: str) -> None:
+    fields, dropped = PRESSED[pressed]
+    with Host(mongodb.command, can=CANNOT, env=person.environment) as host:
+        host.greet()
+        call = host.call("drop-database", **DROP)
+        page = person.look()
+        assert "mongodb-mcp-server" in page
+        assert "You are about to drop the **shop** database" in page
+        assert "Yes, I confirm" in page
+        person.press(**fields)
+        assert (REFUSED in host.text(call)) is not bool(dropped)
+    assert mongodb.commands().count("dropDatabase") == dropped
+
+
+# what a host answers at once, by itself
+INSTANT: dict[str, Json] = {
+    "yes": {"action": "accept", "content": {"confirmation": "Yes"}},
+    "nothing": {"action": "accept", "content": {}},
+    "no": {"action": "decline"},
+    "cancel": {"action": "cancel"},
+}
+
+
+@pytest.mark.parametrize("answer", INSTANT)
+def test_what_a_policy_answers_at_once_drops_nothing(mongodb: MongoDB, answer: str) -> None:
+    with Host(mongodb.command, "--page", "off", can=FORMS, env={}) as host:
+        host.greet()
+        call = host.call("drop-database", **DROP)
+        assert REFUSED in host.text_answering(call, {"result": INSTANT[answer]})
+    assert "dropDatabase" not in mongodb.commands()
+
+
+def test_without_a_person_nothing_is_dropped_and_the_result_says_why(mongodb: MongoDB) -> None:
+    with Host(mongodb.command, "--page", "off", "--without-person", can=CANNOT, env={}) as host:
+        host.greet()
+        words = host.text(host.call("drop-database", **DROP))
+    assert REFUSED in words
+    assert "abp-bridge" in words
+    assert "dropDatabase" not in mongodb.commands()
+
+
+def test_with_no_way_to_a_person_the_server_is_not_offered(mongodb: MongoDB) -> None:
+    with Host(mongodb.command, "--page", "off", can=CANNOT, env={}) as host:
+        refused = host.begin_session()
+    assert "--without-person" in refused["error"]["message"]
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def test_everythings_tools_are_all_there_and_its_form_is_asked(person: Person) -> None:
+    server = [str(installed("everything")), "stdio"]
+    with Host(server, can=CANNOT, env=person.environment) as host:
+        host.greet()
+        names = {tool["name"] for tool in host.result("tools/list")["tools"]}
+        assert {"trigger-elicitation-request", "trigger-url-elicitation"} <= names
+        call = host.call("trigger-elicitation-request")
+        page = person.look()
+        for label in ("String", "Boolean", "email", "integer", "Untitled"):
+            assert label.lower() in page.lower()
+        person.press(action="decline")
+        assert "declined" in host.text(call)
+
+
+FASTMCP: dict[str, tuple[str, Mapping[str, str], str]] = {
+    "a text": ("name", {"action": "send", "field-0": "Ada"}, "accept Ada"),
+    "a choice": ("pick", {"action": "send", "field-0": "1"}, "accept right"),
+    "a no": ("name", {"action": "decline"}, "decline None"),
+    "no answer": ("pick", {"action": "cancel"}, "cancel None"),
+}
+
+
+@pytest.mark.parametrize("case", FASTMCP)
+def test_what_fastmcp_asks_is_answered_on_the_page(person: Person, case: str) -> None:
+    tool, fields, said = FASTMCP[case]
+    with Host(python_server("fastmcp"), can=CANNOT, env=person.environment) as host:
+        host.greet()
+        call = host.call(tool)
+        person.look()
+        person.press(**fields)
+        assert host.text(call) == said
+
+
+OKTA: dict[str, tuple[Mapping[str, str], str]] = {
+    "yes": ({"action": "yes"}, "DEACTIVATED"),
+    "no": ({"action": "no"}, "not done"),
+    "decline": ({"action": "decline"}, "not done"),
+    "cancel": ({"action": "cancel"}, "not done"),
+}
+
+
+@pytest.mark.parametrize("pressed", OKTA)
+def test_oktas_helper_deactivates_nobody_without_a_yes(person: Person, pressed: str) -> None:
+    fields, said = OKTA[pressed]
+    with Host(python_server("okta"), can=CANNOT, env=person.environment) as host:
+        host.greet()
+        call = host.call("deactivate_user")
+        assert "Deactivate ada@example.com?" in person.look()
+        person.press(**fields)
+        assert host.text(call) == said
+
+
+OKTA_AT_ONCE: dict[str, Json] = {
+    "an error": {"error": {"code": -32603, "message": "no"}},
+    "not there": {"error": {"code": -32601, "message": "Method not found"}},
+    "nothing": {"result": {"action": "accept", "content": {}}},
+    "yes": {"result": {"action": "accept", "content": {"confirm": True}}},
+    "decline": {"result": {"action": "decline"}},
+}
+
+
+@pytest.mark.parametrize("answer", OKTA_AT_ONCE)
+def test_oktas_helper_hears_no_error_and_no_policys_yes(answer: str) -> None:
+    with Host(python_server("okta"), "--page", "off", can=FORMS, env={}) as host:
+        host.greet()
+        call = host.call("deactivate_user")
+        assert host.text_answering(call, OKTA_AT_ONCE[answer]).startswith("not done")
+
+
+AZURE = {"vault": "v", "secret": "s", "subscription": "00000000-0000-0000-0000-000000000000"}
+
+
+@pytest.mark.parametrize("pressed", ["reject", "decline", "cancel"])
+def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: str) -> None:
+    fields = {"action": pressed} if pressed != "reject" else {"action": "send", "field-0": "1"}
+    server = [str(installed("azure")), "server", "start"]
+    with Host(server, can=CANNOT, env=person.environment) as host:
+        host.greet()
+        arguments = {"command": "keyvault_secret_get", "parameters": AZURE}
+        call = host.call("keyvault", intent="look", **arguments)
+        assert "reject" in person.look().lower()
+        person.press(**fields)
+        assert "cancelled" in host.text(call).lower()
