@@ -107,10 +107,11 @@ class ByteWriter(Protocol):
 
 class RemoteError(AbpBridgeError):
     """The other side answered a request of ours with a JSON-RPC error: its `code`, or 0 where it
-    has none, its `data`, and its own time as in `Reply.seconds`.
+    has none, its `data`, the whole `error`, and its own time as in `Reply.seconds`.
     """
 
     def __init__(self, error: JsonObject, seconds: float) -> None:
+        self.error = error
         code = error.get("code")
         self.code = code if isinstance(code, int) else 0
         self.data = error.get("data")
@@ -332,6 +333,12 @@ class JsonRpcConnection:
     def forward(self, line: bytes) -> None:
         """Send a line that somebody else has made, as it is."""
         self._enqueue(self._new_key("line"), line)
+
+    def forward_error(self, id: Id, error: JsonObject) -> None:
+        """Answer the other side's request `id` with an error of somebody else's, member by
+        member; as `respond` otherwise.
+        """
+        self._enqueue(self._new_key("response"), self._protocol.forward_error(id, error))
 
     def translate(self, outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> None:
         """From now on each message of ours goes out as `outward` makes it."""

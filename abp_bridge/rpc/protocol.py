@@ -195,10 +195,11 @@ class JsonRpcProtocol:
     def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
         error: JsonObject = {"code": code, "message": message}
-        return self._answer(
-            id,
-            self._write({"id": id, "error": error if data is None else {**error, "data": data}}),
-        )
+        return self.forward_error(id, error if data is None else {**error, "data": data})
+
+    def forward_error(self, id: Id, error: JsonObject) -> bytes:
+        """Somebody else's error object as that of a request of theirs; as `respond` otherwise."""
+        return self._answer(id, self._write({"id": id, "error": error}))
 
     def discard_request(self, id: Id) -> bytes:
         """A request of theirs will not be answered: they cancelled it. The rest of its batch, where

@@ -13,7 +13,7 @@ from support.json_strategies import any_text, garbled, json_values
 
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.modern import decode_envelope
+from abp_bridge.protocols.mcp.modern import LISTENED, decode_envelope, listens, tag
 
 Json = Any
 
@@ -263,9 +263,9 @@ def _told(name: str) -> str:
 def test_what_is_told_goes_to_the_streams_that_want_it(
     method: str, params: Json, wanted: Json
 ) -> None:
-    assert translation.listens(wanted, method, params)
-    assert not translation.listens({}, method, params)
-    new: Json = translation.tag(params, 8)
+    assert listens(wanted, method, params)
+    assert not listens({}, method, params)
+    new: Json = tag(params, 8)
     methods.parse_server_notification(method, MODERN, new)
     assert new["_meta"]["io.modelcontextprotocol/subscriptionId"] == 8
     assert translation.untag(new) == params
@@ -273,7 +273,7 @@ def test_what_is_told_goes_to_the_streams_that_want_it(
 
 
 def test_what_no_stream_is_for_goes_on_none() -> None:
-    assert not translation.listens({"toolsListChanged": True}, "notifications/vendor/x", {})
+    assert not listens({"toolsListChanged": True}, "notifications/vendor/x", {})
 
 
 def test_a_legacy_client_listens_for_all_that_the_server_tells() -> None:
@@ -320,7 +320,7 @@ def test_what_neither_era_knows_comes_back_whole(method: str, value: Json) -> No
     expected: Json = {"tools/list": {"tools": []}}.get(method, {})
     assert back == {**value, **expected}
     assert translation.strip_envelope(translation.add_envelope(value, CLIENT)) == value
-    assert translation.untag(translation.tag(value, "s")) == value
+    assert translation.untag(tag(value, "s")) == value
     discovered = translation.to_discovered({**value, "serverInfo": SERVER, "capabilities": {}})
     assert translation.to_initialized(discovered, LEGACY) == {
         **value,
@@ -354,10 +354,10 @@ def test_nothing_that_comes_from_outside_breaks_it(method: str, value: Json) -> 
     translation.to_modern_question(method, value)
     translation.needed_capability(method, value)
     translation.urls_required(thing)
-    translation.listens(thing, method, value)
+    listens(thing, method, value)
     translation.listen_filter(value, [])
     translation.logs("info", value)
-    translation.untag(translation.tag(value, value))
+    translation.untag(tag(value, value))
 
 
 def test_the_tables_are_those_of_the_revisions() -> None:
@@ -372,5 +372,5 @@ def test_the_tables_are_those_of_the_revisions() -> None:
     said = names(methods.CLIENT_NOTIFICATIONS, LEGACY) - names(methods.CLIENT_NOTIFICATIONS, MODERN)
     assert told | said - {"notifications/progress"} == translation.LEGACY_NOTIFICATIONS
     assert set(RESULTS) == old & new
-    listened = set(translation.LISTENED)
+    listened = set(LISTENED)
     assert listened <= names(methods.SERVER_NOTIFICATIONS, MODERN)

@@ -8,16 +8,15 @@ kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.lowlevel
 
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.interfaces.host import Call, CallOutcome
 from abp_bridge.interfaces.surface import RouteChangedError
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import decode_capabilities
@@ -26,6 +25,9 @@ from abp_bridge.rpc.connection import Reply
 if TYPE_CHECKING:
     from abp_bridge.core.notice import Progress
     from abp_bridge.hosts.mcp.tool_request import ToolRequest
+
+# How a call ended, as the result of this request; raises RpcError for an error.
+EncodeResult = Callable[["ToolRequest"], JsonObject]
 
 
 @dataclass(slots=True)
@@ -75,6 +77,20 @@ class ModelMessage:
     answer: JsonObject = field(default_factory=dict)
 
 
+class ParkableCall(Protocol):
+    """A call that goes on whoever waits for it: a part of `interfaces.host.Call`."""
+
+    id: str
+
+    async def wait_idle(self) -> None:
+        """Wait until what is asked at the same time is on its way."""
+        ...
+
+    def cancel(self, reason: str) -> None:
+        """Nobody wants it any more."""
+        ...
+
+
 class ParkedCall:
     """One call, which outlives the requests that wait for it.
 
@@ -86,9 +102,10 @@ class ParkedCall:
         waiters: The requests that wait for it now, the newest last.
         pending: The questions that wait to be taken to the host, by key.
         unheard_progress: The newest report, where it came while nobody waited.
+        ended: What makes its result for a request, once it is over.
     """
 
-    def __init__(self, call: Call, request: ToolRequest) -> None:
+    def __init__(self, call: ParkableCall, request: ToolRequest) -> None:
         self.call = call
         self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
@@ -96,7 +113,7 @@ class ParkedCall:
         self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round
-        self.ended: CallOutcome | None = None
+        self.ended: EncodeResult | None = None
         self.promised = False  # the host was told how to come back
         self.abandoned = False  # nobody wants it any more
         self._newest = request
@@ -148,10 +165,16 @@ class ParkedCall:
 
     # --- the app ---
 
-    def end(self, ended: CallOutcome) -> None:
+    def end(self, ended: EncodeResult) -> None:
         """The call is over: what is still asked goes nowhere."""
         self.ended = ended
         self.fail_questions(RouteChangedError())
+
+    def reroute_questions(self) -> None:
+        """This host is asked no more within this call: what is asked has to find another way."""
+        for pending in self.pending.values():
+            pending.fail(RouteChangedError())
+        self.pending.clear()
 
     def fail_questions(self, problem: Exception) -> None:
         """Nobody will answer here what is asked, now or later."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
-from abp_bridge.protocols.mcp.modern import MAX_UPDATES, RESOURCES, SUBSCRIPTION, TOOLS, UPDATES
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.protocols.mcp.modern import MAX_UPDATES, UPDATES, listens, tag
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.rpc.protocol import Id
 
@@ -54,15 +54,18 @@ class Subscriptions:
             or watched + len(as_list(wanted.get(UPDATES))) > MAX_UPDATES
         ):
             return False
-        self._notify_stream(
-            id, "notifications/subscriptions/acknowledged", {"notifications": wanted}
-        )
+        acknowledged = tag({"notifications": wanted}, id)
+        self._rpc.notify("notifications/subscriptions/acknowledged", acknowledged)
         self._listens[id] = wanted
         return True
 
     def unlisten(self, id: Id) -> bool:
         """End a stream; False when there is none with this id."""
         return self._listens.pop(id, None) is not None
+
+    def watches(self, uri: JsonValue) -> bool:
+        """Whether a stream wants to hear of this resource."""
+        return any(uri in as_list(each.get(UPDATES)) for each in self._listens.values())
 
     def start_logging(self, id: Id, level: str) -> None:
         """A request that runs wants to hear of logs, until `stop_logging`."""
@@ -87,29 +90,27 @@ class Subscriptions:
 
     def updated(self, uri: str) -> None:
         """Tell those who watch this resource that it has changed."""
+        method, params = "notifications/resources/updated", {"uri": uri}
         if self.initialized and uri in self.subscribed:
-            self._rpc.notify("notifications/resources/updated", {"uri": uri}, key=("updated", uri))
-        for id, wanted in self._listens.items():
-            if uri in as_list(wanted.get(UPDATES)):
-                self._notify_stream(
-                    id, "notifications/resources/updated", {"uri": uri}, key=("updated", uri, id)
-                )
+            self._rpc.notify(method, params, key=("updated", uri))
+        self.forward(method, params, key=("updated", uri))
 
     def tools_changed(self) -> None:
         """Tell those who listen that there are other tools."""
-        self._list_changed("tools", TOOLS)
+        self._list_changed("tools")
 
     def resources_changed(self) -> None:
         """Tell those who listen that there are other resources."""
-        self._list_changed("resources", RESOURCES)
+        self._list_changed("resources")
 
-    def _list_changed(self, what: str, word: str) -> None:
+    def _list_changed(self, what: str) -> None:
         method = f"notifications/{what}/list_changed"
         if self.initialized:
             self._rpc.notify(method, key=what)
-        for id, wanted in self._listens.items():
-            if wanted.get(word) is True:
-                self._notify_stream(id, method, {}, key=(what, id))
+        self.forward(method, {}, key=what)
 
-    def _notify_stream(self, id: Id, method: str, params: JsonObject, key: Hashable = None) -> None:
-        self._rpc.notify(method, {**params, "_meta": {SUBSCRIPTION: id}}, key=key)
+    def forward(self, method: str, params: JsonValue, key: Hashable = None) -> None:
+        """Send a notification on each stream that wants it, as the stream's."""
+        for id, wanted in self._listens.items():
+            if listens(wanted, method, params):
+                self._rpc.notify(method, tag(params, id), key=None if key is None else (key, id))

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +22,7 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Progress
 from abp_bridge.core.question import Kind
-from abp_bridge.hosts.mcp.parked_call import ParkedCall, Pending
+from abp_bridge.hosts.mcp.parked_call import ParkableCall, ParkedCall, Pending
 from abp_bridge.hosts.mcp.request_state import (
     InvalidRequestStateError,
     RequestState,
@@ -30,7 +30,7 @@ from abp_bridge.hosts.mcp.request_state import (
     digest,
 )
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
-from abp_bridge.interfaces.host import Call, CallOutcome, SessionError
+from abp_bridge.interfaces.host import CallOutcome, SessionError
 from abp_bridge.interfaces.surface import HostTimeoutError
 from abp_bridge.protocols.mcp.modern import (
     INVALID_PARAMS,
@@ -58,12 +58,16 @@ _NEEDS = {Kind.SAMPLING: "sampling"}
 _FORM = "elicitation"
 
 
-class Start(Protocol):
+Outcome = TypeVar("Outcome")
+Ended_co = TypeVar("Ended_co", covariant=True)
+
+
+class Start(Protocol[Ended_co]):
     """Begins a call: `SessionApi.start`, with everything else given."""
 
     def __call__(
-        self, *, on_progress: Callable[[Progress], None], on_end: Callable[[CallOutcome], None]
-    ) -> Awaitable[Call]:
+        self, *, on_progress: Callable[[Progress], None], on_end: Callable[[Ended_co], None]
+    ) -> Awaitable[ParkableCall]:
         """The call, begun. Neither is called before that."""
         ...
 
@@ -89,6 +93,8 @@ class ToolCalls:
         limit: How long a call is kept that nobody waits for, in seconds.
         timeout_of: How long the host waits for the answer to a request.
         on_progress: Gets the progress of a call, for each request that waits for it.
+        has_wait: Whether a host has `abp_wait` to come back with; without it, what is asked after
+            the last round that it allows finds another way.
 
     Attributes:
         replaced_progress: How many reports gave way to a newer one before anybody came for them.
@@ -101,8 +107,10 @@ class ToolCalls:
         limit: float,
         timeout_of: Callable[[ToolRequest], ToolTimeout],
         on_progress: Callable[[ToolRequest, Progress], None],
+        has_wait: bool = True,
     ) -> None:
         self._tasks = tasks
+        self._has_wait = has_wait
         self._limit = limit
         self._timeout_of = timeout_of
         self._on_progress = on_progress
@@ -141,8 +149,18 @@ class ToolCalls:
         if isinstance(call, str):
             request.parked = self._parked.get(call)
 
-    async def begin(self, request: ToolRequest, start: Start) -> JsonObject:
-        """Start a call and wait for it: its CallToolResult, or what it asks.
+    async def begin(
+        self,
+        request: ToolRequest,
+        start: Start[Outcome],
+        encode: Callable[[Outcome, ToolRequest], JsonObject],
+    ) -> JsonObject:
+        """Start a call and wait for it: its result, or what it asks.
+
+        Args:
+            request: Who waits.
+            start: Begins the call.
+            encode: Makes the result of how it ended, for the request that waits then.
 
         Raises:
             SessionError: The call cannot begin, or too many are kept.
@@ -163,8 +181,8 @@ class ToolCalls:
                 self.replaced_progress += replaces
                 parked.unheard_progress = progress
 
-        def on_end(outcome: CallOutcome) -> None:
-            parked.end(outcome)
+        def on_end(outcome: Outcome) -> None:
+            parked.end(partial(encode, outcome))
 
         self._starting += 1
         try:
@@ -254,6 +272,8 @@ class ToolCalls:
         timeout.left -= anyio.current_time() - request.began
         try:
             while parked.ended is None:
+                if request.round >= MAX_ROUNDS and not self._has_wait:
+                    parked.reroute_questions()
                 if request.client.modern and parked.pending:
                     await _gather_round(parked)
                     if parked.pending and parked.ended is None:
@@ -268,7 +288,7 @@ class ToolCalls:
         finally:
             parked.waiters.remove(request)
             self._release(parked)
-        return _result(parked.ended, request)
+        return parked.ended(request)
 
     def _ask_round(self, parked: ParkedCall, request: ToolRequest) -> JsonObject:
         """What is asked, as far as one round takes it."""
@@ -371,7 +391,12 @@ def _encode_unfinished(parked: ParkedCall) -> JsonObject:
     return encode_text("\n\n".join([*(each.text for each in messages), goes_on]))
 
 
-def _result(ended: CallOutcome, request: ToolRequest) -> JsonObject:
+def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
+    """How an app's call ended, as a CallToolResult.
+
+    Raises:
+        RpcError: A modern client did not declare what the call needs.
+    """
     if request.client.modern and (missing := _missing(ended, request)):
         raise RpcError(
             MISSING_CAPABILITY, str(ended.result.failure), {"requiredCapabilities": missing}

@@ -9,7 +9,7 @@ from functools import partial
 from abp_bridge.core.capability import CallResult
 from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_texts
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
-from abp_bridge.hosts.mcp.tool_calls import ToolCalls
+from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import AppCapability, SessionApi, SessionError
@@ -98,7 +98,7 @@ class McpTools:
             if name in self._tools:
                 app, capability = self._tools[name]
                 start = partial(self._api.start, capability, request.arguments, app=app)
-                return await self._calls.begin(request, start)
+                return await self._calls.begin(request, start, encode_outcome)
         except SessionError as problem:
             return encode_text(f"{problem.code}: {problem}", error=True)
         raise UnknownToolError(
@@ -131,7 +131,7 @@ class McpTools:
             )
         app = _text(request, "app")
         start = partial(self._api.start, capability, params or {}, app=app, timeout=seconds)
-        return await self._calls.begin(request, start)
+        return await self._calls.begin(request, start, encode_outcome)
 
     async def _wait(self, request: ToolRequest) -> JsonObject:
         call = _required(

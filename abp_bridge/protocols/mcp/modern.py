@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import Json, JsonObject, JsonValue, as_list, as_object
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import MODERN, V2026_07_28
@@ -37,6 +37,13 @@ TOOLS = "toolsListChanged"
 PROMPTS = "promptsListChanged"
 RESOURCES = "resourcesListChanged"
 UPDATES = "resourceSubscriptions"
+# What a server tells outside of any request, and the word of a filter that asks for it.
+LISTENED = {
+    "notifications/tools/list_changed": TOOLS,
+    "notifications/prompts/list_changed": PROMPTS,
+    "notifications/resources/list_changed": RESOURCES,
+    "notifications/resources/updated": UPDATES,
+}
 MAX_UPDATES = 1_000
 LONGEST_URI = 2_000
 
@@ -151,3 +158,17 @@ def decode_filter(params: JsonObject, words: Sequence[str] = (TOOLS, RESOURCES))
             INVALID_PARAMS, f"{UPDATES} must be a list of uris of at most {LONGEST_URI} characters"
         )
     return honoured | ({UPDATES: uris} if uris else {})
+
+
+def listens(wanted: JsonObject, method: str, params: JsonValue) -> bool:
+    """Whether a stream with the filter `wanted` is to be told this."""
+    word = LISTENED.get(method)
+    if word == UPDATES:
+        return as_object(params).get("uri") in as_list(wanted.get(UPDATES))
+    return word is not None and wanted.get(word) is True
+
+
+def tag(params: JsonValue, stream: JsonValue) -> JsonObject:
+    """What a server tells, on the stream of the listen request with this id."""
+    given = as_object(params)
+    return {**given, "_meta": {**as_object(given.get("_meta")), SUBSCRIPTION: stream}}

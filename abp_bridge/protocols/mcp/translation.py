@@ -62,14 +62,6 @@ LEGACY_NOTIFICATIONS = frozenset(
     }
 )
 
-# What a server tells outside of any request, and the word of a filter that asks for it.
-LISTENED = {
-    "notifications/tools/list_changed": TOOLS,
-    "notifications/prompts/list_changed": PROMPTS,
-    "notifications/resources/list_changed": RESOURCES,
-    "notifications/resources/updated": UPDATES,
-}
-
 # The feature of a server that has each list, and what it is to declare where the list may change.
 _FEATURES = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
 
@@ -284,14 +276,6 @@ def needed_capability(method: str, params: JsonValue) -> str | None:
 # --- what a server tells ---
 
 
-def listens(wanted: JsonObject, method: str, params: JsonValue) -> bool:
-    """Whether a stream with the filter `wanted` is to be told this."""
-    word = LISTENED.get(method)
-    if word == UPDATES:
-        return as_object(params).get("uri") in as_list(wanted.get(UPDATES))
-    return word is not None and wanted.get(word) is True
-
-
 def listen_filter(server: JsonValue, uris: list[JsonValue]) -> JsonObject:
     """What to listen for at a server with these capabilities, for a legacy client that subscribed
     to `uris`: empty where it tells nothing.
@@ -303,12 +287,6 @@ def listen_filter(server: JsonValue, uris: list[JsonValue]) -> JsonObject:
         if as_object(features.get(feature)).get("listChanged") is True
     }
     return wanted | ({UPDATES: uris} if uris else {})
-
-
-def tag(params: JsonValue, stream: JsonValue) -> JsonObject:
-    """What a server tells, on the stream of the listen request with this id."""
-    given = as_object(params)
-    return {**given, "_meta": {**as_object(given.get("_meta")), SUBSCRIPTION: stream}}
 
 
 def untag(params: JsonValue) -> JsonObject:

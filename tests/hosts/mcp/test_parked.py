@@ -5,6 +5,7 @@ first, and nobody waits for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
-from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout
+from abp_bridge.hosts.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.host import CallOutcome
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
@@ -79,7 +80,7 @@ class Play:
         async def start(on_progress: Any, on_end: Any) -> Any:
             return self.app
 
-        await self._request(lambda request: self.calls.begin(request, start))
+        await self._request(lambda request: self.calls.begin(request, start, encode_outcome))
         parked = self.calls.find_parked([self.app.id])
         assert parked is not None
         self.parked = parked
@@ -125,7 +126,7 @@ class Play:
 
     async def end(self) -> None:
         if self.parked.ended is None:
-            self.parked.end(DONE)
+            self.parked.end(partial(encode_outcome, DONE))
         await wait_all_tasks_blocked()
 
     def check(self) -> None:

@@ -1,0 +1,378 @@
+"""A modern host (2026-07-28) as a legacy one: a question that it is asked while a call of its own
+runs parks that call, goes out with its result, and is answered by the retry.
+
+Calls that outlive their requests, their rounds and their states are `hosts/mcp`'s; which surface a
+question goes to is for whoever asks: outside of a call this host cannot be asked, and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.notice import Progress
+from abp_bridge.hosts.mcp.subscriptions import MAX_LISTENS, Subscriptions
+from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
+from abp_bridge.hosts.mcp.tool_request import ToolRequest
+from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
+from abp_bridge.protocols.mcp import translation
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.elicitation import decode_capabilities
+from abp_bridge.protocols.mcp.modern import (
+    LISTENED,
+    MAX_UPDATES,
+    SERVER,
+    UPDATES,
+    InvalidParamsError,
+    decode_envelope,
+    decode_filter,
+    decode_retry,
+)
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
+from abp_bridge.proxies.mcp.era_connection import connect_eras
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
+from abp_bridge.rpc.errors import RpcError
+from abp_bridge.rpc.protocol import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    Request,
+)
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+CANCELLED = "notifications/cancelled"
+# Turns of the loop from a line of the server's to its question here: it is cut, read, routed and
+# asked on the way.
+PROXY_TURNS = 20
+_WORDS = tuple(word for word in LISTENED.values() if word != UPDATES)
+
+# How a call of the server's ended: its result, or its error.
+_Ended = JsonObject | RemoteError
+
+
+@dataclass(slots=True)
+class _ServerCall:
+    """A call of the server's, which outlives the host's requests for it (`ParkableCall`).
+
+    Attributes:
+        id: Names it in a `requestState`.
+        token: Its `progressToken`, as the server has it.
+        progress: The newest report that nobody was there for.
+    """
+
+    id: str
+    token: JsonValue
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    progress: JsonObject | None = None
+
+    async def wait_idle(self) -> None:
+        """What the server asks at once comes through the proxy (`ParkableCall.wait_idle`)."""
+        for _ in range(PROXY_TURNS):
+            await anyio.lowlevel.checkpoint()
+
+    def cancel(self, reason: str) -> None:
+        """The server is told that nobody waits (`ParkableCall.cancel`)."""
+        self.scope.cancel()
+
+
+class ModernHost:
+    """One modern host, seen by a legacy server.
+
+    Args:
+        host: What the host says, and what it reads.
+        server: The same of who speaks legacy to it.
+        tasks: Where its requests are on their way, and its calls.
+        park: How long a call is kept that the host has not come back for, in seconds.
+    """
+
+    def __init__(
+        self,
+        host: tuple[ByteReader, ByteWriter],
+        server: tuple[ByteReader, ByteWriter],
+        tasks: TaskGroup,
+        *,
+        park: float,
+    ) -> None:
+        self._connection = connect_eras(self, host, server, tasks, "abp-h-")
+        self._host, self._server = self._connection.outer, self._connection.inner
+        self._tasks = tasks
+        self._subscriptions = Subscriptions(self._host)
+        self._calls = ToolCalls(
+            tasks,
+            limit=park,
+            timeout_of=lambda request: ToolTimeout(float("inf")),
+            on_progress=lambda request, progress: None,
+            has_wait=False,
+        )
+        self._running: dict[str, _ServerCall] = {}
+        self._serial = 0
+        self._introduced = False  # the host, to the server
+        self._ready = anyio.Event()
+        self._initialized: JsonObject = {}
+        self._refusal: RemoteError | None = None  # why there is no server to speak to
+        self._level: str | None = None  # of logs, as the server was told
+        self._levels: dict[Id, str] = {}  # that requests which run want to hear of
+
+    async def run(self) -> None:
+        """Translate until either side ends."""
+        await self._connection.run()
+
+    # --- the host ---
+
+    def on_outer(self, message: Request | Notification) -> None:
+        """Take a message of the host's (`Translator.on_outer`)."""
+        if isinstance(message, Notification):
+            self._on_host_notification(message)
+            return
+        try:
+            client = decode_envelope(message.params)
+            if message.method in translation.LEGACY_REQUESTS:
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        except (RpcError, InvalidParamsError) as problem:
+            self._host.respond_error(message.id, problem.code, str(problem), problem.data)
+            return
+        if not self._introduced:
+            self._introduced = True
+            self._tasks.start_soon(self._introduce, client)
+        self._connection.answer(
+            self._host, message, partial(self._answer, message, client), translation.to_modern_error
+        )
+
+    def _on_host_notification(self, message: Notification) -> None:
+        if message.method == CANCELLED:
+            self._connection.cancel(self._host, as_object(message.params).get("requestId"))
+        elif message.method not in translation.LEGACY_NOTIFICATIONS:
+            self._server.notify(message.method, message.params)
+
+    async def _introduce(self, client: McpClientInfo) -> None:
+        """Shake hands with the server, for the host as it showed itself first."""
+        try:
+            params = translation.initialize_params(client)
+            self._initialized = as_object(await self._server.request("initialize", params))
+            self._server.notify("notifications/initialized")
+        except RemoteError as problem:
+            self._refusal = problem
+        except ConnectionClosedError:
+            return
+        self._ready.set()
+
+    async def _answer(self, message: Request, client: McpClientInfo) -> JsonValue:
+        await self._ready.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        if client.level is None:
+            return await self._make(message, client)
+        await self._lower_level(client.level)
+        self._levels[message.id] = client.level
+        try:
+            return await self._make(message, client)
+        finally:
+            del self._levels[message.id]
+
+    async def _make(self, message: Request, client: McpClientInfo) -> JsonValue:
+        if message.method in translation.CAN_ASK:
+            return await self._call(message, client)
+        if (make := _ANSWERED.get(message.method)) is not None:
+            return await make(self, message)
+        params = translation.strip_envelope(message.params)
+        result = await self._server.request(message.method, params, reason=_TAKEN_BACK)
+        return self._complete(message.method, result)
+
+    def _complete(self, method: str, result: JsonValue) -> JsonObject:
+        server = as_object(self._initialized.get("serverInfo"))
+        return translation.to_modern_result(method, result, server)
+
+    async def _lower_level(self, level: str) -> None:
+        """The server tells of logs for all or none: it is told the lowest level that was wanted."""
+        known = level in LOG_LEVELS and "logging" in self._capabilities
+        lower = self._level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._level)
+        if known and lower:
+            self._level = level
+            with suppress(RemoteError):  # then it tells what it likes
+                await self._server.request("logging/setLevel", {"level": level})
+
+    @property
+    def _capabilities(self) -> JsonObject:
+        return as_object(self._initialized.get("capabilities"))
+
+    async def _discover(self, message: Request) -> JsonValue:
+        return translation.to_discovered(self._initialized)
+
+    async def _listen(self, message: Request) -> JsonValue:
+        """Hold a stream, until the host ends it."""
+        wanted = decode_filter(as_object(message.params), _WORDS)
+        uris = as_list(wanted.get(UPDATES))
+        new = [uri for uri in uris if not self._subscriptions.watches(uri)]
+        if not self._subscriptions.listen(message.id, wanted):
+            raise RpcError(
+                INVALID_PARAMS,
+                f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in all",
+            )
+        try:
+            for uri in new:
+                await self._server.request("resources/subscribe", {"uri": uri})
+            await anyio.sleep_forever()
+        finally:
+            self._subscriptions.unlisten(message.id)
+            self._tasks.start_soon(self._unsubscribe, uris)
+        raise AssertionError
+
+    async def _unsubscribe(self, uris: Sequence[JsonValue]) -> None:
+        for uri in uris:
+            if not self._subscriptions.watches(uri):
+                with suppress(RemoteError, ConnectionClosedError):
+                    await self._server.request("resources/unsubscribe", {"uri": uri})
+
+    # --- calls ---
+
+    async def _call(self, message: Request, client: McpClientInfo) -> JsonValue:
+        """Attach the host to a call of the server's: its result, or what it asks first."""
+        given = as_object(message.params)
+        params = translation.strip_envelope(given)
+        request = ToolRequest(message.id, client, self._host.arrived)
+        request.tool = message.method
+        request.arguments = {name: each for name, each in params.items() if name != "_meta"}
+        request.token = as_object(given.get("_meta")).get("progressToken")
+        state, answers = decode_retry(given)
+        if state is None:
+            start = partial(self._start, message.method, params, request.token)
+            encode = partial(self._encode, message.method)
+            result = await self._calls.begin(request, start, encode)
+        else:
+            self._calls.identify_retry(request, state)
+            self._tell_unheard(request)
+            result = await self._calls.resume(request, state, answers)
+        if result["resultType"] != "complete":
+            result = {**result, "_meta": {SERVER: self._initialized.get("serverInfo")}}
+        self._host.respond(message.id, result, request.on_sent)
+        return None
+
+    def _encode(self, method: str, ended: _Ended, request: ToolRequest) -> JsonObject:
+        if isinstance(ended, RemoteError):
+            raise ended
+        return self._complete(method, ended)
+
+    async def _start(
+        self,
+        method: str,
+        params: JsonObject,
+        token: JsonValue,
+        *,
+        on_progress: Callable[[Progress], None],
+        on_end: Callable[[_Ended], None],
+    ) -> _ServerCall:
+        self._serial += 1
+        call = self._running[str(self._serial)] = _ServerCall(str(self._serial), token)
+        self._tasks.start_soon(self._run_call, call, method, params, on_end)
+        return call
+
+    async def _run_call(
+        self,
+        call: _ServerCall,
+        method: str,
+        params: JsonObject,
+        on_end: Callable[[_Ended], None],
+    ) -> None:
+        with call.scope:
+            try:
+                on_end(as_object(await self._server.request(method, params, reason=_TAKEN_BACK)))
+            except RemoteError as problem:
+                on_end(problem)
+            except ConnectionClosedError:
+                pass  # the host's is closed with it
+        del self._running[call.id]
+
+    def _tell_unheard(self, request: ToolRequest) -> None:
+        """What the server told of a call while nobody was there to hear it."""
+        call = self._running.get(request.state.call) if request.state is not None else None
+        if call is not None and call.progress is not None:
+            self._tell_progress(request, call.progress)
+            call.progress = None
+
+    def _tell_progress(self, request: ToolRequest, params: JsonObject) -> None:
+        if request.token is not None:
+            told = {**params, "progressToken": request.token}
+            self._host.notify("notifications/progress", told)
+
+    # --- the server ---
+
+    def on_inner(self, message: Request | Notification) -> None:
+        """Take a message of the server's (`Translator.on_inner`)."""
+        if isinstance(message, Notification):
+            self._on_server_notification(message.method, as_object(message.params))
+        elif message.method == "ping":
+            self._server.respond(message.id, {})
+        elif (need := translation.needed_capability(message.method, message.params)) is None:
+            words = f"a host of this era takes no requests: {message.method[:100]}"
+            self._server.respond_error(message.id, METHOD_NOT_FOUND, words)
+        else:
+            self._connection.answer(
+                self._server,
+                message,
+                partial(self._ask, message, need),
+                lambda method, error: error,
+            )
+
+    async def _ask(self, message: Request, need: str) -> JsonValue:
+        """Put a question into the next round of a call."""
+        parked = self._calls.find_parked(self._running)
+        if parked is None or not _shows(parked.client, need):
+            raise RpcError(INVALID_REQUEST, _NOT_ASKED)
+        asked = translation.to_modern_question(message.method, message.params)
+        try:
+            reply = await parked.ask(message.method, as_object(asked["params"]), need)
+        except (HostTimeoutError, RouteChangedError) as problem:
+            raise RpcError(INVALID_REQUEST, str(problem) or _NOT_ASKED) from None
+        return reply.result
+
+    def _on_server_notification(self, method: str, params: JsonObject) -> None:
+        if method == CANCELLED:
+            self._connection.cancel(self._server, params.get("requestId"))
+        elif method == "notifications/progress":
+            self._on_progress(params)
+        elif method == "notifications/message":
+            if any(translation.logs(level, params) for level in self._levels.values()):
+                self._host.notify(method, params)
+        elif method in LISTENED:
+            self._subscriptions.forward(method, params)
+        elif method not in translation.LEGACY_NOTIFICATIONS:
+            self._host.notify(method, params or None)
+
+    def _on_progress(self, params: JsonObject) -> None:
+        token = params.get("progressToken")
+        call = next((each for each in self._running.values() if each.token == token), None)
+        if call is None:
+            self._host.notify("notifications/progress", params)
+            return
+        parked = self._calls.find_parked([call.id])
+        if parked is None or not parked.waiters:
+            call.progress = params
+        else:
+            self._tell_progress(parked.waiters[-1], params)
+
+
+_TAKEN_BACK = "the host cancelled it"
+_NOT_ASKED = "a host of this era is asked only inside of a call, and by what it declares with it"
+
+_ANSWERED: dict[str, Callable[[ModernHost, Request], Awaitable[JsonValue]]] = {
+    "server/discover": ModernHost._discover,
+    "subscriptions/listen": ModernHost._listen,
+}
+
+
+def _shows(client: McpClientInfo, need: str) -> bool:
+    return bool(getattr(decode_capabilities(client.capabilities, client.version), need))

@@ -1,0 +1,236 @@
+"""A modern server (2026-07-28) as a legacy one: what `input_required` asks becomes requests of its
+own, and what it tells on a stream it just tells.
+
+It decides nothing about a question: whoever stands before it answers, as for any legacy server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
+from abp_bridge.protocols.mcp import translation
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.modern import MAX_ROUNDS, SUBSCRIPTION
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS
+from abp_bridge.proxies.mcp.era_connection import connect_eras
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, RemoteError
+from abp_bridge.rpc.errors import RpcError
+from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Notification,
+    Request,
+)
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+ELICIT = "elicitation/create"
+PAUSE = 0.1  # seconds before a retry that brings no answer: the server is busy
+DEFAULT_LEVEL = "info"  # of logs, as of a legacy server that was told none
+_CANCEL: JsonObject = {"action": "cancel"}
+_ACTIONS = ("accept", "decline", "cancel")
+
+
+class ModernServer:
+    """One modern server, seen by a legacy client.
+
+    Args:
+        server: What the server says, and what it reads.
+        client: The same of who speaks legacy to it.
+        tasks: Where its requests are on their way.
+        shown: The client, as it shows itself to the server.
+        discovered: The server, as it answered `server/discover`.
+    """
+
+    def __init__(
+        self,
+        server: tuple[ByteReader, ByteWriter],
+        client: tuple[ByteReader, ByteWriter],
+        tasks: TaskGroup,
+        shown: McpClientInfo,
+        discovered: JsonObject,
+    ) -> None:
+        self._connection = connect_eras(self, server, client, tasks, "abp-s-")
+        self._server, self._front = self._connection.outer, self._connection.inner
+        self._tasks = tasks
+        logs = "logging" in as_object(discovered.get("capabilities"))
+        self._client = replace(shown, level=DEFAULT_LEVEL if logs else None)
+        self._discovered = discovered
+        self._uris: dict[str, None] = {}
+        self._stream: anyio.CancelScope | None = None  # that is listened on
+        self._stream_id: JsonValue = None
+        self._acknowledged = anyio.Event()
+        self._elicitations = 0
+
+    async def run(self) -> None:
+        """Translate until either side ends."""
+        await self._connection.run()
+
+    async def _request(self, method: str, params: JsonValue) -> JsonValue:
+        sent = translation.add_envelope(params, self._client)
+        return await self._server.request(method, sent, reason="the client cancelled it")
+
+    # --- the client ---
+
+    def on_inner(self, message: Request | Notification) -> None:
+        """Take a message of the client's (`Translator.on_inner`)."""
+        if isinstance(message, Notification):
+            self._on_notification(message)
+            return
+        make = _ANSWERED.get(message.method, ModernServer._call)
+        self._connection.answer(
+            self._front, message, partial(make, self, message), translation.to_legacy_error
+        )
+
+    def _on_notification(self, message: Notification) -> None:
+        if message.method == "notifications/cancelled":
+            self._connection.cancel(self._front, as_object(message.params).get("requestId"))
+        elif message.method == "notifications/initialized":
+            self._tasks.start_soon(self._listen)
+        elif message.method not in _KEPT:
+            self._server.notify(message.method, message.params)
+
+    async def _initialize(self, message: Request) -> JsonValue:
+        asked = as_object(message.params).get("protocolVersion")
+        return translation.to_initialized(self._discovered, asked)
+
+    async def _ping(self, message: Request) -> JsonValue:
+        return {}
+
+    async def _set_level(self, message: Request) -> JsonValue:
+        level = as_object(message.params).get("level")
+        if level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"the level must be one of {', '.join(LOG_LEVELS)}")
+        self._client = replace(self._client, level=to_text(level))
+        return {}
+
+    async def _subscribe(self, message: Request) -> JsonValue:
+        self._uris[_uri(message)] = None
+        await self._listen()
+        return {}
+
+    async def _unsubscribe(self, message: Request) -> JsonValue:
+        self._uris.pop(_uri(message), None)
+        await self._listen()
+        return {}
+
+    async def _call(self, message: Request) -> JsonValue:
+        """Pass a request on; what the server asks first, the client is asked."""
+        given = as_object(message.params)
+        result = as_object(await self._request(message.method, given))
+        rounds = 0
+        while result.get("resultType") == "input_required":
+            if rounds == MAX_ROUNDS:
+                raise RpcError(INTERNAL_ERROR, f"the server asked more than {MAX_ROUNDS} times")
+            rounds += 1
+            brought = await self._ask(result)
+            result = as_object(await self._request(message.method, {**given, **brought}))
+        return translation.to_legacy_result(message.method, result)
+
+    async def _ask(self, asked: JsonObject) -> JsonObject:
+        """All that one result asks, at once: what the retry brings."""
+        requests = as_object(asked.get("inputRequests"))
+        answers: dict[str, JsonValue] = {}
+        refused: list[RpcError] = []
+
+        async def ask(key: str, each: JsonValue) -> None:
+            try:
+                answers[key] = await self._ask_one(each)
+            except RpcError as problem:
+                refused.append(problem)
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for key, each in requests.items():
+                tasks.start_soon(ask, key, each)
+        if refused:
+            raise refused[0]
+        if not requests:
+            await anyio.sleep(PAUSE)
+        state = {"requestState": asked["requestState"]} if "requestState" in asked else {}
+        return {**state, **({"inputResponses": answers} if answers else {})}
+
+    async def _ask_one(self, asked: JsonValue) -> JsonValue:
+        self._elicitations += 1
+        method, params = translation.to_legacy_question(asked, f"abp-{self._elicitations}")
+        try:
+            result = await self._front.request(method, params, reason="it is no longer asked")
+        except RemoteError as problem:
+            if method == ELICIT:  # who cannot be asked has not agreed
+                return _CANCEL
+            raise RpcError(
+                INTERNAL_ERROR, f"the server asked for {method}, and the host answered: {problem}"
+            ) from None
+        if method == ELICIT and as_object(result).get("action") not in _ACTIONS:
+            return _CANCEL
+        return result
+
+    async def _listen(self) -> None:
+        """Listen for what the client wants to hear, in place of what was listened for."""
+        before, acknowledged = self._stream, anyio.Event()
+        capabilities = self._discovered.get("capabilities")
+        wanted = translation.listen_filter(capabilities, [*self._uris])
+        self._stream = scope = anyio.CancelScope()
+        self._acknowledged = acknowledged
+        if wanted:
+            self._tasks.start_soon(self._hold_stream, wanted, scope, acknowledged)
+            await acknowledged.wait()
+        if before is not None:
+            before.cancel()
+
+    async def _hold_stream(
+        self, wanted: JsonObject, scope: anyio.CancelScope, acknowledged: anyio.Event
+    ) -> None:
+        with scope:
+            try:
+                await self._request("subscriptions/listen", {"notifications": wanted})
+            except RemoteError as problem:
+                logger.warning("the server tells of no changes: %s", problem)
+        acknowledged.set()
+
+    # --- the server ---
+
+    def on_outer(self, message: Request | Notification) -> None:
+        """Take a message of the server's (`Translator.on_outer`)."""
+        if isinstance(message, Request):  # basic/transports/stdio: it must not
+            words = "a server of this revision sends no requests"
+            self._server.respond_error(message.id, METHOD_NOT_FOUND, words)
+            return
+        meta = as_object(as_object(message.params).get("_meta"))
+        if message.method == "notifications/subscriptions/acknowledged":
+            self._stream_id = meta.get(SUBSCRIPTION)
+            self._acknowledged.set()
+        elif message.method == "notifications/cancelled":
+            logger.info("the server ended a stream")
+        elif SUBSCRIPTION not in meta or meta[SUBSCRIPTION] == self._stream_id:
+            self._front.notify(message.method, translation.untag(message.params) or None)
+
+
+# What a modern server has no use for.
+_KEPT = translation.LEGACY_NOTIFICATIONS | {"notifications/progress"}
+
+_ANSWERED: dict[str, Callable[[ModernServer, Request], Awaitable[JsonValue]]] = {
+    "initialize": ModernServer._initialize,
+    "ping": ModernServer._ping,
+    "logging/setLevel": ModernServer._set_level,
+    "resources/subscribe": ModernServer._subscribe,
+    "resources/unsubscribe": ModernServer._unsubscribe,
+}
+
+
+def _uri(message: Request) -> str:
+    uri = as_object(message.params).get("uri")
+    if not isinstance(uri, str):
+        raise RpcError(INVALID_PARAMS, "a resource needs a uri")
+    return uri

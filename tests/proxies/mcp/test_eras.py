@@ -1,0 +1,434 @@
+"""An MCP server behind the translators between the eras, in all four pairs: what a host gets is
+what a server of its own era would have given it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
+from support.harness import environment
+from support.peer import RpcPeer
+
+Json = Any
+
+TESTS = Path(__file__).parents[2]
+STUB = TESTS / "support/apps/exotic_server.py"
+PREFIX = "io.modelcontextprotocol/"
+CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+CLIENT = {"name": "h", "version": "1", "x-own": 1}
+ERAS = ("legacy", "modern")
+PAIRS = [(host, server) for host in ERAS for server in ERAS]
+pairs = pytest.mark.parametrize(("era", "upstream"), PAIRS)
+
+PLAIN: list[tuple[str, Json]] = [
+    ("tools/list", {}),
+    ("tools/list", {"cursor": "p2", "x-own": 1}),
+    ("prompts/list", {}),
+    ("resources/list", {}),
+    ("resources/templates/list", {}),
+    ("resources/read", {"uri": "stub://a"}),
+    ("resources/read", {"uri": "stub://gone"}),
+    ("completion/complete", {"ref": {}, "argument": {}}),
+    ("vendor/thing", {"k": BIG, "_meta": {"v/k": 1}}),
+    ("vendor/unknown", {}),
+    ("tools/call", {"name": "caps", "arguments": {}}),
+    ("tools/call", {"name": "gone"}),
+]
+ANSWERS: dict[str, Json] = {
+    "elicitation/create": {"action": "accept", "content": {"s": "ü"}, "_meta": {"a": 1}},
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "t"},
+        "model": "m",
+        "x-own": BIG,
+    },
+    "roots/list": {"roots": [{"uri": "file:///r", "name": "r", "x-own": 1}]},
+}
+ASKED = {
+    "ask": [FORM],
+    "url": [URL],
+    "sample": [SAMPLING],
+    "roots": [{}],
+    "two": [FORM, {**FORM, "message": "Q2"}],
+}
+
+
+class Host(RpcPeer):
+    """A host of either era, which answers what it is asked as `ANSWERS` says."""
+
+    era = "legacy"
+    log: Path
+
+    def begin(self, method: str, params: Json = None) -> int:
+        if self.era == "modern":
+            meta = {
+                f"{PREFIX}protocolVersion": "2026-07-28",
+                f"{PREFIX}clientCapabilities": CAPABILITIES,
+                f"{PREFIX}clientInfo": CLIENT,
+            }
+            given = params or {}
+            params = {**given, "_meta": {**given.get("_meta", {}), **meta}}
+        return super().begin(method, params)
+
+    def shake_hands(self) -> Json:
+        if self.era == "modern":
+            return self.request("server/discover")
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": CAPABILITIES,
+            "clientInfo": CLIENT,
+        }
+        answer = self.request("initialize", hello)
+        self.send("notifications/initialized")
+        return answer
+
+    def call(self, name: str, asked: list[Json] | None = None, **more: Json) -> Json:
+        """Call a tool and answer what it asks, which is added to `asked`: the response."""
+        asked = [] if asked is None else asked
+        params = {"name": name, "arguments": {"a": [1.5, BIG]}, **more}
+        ids = [self.begin("tools/call", params)]
+        while True:
+            message = self.until(
+                lambda message: message.get("id") in ids or {"id", "method"} <= {*message}
+            )
+            if "method" in message:
+                asked.append(message)
+                self.reply(message["id"], ANSWERS[message["method"]])
+                continue
+            result = message.get("result", {})
+            if result.get("resultType") != "input_required":
+                return message
+            asked.extend(result["inputRequests"].values())
+            answers = {
+                key: ANSWERS[each["method"]] for key, each in result["inputRequests"].items()
+            }
+            retry = {"requestState": result["requestState"], "inputResponses": answers}
+            ids.append(self.begin("tools/call", {**params, **retry}))
+
+    def heard(self) -> list[Json]:
+        """What the server has heard."""
+        self.request("vendor/thing")
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@contextmanager
+def started(
+    tmp_path: Path, era: str, upstream: str, *, between: bool = True, **env: str
+) -> Iterator[Host]:
+    log = tmp_path / f"{upstream}-{between}.log"
+    pump = [sys.executable, "-m", "support.era_pump"] if between else []
+    command = [*pump, sys.executable, STUB, upstream, log]
+    with Host(command, env=environment(PYTHONPATH=str(TESTS), **env)) as host:
+        host.era, host.log = era, log
+        yield host
+
+
+@pairs
+def test_a_host_gets_what_a_server_of_its_own_era_gives(
+    tmp_path: Path, era: str, upstream: str
+) -> None:
+    with (
+        started(tmp_path, era, upstream) as host,
+        started(tmp_path, era, era, between=False) as direct,
+    ):
+        hello, own = host.shake_hands(), direct.shake_hands()
+        if era != upstream:  # tasks are another thing in each era
+            own["result"]["capabilities"].pop("tasks", None)
+        assert hello == own
+        for method, params in PLAIN:
+            assert host.request(method, params) == direct.request(method, params), method
+
+
+@pairs
+@pytest.mark.parametrize("tool", ASKED)
+def test_what_a_server_asks_reaches_a_host_of_either_era(
+    tmp_path: Path, era: str, upstream: str, tool: str
+) -> None:
+    with (
+        started(tmp_path, era, upstream) as host,
+        started(tmp_path, era, era, between=False) as own,
+    ):
+        host.shake_hands()
+        own.shake_hands()
+        asked: list[Json] = []
+        response = host.call(tool, asked)
+        assert response["result"] == own.call(tool)["result"]
+        seen = [dict(message["params"]) for message in asked]
+        for each in seen:
+            link = each.pop("elicitationId", None)
+            assert (link is not None) == (tool == "url")
+        assert seen == ASKED[tool]
+
+
+def test_several_questions_at_once_go_in_one_round(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        result = host.request("tools/call", {"name": "two"})["result"]
+        assert [each["params"]["message"] for each in result["inputRequests"].values()] == [
+            "Q",
+            "Q2",
+        ]
+
+
+@pairs
+def test_what_a_server_tells_reaches_who_wants_it(tmp_path: Path, era: str, upstream: str) -> None:
+    def told(host: Host) -> list[Json]:
+        host.shake_hands()
+        meta: Json = {"progressToken": "p7"}
+        if era == "modern":
+            wanted = {
+                "toolsListChanged": True,
+                "promptsListChanged": True,
+                "resourcesListChanged": True,
+                "resourceSubscriptions": ["stub://a"],
+            }
+            listening = host.begin("subscriptions/listen", {"notifications": wanted})
+            acknowledged = host.notified("notifications/subscriptions/acknowledged")
+            assert acknowledged["notifications"] == wanted
+            assert acknowledged["_meta"] == {f"{PREFIX}subscriptionId": listening}
+            meta[f"{PREFIX}logLevel"] = "info"
+        else:
+            assert host.result("logging/setLevel", {"level": "info"}) == {}
+            assert host.result("resources/subscribe", {"uri": "stub://a"}) == {}
+            assert host.result("ping") == {}
+        response = host.call("notes", _meta=meta)
+        assert response["result"]["structuredContent"] == {"r": "noted"}
+        host.request("vendor/thing")
+        return sorted((m for m in host._passed if "id" not in m), key=lambda m: m["method"])
+
+    with (
+        started(tmp_path, era, upstream) as host,
+        started(tmp_path, era, era, between=False) as own,
+    ):
+        expected = told(own)
+        if upstream == "modern":  # which has no word for it
+            gone = "notifications/elicitation/complete"
+            expected = [each for each in expected if each["method"] != gone]
+        assert [(each["method"], each.get("params", {})) for each in told(host)] == [
+            (each["method"], each.get("params", {})) for each in expected
+        ]
+
+
+def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        host.call("notes", _meta={f"{PREFIX}logLevel": "error"})
+        host.call("notes")
+        assert not [each for each in host._passed if each.get("method") == "notifications/message"]
+        levels = [each["params"] for each in host.heard() if each["method"] == "logging/setLevel"]
+        assert levels == [{"level": "error"}]
+
+
+def test_a_retry_is_the_same_call_under_a_new_id(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern") as host:
+        host.shake_hands()
+        host.call("ask", _meta={"progressToken": "p1", "v/k": BIG})
+        first, again = [each for each in host.heard() if each["method"] == "tools/call"]
+        assert first["id"] != again["id"]
+        brought = {name: again["params"].pop(name) for name in ("requestState", "inputResponses")}
+        assert again["params"] == first["params"]
+        assert brought["inputResponses"] == {"k0": ANSWERS["elicitation/create"]}
+
+
+def test_a_host_that_refuses_a_question_has_not_agreed(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern") as host:
+        host.shake_hands()
+        id = host.begin("tools/call", {"name": "ask"})
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        host._send({"id": asked["id"], "error": {"code": -32601, "message": "no"}})
+        assert host.response(id)["result"]["structuredContent"] == {"r": {"action": "cancel"}}
+        id = host.begin("tools/call", {"name": "ask"})
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        host.reply(asked["id"], {"content": {"s": "x"}})
+        assert host.response(id)["result"]["structuredContent"] == {"r": {"action": "cancel"}}
+
+
+def test_a_refused_sampling_is_the_calls_error(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern") as host:
+        host.shake_hands()
+        id = host.begin("tools/call", {"name": "sample"})
+        asked = host.until(lambda message: message.get("method") == "sampling/createMessage")
+        host._send({"id": asked["id"], "error": {"code": -1, "message": "no model"}})
+        assert "no model" in host.response(id)["error"]["message"]
+
+
+def test_a_modern_host_is_asked_ten_times_and_no_more(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked: list[Json] = []
+        response = host.call("many", asked)
+        assert len(asked) == 10
+        # The others go to whoever asks: it has other surfaces.
+        outcomes = response["result"]["structuredContent"]["r"]
+        assert outcomes == ["accept"] * 10 + [-32600] * 2
+
+
+def test_a_modern_server_that_never_stops_asking_is_stopped(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern") as host:
+        host.shake_hands()
+        asked: list[Json] = []
+        assert "more than 10 times" in host.call("many", asked)["error"]["message"]
+        assert len(asked) == 10
+
+
+def test_a_question_outside_of_a_call_is_for_other_surfaces(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        host.shake_hands()
+        host.send("notifications/vendor/ask")
+        answer = host.notified("notifications/vendor/asked")["answer"]
+        assert answer["code"] == -32600
+        assert "inside of a call" in answer["message"]
+
+
+@pairs
+def test_a_cancelled_call_is_cancelled_at_the_server(
+    tmp_path: Path, era: str, upstream: str
+) -> None:
+    with started(tmp_path, era, upstream) as host:
+        host.shake_hands()
+        id = host.begin("tools/call", {"name": "wait"})
+        host.request("vendor/thing")
+        host.send("notifications/cancelled", {"requestId": id, "reason": "r"})
+        heard = host.heard()
+        [call] = [each for each in heard if each["method"] == "tools/call"]
+        [cancelled] = [each for each in heard if each["method"] == "notifications/cancelled"]
+        assert cancelled["params"]["requestId"] == call["id"]
+
+
+def test_a_cancelled_call_takes_its_questions_down(tmp_path: Path) -> None:
+    with started(tmp_path, "legacy", "modern") as host:
+        host.shake_hands()
+        id = host.begin("tools/call", {"name": "two"})
+        asked = [
+            host.until(lambda message: message.get("method") == "elicitation/create")["id"]
+            for _ in range(2)
+        ]
+        host.send("notifications/cancelled", {"requestId": id})
+        gone = [host.notified("notifications/cancelled")["requestId"] for _ in range(2)]
+        assert sorted(gone) == sorted(asked)
+
+
+def test_a_question_that_nobody_came_back_for_is_given_up(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy", PARK="0.05") as host:
+        state = host.request("tools/call", {"name": "ask"})["result"]["requestState"]
+        while not (answers := [each for each in host.heard() if "error" in each]):
+            pass
+        assert [each["error"]["code"] for each in answers] == [-32600]
+        late = host.request("tools/call", {"name": "ask", "requestState": state})
+        assert "too old" in late["error"]["message"]
+
+
+def test_a_question_that_a_server_takes_back_goes_nowhere(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked = host.request("tools/call", {"name": "withdraw"})["result"]
+        host.send("notifications/vendor/go")
+        host.until(lambda message: message.get("method") == "notifications/vendor/gone")
+        retry = {
+            "name": "withdraw",
+            "requestState": asked["requestState"],
+            "inputResponses": {key: {"action": "accept"} for key in asked["inputRequests"]},
+        }
+        late = host.request("tools/call", retry)
+        assert late["result"]["structuredContent"] == {"r": "withdrawn"}
+        assert not [each for each in host.heard() if "result" in each]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"requestState": "made up"},
+        {"requestState": 7},
+        {"arguments": {"a": "other"}},
+        {"name": "two"},
+        {"inputResponses": [1]},
+    ],
+)
+def test_a_state_that_is_not_the_calls_own_starts_nothing(tmp_path: Path, change: Json) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked = host.request("tools/call", {"name": "ask"})["result"]
+        answers = dict.fromkeys(asked["inputRequests"], ANSWERS["elicitation/create"])
+        retry = {
+            "name": "ask",
+            "requestState": asked["requestState"],
+            "inputResponses": answers,
+        }
+        assert host.request("tools/call", {**retry, **change})["error"]["code"] == -32602
+        assert len([each for each in host.heard() if each.get("method") == "tools/call"]) == 1
+        assert host.request("tools/call", retry)["result"]["isError"] is False
+
+
+def test_a_modern_host_speaks_modern(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        host.shake_hands()
+        host.send("ping", {}, id="bare")
+        assert host.response("bare")["error"]["code"] == -32602
+        assert host.request("ping")["error"]["code"] == -32601
+        assert host.request("resources/subscribe", {"uri": "a"})["error"]["code"] == -32601
+        assert host.request("subscriptions/listen")["error"]["code"] == -32602
+
+
+def test_a_stream_that_ends_unsubscribes(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        wanted = {"resourceSubscriptions": ["stub://a"]}
+        streams = [host.begin("subscriptions/listen", {"notifications": wanted}) for _ in range(2)]
+        for _ in streams:
+            host.notified("notifications/subscriptions/acknowledged")
+        for stream in streams:
+            host.heard()
+            host.send("notifications/cancelled", {"requestId": stream})
+        heard = [each["method"] for each in [*host.heard(), *host.heard()]]
+        assert heard.count("resources/subscribe") // heard.count("initialize") == 1
+        assert "resources/unsubscribe" in heard
+
+
+def test_between_legacy_sides_bytes_stay_what_they_are(tmp_path: Path) -> None:
+    odd = (
+        b'{"jsonrpc":"2.0", "id":5,"method":"vendor/thing","params":{"a":1.50e1,"a":2,'
+        b'"n":12345678901234567890123,"t":"\\u00fc\\ud800","big":"' + b"x" * 3_000_000 + b'"}}\n'
+    )
+    with started(tmp_path, "legacy", "legacy") as host:
+        host.shake_hands()
+        host.write(odd)
+        assert host.response(5)["result"] == {"v": BIG}
+        assert odd in host.log.read_bytes()
+
+
+@pytest.mark.parametrize("discover", ["", "1"])
+@pairs
+def test_either_order_finds_what_a_server_speaks(
+    tmp_path: Path, era: str, upstream: str, discover: str
+) -> None:
+    with started(tmp_path, era, upstream, DISCOVER_FIRST=discover) as host:
+        assert "result" in host.shake_hands()
+        assert host.call("ask")["result"]["isError"] is False
+
+
+@pytest.mark.parametrize(
+    ("era", "upstream", "code"), [("legacy", "modern", -32022), ("modern", "legacy", -32600)]
+)
+@pytest.mark.parametrize("speaks", ERAS)
+def test_an_era_that_was_asked_for_is_the_only_one(
+    tmp_path: Path, speaks: str, era: str, upstream: str, code: int
+) -> None:
+    with started(tmp_path, speaks, upstream, ERA=era) as host:
+        assert host.request(*HELLO[speaks])["error"]["code"] == code
+
+
+HELLO: dict[str, tuple[str, Json]] = {
+    "legacy": (
+        "initialize",
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT},
+    ),
+    "modern": ("tools/list", {}),
+}
+
+
+def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "support.era_pump", sys.executable, "-c", "pass"]
+    with Host(command, env=environment(PYTHONPATH=str(TESTS))) as host:
+        host.send(*HELLO["legacy"], id=1)
+        assert host.process.wait(host.patience) == 0

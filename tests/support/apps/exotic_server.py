@@ -1,0 +1,346 @@
+"""`exotic_server.py ERA [LOG]`: an MCP server in which everything is exotic, in either era.
+
+`ERA` is `legacy` (it refuses what is modern) or `modern` (it refuses `initialize`). What it hears
+is appended to `LOG`. Each result is what the other era's is, with what its own era demands.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+Json = Any
+
+MODERN = "modern" in sys.argv[1:2]
+PREFIX = "io.modelcontextprotocol/"
+BIG = 12345678901234567890123
+ICON = {"src": "data:,x", "sizes": ["16x16"], "x-icon": 1}
+SERVER = {
+    "name": "stub",
+    "title": "Stub T",
+    "version": "9",
+    "icons": [ICON],
+    "websiteUrl": "http://w",
+    "x-own": BIG,
+}
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "logging": {},
+    "completions": {},
+    "experimental": {"vendor/x": {"a": 1}},
+    "extensions": {"io.x/y": {}},
+}
+ASK: Json = {
+    "name": "ask",
+    "title": "Ask T",
+    "description": "d",
+    "inputSchema": {
+        "type": "object",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "properties": {"a": {"type": "string", "x-own": 1}},
+        "$defs": {"k": {"type": "null"}},
+    },
+    "outputSchema": {"type": "object", "properties": {"r": {}}},
+    "annotations": {"destructiveHint": True, "x-ann": 2},
+    "icons": [ICON],
+    "_meta": {"vendor/k": [1, BIG]},
+    "execution": {"taskSupport": "optional"},
+    "x-unknown": "keep",
+}
+NAMES = ("two", "many", "url", "sample", "roots", "notes", "caps", "wait", "withdraw")
+TOOLS = [ASK, *({"name": each, "inputSchema": {"type": "object"}} for each in NAMES)]
+
+FORM = {
+    "mode": "form",
+    "message": "Q",
+    "requestedSchema": {
+        "type": "object",
+        "title": "TT",
+        "properties": {"s": {"type": "string", "title": "S", "x-p": 1}},
+        "required": ["s"],
+    },
+    "_meta": {"e": 1},
+}
+URL = {"mode": "url", "message": "U", "url": "https://e.x/"}
+SAMPLING = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+    "maxTokens": 5,
+    "systemPrompt": "SP",
+    "includeContext": "none",
+    "temperature": 0.1,
+    "metadata": {"m": 1},
+}
+ASKED: dict[str, list[tuple[str, Json]]] = {
+    "ask": [("elicitation/create", FORM)],
+    "url": [("elicitation/create", URL if MODERN else {**URL, "elicitationId": "E1"})],
+    "sample": [("sampling/createMessage", SAMPLING)],
+    "roots": [("roots/list", {})],
+    "two": [("elicitation/create", FORM), ("elicitation/create", {**FORM, "message": "Q2"})],
+}
+ROUNDS = 12  # of `many`, one question after another
+LISTS = {
+    "prompts/list": {
+        "prompts": [{"name": "p", "title": "PT", "arguments": [{"name": "x", "required": True}]}]
+    },
+    "resources/list": {
+        "resources": [
+            {
+                "uri": "stub://a",
+                "name": "a",
+                "annotations": {"audience": ["user"], "priority": 0.5},
+                "size": 3,
+                "_meta": {"q": 1},
+            }
+        ]
+    },
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "stub://{x}", "name": "t"}]},
+}
+PLAIN = {
+    "completion/complete": {"completion": {"values": ["c1"], "total": 7, "hasMore": True}},
+    "vendor/thing": {"v": BIG},
+}
+
+
+class Stub:
+    def __init__(self, log: str | None) -> None:
+        self.log = open(log, "a") if log else None  # noqa: SIM115
+        self.serial = 100
+        self.hello: Json = {}
+        self.streams: dict[Json, Json] = {}
+        self.subscribed: list[str] = []
+        self.waiting: Json = None  # the id of a call that waits to be cancelled
+        self.cancelled: list[Json] = []
+
+    def out(self, **message: Json) -> None:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+    def read(self) -> Json:
+        line = sys.stdin.readline()
+        if not line:
+            sys.exit(0)
+        if self.log:
+            self.log.write(line)
+            self.log.flush()
+        return json.loads(line)
+
+    def result(self, id: Json, members: Json, *, cached: bool = False) -> None:
+        if MODERN:
+            kept = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
+            meta = {**members.get("_meta", {}), f"{PREFIX}serverInfo": SERVER}
+            members = {"resultType": "complete", **members, **kept, "_meta": meta}
+        self.out(id=id, result=members)
+
+    def error(self, id: Json, code: int, message: str, data: Json = None) -> None:
+        more = {} if data is None else {"data": data}
+        self.out(id=id, error={"code": code, "message": message, **more})
+
+    def run(self) -> None:
+        while True:
+            self.handle(self.read())
+
+    def handle(self, message: Json) -> None:
+        method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if method is None:
+            return
+        if id is None:
+            self.on_notification(method, params)
+            return
+        envelope = f"{PREFIX}protocolVersion" in params.get("_meta", {})
+        if method == "initialize" and MODERN:
+            data = {"supported": ["2026-07-28"], "requested": params.get("protocolVersion")}
+            self.error(id, -32022, "modern only", data)
+        elif envelope != MODERN and method != "initialize":
+            self.error(id, -32600, "another era")
+        elif method == "initialize":
+            self.hello = params
+            hello = {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {**CAPABILITIES, "tasks": {"list": {}}},
+                "serverInfo": SERVER,
+                "instructions": "DO THIS",
+            }
+            self.out(id=id, result=hello)
+        elif method == "server/discover" and MODERN:
+            found = {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": CAPABILITIES,
+                "instructions": "DO THIS",
+            }
+            self.result(id, found, cached=True)
+        else:
+            self.answer(method, id, params)
+
+    def on_notification(self, method: str, params: Json) -> None:
+        if method == "notifications/cancelled":
+            self.cancelled.append(params["requestId"])
+            self.streams.pop(params["requestId"], None)
+        elif method == "notifications/vendor/ask":
+            [answer] = self.exchange([("elicitation/create", FORM)])
+            self.out(method="notifications/vendor/asked", params={"answer": answer})
+
+    def answer(self, method: str, id: Json, params: Json) -> None:
+        if method == "tools/list":
+            if "cursor" not in params:
+                page = {"tools": TOOLS[:3], "nextCursor": "p2", "_meta": {"l": 1}}
+            else:
+                page = {"tools": TOOLS[3:]}
+            self.result(id, page, cached=True)
+        elif method in LISTS:
+            self.result(id, LISTS[method], cached=True)
+        elif method in PLAIN:
+            self.result(id, PLAIN[method])
+        elif method == "resources/read":
+            if params["uri"] == "stub://a":
+                self.result(id, {"contents": [{"uri": "stub://a", "text": "x"}]}, cached=True)
+            else:
+                code = -32602 if MODERN else -32002
+                self.error(id, code, "no such resource", {"uri": params["uri"]})
+        elif method == "tools/call":
+            self.call(id, params)
+        elif method == "subscriptions/listen" and MODERN:
+            self.streams[id] = params["notifications"]
+            meta = {f"{PREFIX}subscriptionId": id}
+            told = {"notifications": params["notifications"], "_meta": meta}
+            self.out(method="notifications/subscriptions/acknowledged", params=told)
+        elif method in ("logging/setLevel", "resources/subscribe", "ping") and not MODERN:
+            if method == "resources/subscribe":
+                self.subscribed.append(params["uri"])
+            self.result(id, {})
+        else:
+            self.error(id, -32601, f"nf {method}", {"keep": 1})
+
+    # --- calls ---
+
+    def call(self, id: Json, params: Json) -> None:
+        name = params["name"]
+        if name in ASKED:
+            self.ask(id, params, ASKED[name])
+        elif name == "many":
+            self.many(id, params)
+        elif name == "notes":
+            self.notes(params)
+            self.done(id, "noted")
+        elif name == "caps":
+            hello = (
+                {
+                    "capabilities": params["_meta"].get(f"{PREFIX}clientCapabilities"),
+                    "clientInfo": params["_meta"].get(f"{PREFIX}clientInfo"),
+                }
+                if MODERN
+                else self.hello
+            )
+            self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
+        elif name == "withdraw":
+            self.withdraw(id)
+        elif name != "wait":  # which is answered never
+            self.error(id, -32602, "no such tool", {"x": 1})
+
+    def done(self, id: Json, what: Json) -> None:
+        text = {"type": "text", "text": json.dumps(what), "annotations": {"priority": 1}}
+        members = {
+            "content": [{**text, "_meta": {"c": 1}}],
+            "structuredContent": {"r": what},
+            "isError": False,
+            "_meta": {"res": BIG},
+            "x-own": None,
+        }
+        self.result(id, members)
+
+    def ask(self, id: Json, params: Json, asked: list[tuple[str, Json]]) -> None:
+        if not MODERN:
+            answers = self.exchange(asked)
+        elif "requestState" not in params:
+            keys = [f"k{number}" for number in range(len(asked))]
+            requests = {
+                key: {"method": method, "params": each}
+                for key, (method, each) in zip(keys, asked, strict=True)
+            }
+            self.require(id, requests, f'{json.dumps(params["name"])}\u2028"ü\\')
+            return
+        else:
+            assert params["requestState"] == f'{json.dumps(params["name"])}\u2028"ü\\'
+            answers = list(params["inputResponses"].values())
+        self.done(id, answers if len(answers) > 1 else answers[0])
+
+    def many(self, id: Json, params: Json) -> None:
+        asked = ("elicitation/create", FORM)
+        if not MODERN:
+            answers = [self.exchange([asked])[0] for _ in range(ROUNDS)]
+            self.done(id, [each.get("action", each.get("code")) for each in answers])
+            return
+        answers = json.loads(params.get("requestState", "[]"))
+        if "inputResponses" in params:
+            answers.append(params["inputResponses"]["k"]["action"])
+        if len(answers) < ROUNDS:
+            self.require(id, {"k": {"method": asked[0], "params": FORM}}, json.dumps(answers))
+        else:
+            self.done(id, answers)
+
+    def withdraw(self, id: Json) -> None:
+        """Take a question back when the host says so."""
+        self.serial += 1
+        self.out(id=self.serial, method="elicitation/create", params=FORM)
+        while self.read().get("method") != "notifications/vendor/go":
+            pass
+        gone = {"requestId": self.serial, "reason": "Request timed out"}
+        self.out(method="notifications/cancelled", params=gone)
+        self.out(method="notifications/vendor/gone")
+        self.done(id, "withdrawn")
+
+    def require(self, id: Json, requests: Json, state: str) -> None:
+        asked = {"inputRequests": requests, "requestState": state}
+        self.out(id=id, result={"resultType": "input_required", **asked})
+
+    def exchange(self, asked: list[tuple[str, Json]]) -> list[Json]:
+        """Ask all at once: the answers, in that order; what was refused as it came."""
+        open_: dict[Json, Json] = {}
+        for method, params in asked:
+            self.serial += 1
+            open_[self.serial] = None
+            self.out(id=self.serial, method=method, params=params)
+        while any(each is None for each in open_.values()):
+            message = self.read()
+            if "method" not in message and message.get("id") in open_:
+                open_[message["id"]] = message.get("result", message.get("error"))
+            else:
+                self.handle(message)
+        return list(open_.values())
+
+    def notes(self, params: Json) -> None:
+        meta = params.get("_meta", {})
+        if (token := meta.get("progressToken")) is not None:
+            told = {"progressToken": token, "progress": 1, "total": 3, "message": "PM"}
+            self.out(method="notifications/progress", params={**told, "_meta": {"z": 1}})
+        if not MODERN or f"{PREFIX}logLevel" in meta:
+            log = {"level": "warning", "logger": "L", "data": {"d": BIG}}
+            self.out(method="notifications/message", params=log)
+        for each in ("tools", "prompts", "resources"):
+            self.tell(f"notifications/{each}/list_changed", f"{each}ListChanged", True, {})
+        self.tell(
+            "notifications/resources/updated",
+            "resourceSubscriptions",
+            "stub://a",
+            {"uri": "stub://a", "_meta": {"u": 1}},
+        )
+        self.out(method="notifications/vendor/x", params={"k": BIG})
+        if not MODERN:
+            complete = {"elicitationId": "E1"}
+            self.out(method="notifications/elicitation/complete", params=complete)
+
+    def tell(self, method: str, word: str, wanted: Json, params: Json) -> None:
+        if not MODERN:
+            if "uri" not in params or params["uri"] in self.subscribed:
+                self.out(method=method, **({"params": params} if params else {}))
+            return
+        for id, stream in self.streams.items():
+            has = stream.get(word)
+            if has == wanted or (isinstance(has, list) and wanted in has):
+                meta = {**params.get("_meta", {}), f"{PREFIX}subscriptionId": id}
+                self.out(method=method, params={**params, "_meta": meta})
+
+
+if __name__ == "__main__":
+    Stub(sys.argv[2] if len(sys.argv) > 2 else None).run()

@@ -1,0 +1,45 @@
+"""`era_pump.py COMMAND...`: a server behind the translators between MCP's eras, and no more: what a
+legacy host and a legacy server say to each other passes as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import anyio
+
+from abp_bridge.proxies.mcp.eras import legacy_host, legacy_server
+from abp_bridge.rpc.arrival import OPTIONS
+from abp_bridge.rpc.connection import ByteReader, ByteWriter
+from abp_bridge.rpc.pipe import write_all
+from abp_bridge.rpc.streams import take_over_stdio
+from abp_bridge.rpc.subprocess import spawn
+
+
+async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> None:
+    era, discover_first = os.environ.get("ERA"), bool(os.environ.get("DISCOVER_FIRST"))
+    assert era in (None, "legacy", "modern")
+    async with spawn(command) as child, anyio.create_task_group() as tasks:
+        park = float(os.environ.get("PARK", "600"))
+        host = legacy_host(*streams, tasks, park=park)
+        server = legacy_server(
+            child.stdout,
+            child.stdin,
+            tasks,
+            era=era,  # type: ignore[arg-type]
+            discover_first=discover_first,
+        )
+        tasks.start_soon(carry, host[0], server[1])
+        await carry(server[0], host[1])
+        tasks.cancel_scope.cancel()
+
+
+async def carry(reader: ByteReader, writer: ByteWriter) -> None:
+    while data := await reader.receive():
+        await write_all(writer, data)
+    writer.close()
+
+
+if __name__ == "__main__":
+    anyio.run(pump, sys.argv[1:], take_over_stdio(), backend_options=OPTIONS)
