@@ -21,7 +21,7 @@ Json = Any
 TESTS = Path(__file__).parents[2]
 STUB = TESTS / "support/apps/exotic_server.py"
 PREFIX = "io.modelcontextprotocol/"
-CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 CLIENT = {"name": "h", "version": "1", "x-own": 1}
 ERAS = ("legacy", "modern")
 PAIRS = [(host, server) for host in ERAS for server in ERAS]
@@ -115,7 +115,7 @@ class Host(RpcPeer):
     def heard(self) -> list[Json]:
         """What the server has heard."""
         self.request("vendor/thing")
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def started(
 ) -> Iterator[Host]:
     log = tmp_path / f"{upstream}-{between}.log"
     pump = [sys.executable, "-m", "support.era_pump"] if between else []
-    command = [*pump, sys.executable, STUB, upstream, log]
+    command = [*pump, sys.executable, str(STUB), upstream, str(log)]
     with Host(command, env=environment(PYTHONPATH=str(TESTS), **env)) as host:
         host.era, host.log = era, log
         yield host
