@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -161,10 +162,12 @@ NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
         ((CHOICE, NAMED), {"it": "a", "name": "Bob"}, False),
     ],
 )
+@pytest.mark.parametrize("destructive", [False, True])
 def test_what_stood_there_already(
-    fields: tuple[Field, ...], content: Mapping[str, Json], preset: bool
+    fields: tuple[Field, ...], content: Mapping[str, Json], preset: bool, destructive: bool
 ) -> None:
-    assert is_preset(asked(*fields), Outcome.ACCEPTED, content) is preset
+    question = asked(*fields, destructive=destructive and fields != (YES,))
+    assert is_preset(question, Outcome.ACCEPTED, content) is preset
 
 
 def test_a_yes_to_what_cannot_be_undone_never_stood_there() -> None:
@@ -204,6 +207,9 @@ FILE = Field("file", FieldType.FILE, {})
         (asked(YES, destructive=True), {"confirmed": True}, True),
         (asked(YES, destructive=True), {"confirmed": False}, False),
         (asked(TEXT, destructive=True), {"text": "x"}, True),
+        (asked(replace(YES, name="ok"), destructive=True), {"ok": False}, False),
+        (asked(replace(YES, name="ok"), destructive=True), {"ok": True}, True),
+        (asked(YES, kind=Kind.CONFIRM, link="https://a.example/"), {"confirmed": True}, False),
         (asked(YES, kind=Kind.RESOURCE), {"confirmed": True}, True),
         (asked(YES, kind=Kind.RESOURCE), {"confirmed": False}, False),
         (asked(FILE, kind=Kind.RESOURCE), {"file": {}}, True),

@@ -393,3 +393,17 @@ def test_the_persons_own_order_is_the_whole_order() -> None:
 def test_an_order_names_only_what_is_there() -> None:
     assert missing_surface(["page", "host"], ["terminal", "page"]) is None
     assert missing_surface(["host", "telepathy", "page"], ["terminal"]) == "telepathy"
+
+
+@pytest.mark.parametrize(
+    ("link", "asks"), [("https://a.example/", True), ("http://127.0.0.1:80/", False), ("", False)]
+)
+def test_a_host_that_opens_no_address_of_this_machine_opens_others(link: str, asks: bool) -> None:
+    question = replace(asked(YES, kind=Kind.CONFIRM), link=link, destructive=True)
+    variants = [SurfaceVariant(Surface.MCP_URL, loopback=False)]
+    assert bool(candidate_attempts(question, variants)) is asks
+
+
+def test_a_link_goes_where_a_secret_goes() -> None:
+    question = replace(asked(YES, kind=Kind.CONFIRM), link="https://a.example/")
+    assert shape(question) is QuestionShape.SECRET

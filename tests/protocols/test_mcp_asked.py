@@ -11,7 +11,11 @@ from hypothesis import strategies as some
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.question import (
+    IRREVERSIBLE,
     MISSING,
+    PRESUMED,
+    Answer,
+    AnsweredBy,
     Choice,
     Field,
     FieldType,
@@ -21,7 +25,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.asked import decode_form, encode_reply
+from abp_bridge.protocols.mcp.asked import decode_form, decode_question, encode_answer, encode_reply
 from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
 from abp_bridge.protocols.schema_fields import GO_ON, decode_choices
 
@@ -298,3 +302,161 @@ def test_a_reply_is_read_back_as_it_was_given() -> None:
         Action.ACCEPT,
         {"a": 1},
     )
+
+
+# --- what a server asks behind the proxy ----------------------------------------------------------
+
+
+def ask(properties: Json, message: str = "Do it?", **more: Json) -> Question:
+    schema = {"type": "object", "properties": properties}
+    return decode_question(
+        {"message": message, "requestedSchema": schema}, id="q", origin="s", **more
+    )
+
+
+PAIR: Json = {"type": "string", "enum": ["Approve", "Deny"]}
+
+
+@pytest.mark.parametrize(
+    ("properties", "kind", "message"),
+    [
+        ({"confirm": {"type": "boolean"}}, Kind.CONFIRM, "Do it?"),
+        ({"archived": {"type": "boolean"}}, Kind.CONFIRM, "Do it?\n\narchived"),
+        (
+            {"confirm": {"type": "boolean", "title": "Sure", "description": "Really"}},
+            Kind.CONFIRM,
+            "Do it?\n\nSure: Really",
+        ),
+        ({"decision": PAIR}, Kind.INPUT, "Do it?"),
+    ],
+)
+def test_a_lone_consent_has_to_be_answered(properties: Json, kind: Kind, message: str) -> None:
+    question = ask(properties)
+    assert (question.kind, question.message) == (kind, message)
+    assert question.fields[0].required
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"size": {"type": "string", "enum": ["small", "large"]}},
+        {"decision": {"type": "string", "enum": ["accept", "reject", "later"]}},
+        {"decision": {"type": "string", "enum": ["Yes", "No"]}},
+        {"decision": {"type": "string", "enum": ["reject", "deny"]}},
+        {"decision": {"enum": [1, 2]}},
+        {"name": {"type": "string"}},
+        {"confirm": {"type": "boolean"}, "name": {"type": "string"}},
+    ],
+)
+def test_anything_else_is_asked_as_it_stands(properties: Json) -> None:
+    question = ask(properties)
+    assert question.kind is Kind.INPUT
+    assert not any(each.required for each in question.fields)
+
+
+@pytest.mark.parametrize(
+    ("destructive", "message", "presumed"),
+    [
+        (True, "Do it?", True),
+        (False, "Do it?", True),
+        (True, f"Do it?\n\n{IRREVERSIBLE}", False),
+        (False, f"Do it?\n\n{IRREVERSIBLE}", False),
+    ],
+)
+def test_what_cannot_be_undone_is_presumed_or_said(
+    destructive: bool, message: str, presumed: bool
+) -> None:
+    question = ask({}, message, destructive=destructive, calls=["2", "1"])
+    assert (question.destructive, question.presumed) == (destructive or not presumed, presumed)
+    assert question.calls == ("2", "1")
+    assert question.warning == (
+        "" if not question.destructive else PRESUMED if presumed else IRREVERSIBLE
+    )
+
+
+def test_a_form_that_only_may_be_about_a_deed_carries_no_warning() -> None:
+    assert ask({"name": {"type": "string"}}).warning == ""
+
+
+CASES: list[tuple[Json, Json, str]] = [
+    ({"confirm": {"type": "boolean"}}, {"confirm": True}, "accept"),
+    ({"confirm": {"type": "boolean"}}, {"confirm": False}, "decline"),
+    ({"userConfirmed": {"type": "boolean"}}, {"userConfirmed": False}, "decline"),
+    ({"archived": {"type": "boolean"}}, {"archived": False}, "accept"),
+    ({"decision": PAIR}, {"decision": "Approve"}, "accept"),
+    ({"decision": PAIR}, {"decision": "Deny"}, "decline"),
+    ({"confirmation": {"enum": ["Yes", "No"]}}, {"confirmation": "No"}, "decline"),
+    ({"confirmation": {"enum": ["Yes", "No"]}}, {"confirmation": "Yes"}, "accept"),
+    ({"archived": {"enum": ["Yes", "No"]}}, {"archived": "No"}, "accept"),
+    ({"a": PAIR, "b": {"type": "string"}}, {"a": "Deny"}, "accept"),
+    ({}, {"confirmed": False}, "decline"),
+    ({}, {"confirmed": True}, "accept"),
+]
+
+
+@pytest.mark.parametrize(("properties", "content", "action"), CASES)
+def test_a_persons_no_is_a_decline_wherever_it_stands(
+    properties: Json, content: Json, action: str
+) -> None:
+    question = ask(properties)
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content, route="page")
+    result = encode_answer(question, answer)
+    meta = {"abp": {"answeredBy": "person", "route": "page"}}
+    expected = {"content": content if properties else {}} if action == "accept" else {}
+    assert result == {"action": action, **expected, "_meta": meta}
+
+
+@pytest.mark.parametrize(
+    "outcome", [each for each in Outcome if each not in (Outcome.ACCEPTED, Outcome.DECLINED)]
+)
+def test_what_is_no_answer_is_a_cancel(outcome: Outcome) -> None:
+    assert encode_answer(ask({}), Answer(outcome, AnsweredBy.NOBODY))["action"] == "cancel"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_a_host_answers_by_itself_is_a_cancel(outcome: Outcome) -> None:
+    answer = Answer(outcome, AnsweredBy.HOST_POLICY, {"confirmed": True})
+    assert encode_answer(ask({}), answer)["action"] == "cancel"
+
+
+def link(url: Json, message: Json = "Sign in") -> Question:
+    params = {"mode": "url", "message": message, "url": url, "elicitationId": "E"}
+    return decode_question(params, id="q", origin="s")
+
+
+@pytest.mark.parametrize("url", ["https://a.example/x?y=1#z", "http://127.0.0.1:8080/"])
+def test_a_link_is_a_question_that_is_shown_to_its_person_only(url: str) -> None:
+    question = link(url, " ")
+    assert (question.link, question.message) == (url, "Please open this.")
+    assert question.secret
+    assert not question.destructive
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirmed": True})
+    assert encode_answer(question, answer) == {
+        "action": "accept",
+        "_meta": {"abp": {"answeredBy": "person"}},
+    }
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "https://",
+        "https://good.example@evil.example/",
+        "https://\u0430pple.example/",
+        "https://a.example/a b",
+        "https://a.example/\x1b",
+        "http://[::1/",
+        "https://a.example/" + "x" * 2_000,
+        7,
+        None,
+    ],
+)
+def test_what_leads_elsewhere_than_it_looks_is_no_link(url: Json) -> None:
+    with pytest.raises(RemoteProtocolError):
+        link(url)
+
+
+def test_a_link_needs_words() -> None:
+    with pytest.raises(RemoteProtocolError):
+        link("https://a.example/", None)

@@ -46,8 +46,8 @@ def decode_question(
 ) -> Question:
     """The parameters of any `elicitation/create` -> Question: a form, or a link.
 
-    A boolean that is the only field is a yes or no that must be answered: left out, it would be an
-    accept that says nothing.
+    A boolean that is the only field is a yes or no that must be answered, and so is a pair of
+    consent: left out, it would be an accept that says nothing.
 
     Args:
         raw: The parameters.
@@ -61,7 +61,7 @@ def decode_question(
         RemoteProtocolError: They cannot be put to anybody.
     """
     decode = decode_link if as_object(raw).get("mode") == "url" else decode_form
-    question = _ask_boolean(decode(raw, id=id, origin=origin))
+    question = _require_consent(decode(raw, id=id, origin=origin))
     return replace(
         question,
         calls=tuple(calls),
@@ -70,20 +70,19 @@ def decode_question(
     )
 
 
-def _ask_boolean(question: Question) -> Question:
-    if question.kind is Kind.CONFIRM or [each.type for each in question.fields] != [
-        FieldType.BOOLEAN
-    ]:
+def _require_consent(question: Question) -> Question:
+    if question.kind is Kind.CONFIRM or len(question.fields) != 1:
         return question
     [field] = question.fields
+    required = (replace(field, required=True),)
+    if _refusal_in(field):
+        return replace(question, fields=required)
+    if field.type is not FieldType.BOOLEAN:
+        return question
     named = field.title or ("" if _CONSENT.fullmatch(field.name) else field.label)
     about = ": ".join(filter(None, (named, field.description)))
-    return replace(
-        question,
-        kind=Kind.CONFIRM,
-        message="\n\n".join(filter(None, (question.message, about))),
-        fields=(replace(field, required=True),),
-    )
+    message = "\n\n".join(filter(None, (question.message, about)))
+    return replace(question, kind=Kind.CONFIRM, message=message, fields=required)
 
 
 def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
@@ -183,19 +182,25 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
 
 
 def _refuses(question: Question, content: JsonObject) -> bool:
-    """Whether the value of the only field is the no of a pair of consent."""
+    """Whether what was answered is the no of a consent, which has no other field."""
     if len(question.fields) != 1:
         return False
     [field] = question.fields
     value = content.get(field.name)
     if field.type is FieldType.BOOLEAN:
         return value is False and _asks_consent(field)
-    words = [_word(choice.value) for choice in field.choices]
-    if len(words) != 2:
-        return False
-    if _word(value) == "no":
-        return "yes" in words and _asks_consent(field)
-    return _word(value) in _REFUSES and not _ALLOWS.isdisjoint(words)
+    return bool(_word(value)) and _word(value) == _refusal_in(field)
+
+
+def _refusal_in(field: Field) -> str:
+    """The word among two values of consent that says no; empty where they are no such pair."""
+    words = {_word(choice.value) for choice in field.choices}
+    if len(words) != 2 or len(field.choices) != 2:
+        return ""
+    if words == {"yes", "no"}:
+        return "no" if _asks_consent(field) else ""
+    refusing = words & _REFUSES
+    return refusing.pop() if len(refusing) == 1 and words & _ALLOWS else ""
 
 
 def _asks_consent(field: Field) -> bool:

@@ -20,7 +20,14 @@ from abp_bridge.protocols.mcp.versions import LEGACY
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.splice import LineFilter
-from abp_bridge.rpc.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, Id, dump, is_id
+from abp_bridge.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    dump,
+    is_id,
+)
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NO_BATCH = "a call that needs a person's leave (--confirm) must come by itself, not in a batch"
 _WHITE = b" \t\r\n\xef\xbb\xbf"  # before a message
 
 
@@ -74,6 +82,7 @@ class Router:
         self._confirmation = confirmation
         self._policy = policy
         self._serves_roots = False
+        self._refusal = ""  # why the server is not begun
         self._marks = (b'"initialize"', b"/discover", b"tools", injected.mark, b"cancelled")
         # The host's requests whose response is looked at before it passes.
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes]] = {}
@@ -81,17 +90,39 @@ class Router:
     # --- lines of the host ---
 
     def _is_relevant_from_host(self, data: bytes) -> bool:
-        return any(mark in data for mark in self._marks)
+        return bool(self._refusal) or any(mark in data for mark in self._marks)
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
         message = byte_edit.read(line)
         if await self._injected.take_response(line, message):
             return b""
+        if isinstance(message, list) and self._refuse_batch(message):
+            return b""
         if not isinstance(message, dict):
             return line
         method, id = message.get("method"), message.get("id")
         handle = _FROM_HOST.get(method) if isinstance(method, str) else None
+        if self._refusal and method != "initialize":
+            handle = Router._refuse_all
         return line if handle is None else handle(self, line, id, as_object(message.get("params")))
+
+    def _refuse_batch(self, messages: list[JsonValue]) -> bool:
+        """Calls that come several as one, which old revisions allow, are not made where one needs
+        leave: whether that is so.
+        """
+        each = [as_object(message) for message in messages]
+        tools = [as_text(as_object(one.get("params")).get("name")) for one in each if _calls(one)]
+        if not any(self._confirmation.asks_for(self._calls.tool(name)) for name in tools):
+            return False
+        for one in each:
+            if is_id(id := one.get("id")):
+                self._respond_error(id, INVALID_REQUEST, _NO_BATCH)
+        return True
+
+    def _refuse_all(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
+        if is_id(id):
+            self._respond_error(id, INTERNAL_ERROR, self._refusal)
+        return b""
 
     def _initialize(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         self._host.client = McpClientInfo(
@@ -99,10 +130,11 @@ class Router:
             as_object(params.get("clientInfo")),
             params.get("capabilities"),
         )
-        if (why := self._policy.obstacle(self._surfaces)) and is_id(id):
-            logger.error("%s", handshake.refusal(why))
-            self._respond_error(id, INTERNAL_ERROR, handshake.refusal(why))
-            return b""
+        why = self._policy.obstacle(self._surfaces)
+        self._refusal = handshake.refusal(why) if why else ""
+        if self._refusal:
+            logger.error("%s", self._refusal)
+            return self._refuse_all(line, id, params)
         self._serves_roots = bool(self._policy.roots) and not handshake.declares_roots(params)
         self._expect(id, self._on_initialized)
         return handshake.announce(line, params, has_roots=bool(self._policy.roots))
@@ -229,6 +261,10 @@ class Router:
     async def _complete(self, id: JsonValue, params: JsonObject) -> bool:
         self._questions.complete(as_text(params.get("elicitationId")))
         return False
+
+
+def _calls(message: JsonObject) -> bool:
+    return message.get("method") == "tools/call"
 
 
 def _are_objects(lines: bytes) -> bool:

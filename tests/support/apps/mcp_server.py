@@ -172,7 +172,7 @@ def handle(message: Json) -> None:
         )
     elif method == "tools/list":
         write({"id": id, "result": {"tools": TOOLS}})
-    elif method == "tools/call":
+    elif method == "tools/call" and params["name"] in WORK:
         call(id, params)
     elif method == "crash":
         os._exit(7)

@@ -1,0 +1,117 @@
+"""`--confirm` before a server's tools, for servers that never ask: what nobody allowed never
+reaches the server.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.mcp_proxy import FORM, Proxied, proxied
+
+Json = Any
+
+LINE = json.dumps({"method": "vendor/x", "params": {}}) + "\n"
+CALLS = "tools/call"
+
+
+def called(host: Proxied) -> list[str]:
+    """The tools that the server was asked to run."""
+    return [params["name"] for params in host.to_server(CALLS)]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "tool", "asked"),
+    [
+        ("destructive", "azure", True),  # no hints: as destructive as MCP has it
+        ("destructive", "say", False),
+        ("destructive", "look", False),
+        ("destructive", "never-listed", True),
+        ("all", "look", True),
+        ("say", "say", True),
+        ("say", "look", False),
+    ],
+)
+def test_whether_a_person_comes_before_a_tool(
+    chosen: str, tool: str, asked: bool, tmp_path: Path
+) -> None:
+    with proxied(
+        tmp_path, "--confirm", chosen, "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        call = host.call(tool, lines=[], method="roots/list", params={})
+        message = host.until(lambda each: "method" in each or each.get("id") == call)
+        is_leave = message.get("method") == "elicitation/create"
+        assert is_leave is asked
+        if is_leave:
+            words = message["params"]["message"]
+            assert words.startswith(
+                f"abp-bridge asks: May {tool} of python mcp_server.py be called?"
+            )
+            assert not called(host)
+            host.reply(message["id"], {"action": "decline"})
+            assert host.response(call)["result"]["isError"]
+            host.request("ping")
+            assert not called(host)
+
+
+def test_what_is_allowed_is_called_byte_for_byte(tmp_path: Path) -> None:
+    line = (
+        b'{"jsonrpc": "2.0", "id":70, "method":"tools/call",'
+        b'"params":{"name":"say",  "arguments":{"lines":[],"lines":[]},"_meta":{"k":1}}}\n'
+    )
+    with proxied(
+        tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        host.write(line)
+        host.reply(host.asked()["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
+        assert host.text(70) == "said"
+        assert host.lines_to_server()[-1] == line
+
+
+def test_a_call_that_is_taken_back_is_asked_about_no_more(tmp_path: Path) -> None:
+    with proxied(
+        tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        call = host.call("say", lines=[])
+        question = host.asked()
+        host.send("notifications/cancelled", {"requestId": call})
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        host.request("ping")
+        assert not called(host)
+        assert not host.to_server("notifications/cancelled")
+
+
+def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
+    with proxied(
+        tmp_path, "--confirm", "azure", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        waiting = host.call("azure")
+        leave = host.asked()
+        assert host.text(host.call("say", lines=[])) == "said"
+        host.reply(leave["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
+        host.reply(host.asked()["id"], {"action": "accept", "content": {"decision": "accept"}})
+        assert host.text(waiting) == "done: secret"
+
+
+def test_a_name_that_no_tool_has_is_a_warning(tmp_path: Path) -> None:
+    with proxied(
+        tmp_path, "--confirm", "azur", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        host.request("ping")
+        host.end()
+    assert "is azure meant?" in host.log_file.with_suffix(".stderr").read_text()
+
+
+def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
+    """Old revisions have batches; no host sends them."""
+    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+        host.initialize("2025-03-26", elicitation=FORM)
+        batch = [
+            {"jsonrpc": "2.0", "id": n, "method": CALLS, "params": {"name": "say"}} for n in (5, 6)
+        ]
+        host.write(json.dumps(batch).encode() + b"\n")
+        assert host.response(5)["error"]
+        assert host.response(6)["error"]
+        assert not called(host)

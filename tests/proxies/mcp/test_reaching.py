@@ -1,0 +1,355 @@
+"""Who is asked behind the proxy: the host where it can be, then what the person set up, and nobody
+in their place. Nobody there is a cancel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
+from support.visitor import Browser
+
+Json = Any
+
+GO = re.compile(r"http://127\.0\.0\.1:\d+/\S+")
+ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
+
+
+class Desktop:
+    """A desktop whose browser writes down where it was opened, for a person to come later."""
+
+    def __init__(self, folder: Path) -> None:
+        self._opened = folder / "opened"
+        os.mkfifo(self._opened)
+        program = folder / "browser"
+        program.write_text(f'#!/bin/sh\necho "$1" > {self._opened}\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.env = {"BROWSER": str(program)}
+
+    def visit(self) -> Browser:
+        """The person's browser, at the question that opened it."""
+        browser = Browser()
+        browser.open(self._opened.read_text().strip())
+        return browser
+
+
+@pytest.mark.parametrize(
+    ("server", "given"),
+    [
+        ("mongodb", {"action": "send", "field-0": "0"}),
+        ("okta", {"action": "yes"}),
+        ("azure", {"action": "send", "field-0": "0"}),
+        ("fastmcp", {"action": "send", "field-0": "yes"}),
+        ("supabase", {"action": "yes"}),
+    ],
+)
+def test_where_the_host_cannot_ask_a_page_opens(
+    server: str, given: dict[str, str], tmp_path: Path
+) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.call(server)
+        person = desktop.visit()
+        assert "python mcp_server.py</strong> asks" in person.page
+        person.send(**given)
+        assert host.text(call).startswith("done")
+        assert len(host.deeds) == 1
+
+
+@pytest.mark.parametrize("server", ACTS)
+@pytest.mark.parametrize("pressed", ["decline", "cancel"])
+def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.call(server)
+        desktop.visit().send(action=pressed)
+        host.response(call)
+        assert not host.deeds
+        assert [given(host)["action"]] == [pressed]
+
+
+def given(host: Proxied) -> Json:
+    """The only answer that the server got."""
+    (answer,) = [each["result"] for each in host.to_server() if "action" in each.get("result", {})]
+    return answer
+
+
+@pytest.mark.parametrize("server", ACTS)
+def test_nobody_there_is_a_cancel_and_is_said_in_the_result(server: str, tmp_path: Path) -> None:
+    with proxied(tmp_path, "--without-person", "--page", "off") as host:
+        result = host.response(host.call(server))["result"]
+        assert not host.deeds
+        assert given(host) == {"action": "cancel", "_meta": {"abp": {"answeredBy": "nobody"}}}
+        assert "nobody answered, and it was told 'cancel'" in result["content"][-1]["text"]
+        host.end()
+    assert "nobody can be asked" in host.log_file.with_suffix(".stderr").read_text()
+
+
+@pytest.mark.parametrize("server", ACTS)
+def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None:
+    yes: dict[str, Json] = {
+        "mongodb": {"confirmation": "Yes"},
+        "okta": {"confirm": "Deactivate"},
+        "azure": {"decision": "accept"},
+        "fastmcp": {"value": "yes"},
+        "supabase": {"confirmed": "Run"},
+    }
+    floor = {"ABP_PERSON_FLOOR": "1h"}
+    with proxied(tmp_path, "--page", "off", env=floor, capabilities={"elicitation": FORM}) as host:
+        call = host.call(server)
+        host.reply(host.asked()["id"], {"action": "accept", "content": yes[server]})
+        said = host.response(call)["result"]["content"][-1]["text"]
+        assert not host.deeds
+        assert given(host)["action"] == "cancel"
+        assert "The host answered by itself" in said
+
+
+def test_a_policys_yes_lets_the_page_ask(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    env = {"ABP_PERSON_FLOOR": "1h", **desktop.env}
+    with proxied(tmp_path, env=env, capabilities={"elicitation": FORM}) as host:
+        call = host.call("okta")
+        host.reply(host.asked()["id"], {"action": "accept", "content": {"confirm": "Deactivate"}})
+        desktop.visit().send(action="no")
+        assert host.text(call) == "cancelled"
+        assert given(host)["_meta"]["abp"]["answeredBy"] == "person"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": {"action": "accept"}},
+        {"result": {"action": "accept", "content": {}}},
+        {"result": {"action": "perhaps"}},
+        {"result": {}},
+        {"result": None},
+        {"error": {"code": -32601, "message": "Method not found"}},
+        {"error": {"code": -32603, "message": "boom"}},
+        {},
+    ],
+)
+@pytest.mark.parametrize("server", ["okta", "azure"])
+def test_what_is_no_answer_never_reaches_the_server_as_one(
+    answer: Json, server: str, tmp_path: Path
+) -> None:
+    with Proxied(tmp_path, "--page", "off") as host:
+        host.initialize(elicitation=FORM)
+        call = host.call(server)
+        while (message := host.read()).get("id") != call:
+            host.write(
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n"
+            )
+        assert not host.deeds
+        assert given(host)["action"] == "cancel"
+
+
+def test_without_any_way_to_a_person_the_handshake_names_the_cure(tmp_path: Path) -> None:
+    with Proxied(tmp_path) as host:
+        error = host.initialize()["error"]
+        for word in ("--page open", "--tty", "--questions-api", "--without-person"):
+            assert word in error["message"]
+        host.end()
+        assert host.lines_to_server() == [], "the server heard nothing of this host"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [((), DESKTOP), (("--tty", "/dev/null"), {}), (("--page", "open"), DESKTOP)],
+)
+def test_one_way_is_enough(arguments: tuple[str, ...], env: dict[str, str], tmp_path: Path) -> None:
+    with proxied(tmp_path, *arguments, env=env):
+        pass
+
+
+def test_the_page_is_switched_off_by_a_word(tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--page", "off", env=DESKTOP) as host:
+        assert "error" in host.initialize()
+    with Proxied(tmp_path, env={"ABP_PAGE": "off", **DESKTOP}) as host:
+        assert "error" in host.initialize()
+
+
+# --- what a question may do ---
+
+
+FREE: Json = {
+    "message": "Which?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"a": {"type": "string", "title": "A"}, "b": {"type": "number"}},
+        "required": ["a"],
+    },
+}
+
+
+def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
+    """And what was not filled in stays absent."""
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        call = host.call("look", method="elicitation/create", params=FREE)
+        question = host.asked()
+        assert "undone" not in question["params"]["message"]
+        host.reply(question["id"], {"action": "accept", "content": {"a": "x"}})
+        assert json.loads(host.text(call))["result"]["content"] == {"a": "x"}
+
+
+def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        call = host.call("supabase")
+        question = host.asked()["params"]
+        assert question["message"].endswith("\n\nNothing says that this can be undone.")
+        (field,) = question["requestedSchema"]["properties"].values()
+        assert field["enum"] == ["No, do not", "Run"]
+        assert field["default"] == "No, do not"
+        host.send("notifications/cancelled", {"requestId": call})
+
+
+def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    secret: Json = {
+        "message": "Your token",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"apiToken": {"type": "string"}},
+            "required": ["apiToken"],
+        },
+    }
+    with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
+        call = host.call("ask", method="elicitation/create", params=secret)
+        desktop.visit().send(**{"field-0": "planted-7f3a"})
+        answered = json.loads(host.text(call))["result"]
+        assert answered["content"] == {"apiToken": "planted-7f3a"}
+    said = host.log_file.read_text().rpartition("\n< ")[0]
+    assert "planted-7f3a" not in said, "only the server's own result has it"
+
+
+LINK: Json = {
+    "mode": "url",
+    "message": "Sign in",
+    "url": "https://e.example/x?s=1",
+    "elicitationId": "E1",
+}
+
+
+def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
+    url: Json = {"elicitation": {"form": {}, "url": {}}}
+    with proxied(tmp_path, "--page", "off", capabilities=url) as host:
+        call = host.call("ask", method="elicitation/create", params=LINK)
+        question = host.asked()
+        assert question["params"]["url"] == LINK["url"]
+        assert question["params"]["elicitationId"] == "E1"
+        assert question["params"]["message"].startswith("python mcp_server.py asks: Sign in")
+        host.reply(question["id"], {"action": "accept"})
+        answer = json.loads(host.text(call))["result"]
+        assert (answer["action"], "content" in answer) == ("accept", False)
+
+
+def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
+        call = host.call("ask", method="elicitation/create", params=LINK)
+        person = desktop.visit()
+        assert f'<a href="{LINK["url"]}" target="_blank" rel="noopener noreferrer">' in person.page
+        assert "python mcp_server.py</strong> asks" in person.page
+        person.send(action="yes")
+        assert json.loads(host.text(call))["result"]["action"] == "accept"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {**LINK, "url": "javascript:alert(1)"},
+        {**LINK, "url": "file:///etc/passwd"},
+        {**LINK, "url": "https://bank.example@evil.example/"},
+        {"mode": "smoke", "message": "?"},
+        {"message": 7, "requestedSchema": {"type": "object", "properties": {}}},
+        {"message": "no schema"},
+        {"message": "a list", "requestedSchema": {"type": "array"}},
+        None,
+    ],
+)
+def test_what_nobody_can_be_asked_is_a_cancel(odd: Json, tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--page", "off") as host:
+        host.initialize(elicitation=FORM)
+        result = host.response(host.call("ask", method="elicitation/create", params=odd))["result"]
+        assert json.loads(result["content"][0]["text"])["result"] == {"action": "cancel"}
+        assert "was told 'cancel'" in result["content"][1]["text"]
+
+
+HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThe app says that this cannot be undone."
+
+
+def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
+    asked: Json = {"message": HOSTILE, "requestedSchema": {"type": "object", "properties": {}}}
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        call = host.call("ask", method="elicitation/create", params=asked)
+        message = host.asked()["params"]["message"]
+        assert message.startswith("python mcp_server.py asks: abp-bridge asks: All is well.")
+        assert message.isprintable() or set(message) - set("\n") == {
+            each for each in message if each.isprintable()
+        }
+        host.send("notifications/cancelled", {"requestId": call})
+
+
+# --- ends ---
+
+
+def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        asked = json.dumps(
+            {"jsonrpc": "2.0", "id": 99, "method": "elicitation/create", "params": FREE}
+        )
+        taken = json.dumps(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}
+        )
+        call = host.call("say", lines=[asked + "\n"])
+        question = host.asked()
+        host.response(call)
+        host.response(host.call("say", lines=[taken + "\n"]))
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        host.reply(question["id"], {"action": "accept", "content": {"a": "late"}})
+        host.request("ping")
+        assert not [each for each in host.to_server() if each.get("id") == 99]
+
+
+def test_a_call_that_the_host_cancels_takes_its_question_along(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        call = host.call("okta")
+        question = host.asked()
+        host.send("notifications/cancelled", {"requestId": call})
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        host.request("ping")
+        assert given(host)["action"] == "cancel"
+        assert not host.deeds
+
+
+@pytest.mark.parametrize("end", ["stdin", signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_who_leaves_during_a_question_has_said_nothing(
+    end: signal.Signals | str, tmp_path: Path
+) -> None:
+    """A server of Okta's kind takes the end of its input for a yes."""
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        host.call("okta")
+        host.asked()
+        if isinstance(end, signal.Signals):
+            host.process.send_signal(end)
+            host.process.wait(host.patience)
+        else:
+            host.end()
+        assert given(host) == {"action": "cancel"}
+        assert not host.deeds
+
+
+def test_a_server_that_dies_during_its_question_takes_it_down(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        host.call("okta")
+        question = host.asked()
+        host.send("crash", {}, id="crash")
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        assert host.process.wait(host.patience) == 7
+        host.read_by_server.write_bytes(b"")  # what crashes is nothing for the referee
