@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_servers.servers import MongoDB, run_mongodb
 
 from .hosts import PACKAGES, installed, runs_here
 from .model import Model
@@ -46,6 +47,13 @@ def program(host: str) -> Path:
     if not runs_here(host):
         pytest.skip(f"{host} needs Python {PACKAGES[host].python}")
     return installed(host)
+
+
+@pytest.fixture
+def mongodb() -> Iterator[MongoDB]:
+    """A database whose server asks before it drops one."""
+    with run_mongodb() as database:
+        yield database
 
 
 @pytest.fixture

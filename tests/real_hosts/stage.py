@@ -1,8 +1,9 @@
 """Where a real host is at home for one test: a folder, a model, the bridge's command under a
 recorder, and afterwards the referee.
 
-Records are of four kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a
-client and us before another agent) and `app` (us and an app).
+Records are of five kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a
+client and us before another agent), `server` (a host and us before another server) and `app` (us
+and an app).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ RECORDER = Path(__file__).with_name("recorder.py")
 BRIDGE = Path(sys.executable).with_name("abp-bridge")
 BRIDGE_ENV = {"ABP_CHROME_SANDBOX": "0"} if os.geteuid() == 0 else {}
 QUIET_END = 5.0  # seconds that a bridge has to end after its host
+KINDS = ("mcp", "acp", "proxy", "server")
 PATIENCE = 60.0  # seconds for a host to do anything
 GLANCE = 0.05  # seconds between two looks at what tells nobody that it changes
 
@@ -100,7 +102,9 @@ class Record:
         The lines of an agent behind the proxy, which shares its stderr, are not ours to judge.
         """
         kind, stderr = self.path.name.partition("-")[0], self.stderr
-        if kind == "mcp":
+        if kind == "server":  # whose lines, and stderr, are mostly that server's
+            stderr = [line for line in stderr if line.startswith(("abp-bridge", "Traceback"))]
+        elif kind == "mcp":
             self.wire.check()
         elif kind == "acp":
             self.acp.check()
@@ -133,6 +137,7 @@ class Stage:
         # Not below `folder`: the names of sockets are short.
         self.temporary = Path(tempfile.mkdtemp(prefix="hosts-"))
         self._scripted: list[str] = []
+        self._server: list[str] = []
 
     def environment(self, **more: str) -> dict[str, str]:
         """For a host: nothing of the person who runs this."""
@@ -145,8 +150,14 @@ class Stage:
         """From now on bridges record, and their app does these steps when it is called."""
         self._scripted = ["--app", trip(self.folder, steps)]
 
+    def stand_before(self, server: Sequence[str | Path]) -> None:
+        """From now on the bridge is somebody else's MCP server, with us before it."""
+        self._server = [str(each) for each in server]
+
     def bridge(self, app: str = "demo", kind: str = "mcp", *, records: bool = True) -> list[str]:
         """The bridge as an MCP server or, where that is the `kind`, as an ACP agent."""
+        if self._server:
+            return recorded(self.folder / "server", BRIDGE, "mcp", "--", *self._server)
         return recorded(self.folder / kind, BRIDGE, "serve", *self._options(app, records))
 
     def before(self, *agent: str | Path, app: str = "demo") -> list[str]:
@@ -198,7 +209,7 @@ class Stage:
     def referee(self) -> None:
         """Every bridge spoke by the rules, ended quietly with its host, and left nothing behind."""
         try:
-            paths = [path for kind in ("mcp", "acp", "proxy") for path in self._written(kind)]
+            paths = [path for kind in KINDS for path in self._written(kind)]
             assert paths, "no bridge was started"
             for path in paths:
                 _ended(path).check()

@@ -5,9 +5,10 @@ order, and lists tools again when they change.
 from __future__ import annotations
 
 import pytest
+from real_servers.servers import MongoDB
 from support.visitor import type_on_the_page
 
-from .hosts import LEGACY, accept, asking, calling, claude, gist
+from .hosts import DROP, LEGACY, MONGODB, accept, asking, calling, claude, gist
 from .stage import Stage
 
 KEY = "planted-key-91c2"
@@ -101,3 +102,13 @@ def test_a_secret_is_typed_where_the_editor_is_sent(stage: Stage, era: dict[str,
     response = stage.last_json()
     assert gist(response) == (True, {"value": KEY}, "person")
     assert response["metadata"]["route"] == "mcp-url (on a page of the bridge's own)"
+
+
+@pytest.mark.parametrize("pressed", MONGODB)
+def test_mongodbs_own_question_is_answered(stage: Stage, mongodb: MongoDB, pressed: str) -> None:
+    answer, dropped = MONGODB[pressed]
+    stage.stand_before(mongodb.command)
+    with claude(stage) as agent:
+        (shown,) = agent.play(calling("drop-database", **DROP), answer)
+    assert "You are about to drop the **shop** database" in shown["message"]
+    assert mongodb.commands().count("dropDatabase") == dropped

@@ -12,9 +12,21 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from real_servers.servers import MongoDB
 from support.visitor import type_on_the_page
 
-from .hosts import CANCEL, DECLINE, AppServer, accept, asking, calling, codex_exec, gist
+from .hosts import (
+    CANCEL,
+    DECLINE,
+    DROP,
+    MONGODB,
+    AppServer,
+    accept,
+    asking,
+    calling,
+    codex_exec,
+    gist,
+)
 from .stage import Stage, recorded
 
 KEY = "planted-key-91c2"
@@ -148,3 +160,14 @@ def test_a_secret_is_typed_on_the_page_that_a_form_points_to(stage: Stage) -> No
     response = stage.last_json()
     assert gist(response) == (True, {"value": KEY}, "person")
     assert response["metadata"]["route"] == "page (on a page of the bridge's own)"
+
+
+@pytest.mark.parametrize("pressed", MONGODB)
+def test_mongodbs_own_question_is_answered(stage: Stage, mongodb: MongoDB, pressed: str) -> None:
+    answer, dropped = MONGODB[pressed]
+    stage.stand_before(mongodb.command)
+    with AppServer(stage) as codex:
+        # what Codex makes of the name for its model
+        (shown,) = codex.play(calling("drop_database", **DROP), answer)
+    assert "You are about to drop the **shop** database" in shown["message"]
+    assert mongodb.commands().count("dropDatabase") == dropped

@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,23 @@ class MongoDB:
         assert self.process.stdout is not None
         self.process.stdin.close()
         return self.process.stdout.read().split()
+
+
+@contextmanager
+def run_mongodb() -> Iterator[MongoDB]:
+    """A database that counts what it is told to do, and does nothing."""
+    program = installed("mongodb")
+    with subprocess.Popen(
+        ["node", str(HERE / "mongo.mjs"), str(program.parents[1])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield MongoDB(program, int(process.stdout.readline()), process)
+        process.stdin.close()
 
 
 @dataclass
