@@ -444,6 +444,15 @@ class Settings:
         commands=("mcp",),
         group=_WHO,
     )
+    audit: str | None = _setting(
+        None,
+        variable="ABP_AUDIT",
+        flag="--audit",
+        commands=PROXIED,
+        metavar="FILE",
+        private=True,
+        help="add a line of JSON for each question: who answered, how and when, and no answer",
+    )
     record: str | None = _setting(
         None,
         variable="ABP_RECORD",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from abp_bridge.surfaces.answers_file import AnswersFile
     from abp_bridge.surfaces.terminal.surface import Terminal
+    from abp_bridge.trace.audit import AuditLog
     from abp_bridge.trace.recorder import Recorder
 
     SendLink = Callable[[Question, PageLink], Awaitable[SurfaceResponse]]
@@ -129,6 +130,8 @@ class Composition:
         observers: list[Observer] = []
         if self._recorder is not None:
             observers.append(self._recorder.observe)
+        if self.settings.audit is not None:
+            observers.append(audit_log(self.settings.audit).observe)
         if self.settings.notify or self.settings.notify_urls:
             observers.append(make_notifier(self.settings, self._tasks))
         if logger.isEnabledFor(logging.DEBUG):
@@ -206,6 +209,17 @@ def answers(path: str) -> AnswersFile:
     from abp_bridge.surfaces.answers_file import AnswersFile, read_answers
 
     return AnswersFile(read_answers(path), "the answers file")
+
+
+@cache
+def audit_log(path: str) -> AuditLog:
+    """The file there, which begins now.
+
+    Raises AuditError.
+    """
+    from abp_bridge.trace.audit import AuditLog
+
+    return AuditLog(path)
 
 
 @cache

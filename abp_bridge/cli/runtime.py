@@ -104,6 +104,10 @@ def load_settings(
             from abp_bridge.cli.compose import answers
 
             answers(settings.answers)
+        if settings.audit is not None:
+            from abp_bridge.cli.compose import audit_log
+
+            audit_log(settings.audit)
     except AbpBridgeError as problem:
         give_up(problem)
     return settings

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -21,7 +22,7 @@ PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/
 LIMIT = 120.0  # seconds, for a program that is run
 
 # What others bring, and is only read here.
-OTHERS = {"python3", "~/.abp/bin/pip", "claude", "jq", "./deploy", "./program", "git"}
+OTHERS = {"python3", "~/.abp/bin/pip", "claude", "jq", "./deploy", "./program", "git", "npx", "uvx"}
 # Commands of ours that end by themselves and change nothing are run as they stand.
 RUN = ("matrix", "trace fixtures/", "replay fixtures/hosts/")
 
@@ -149,7 +150,34 @@ def three() -> str:
     ).stdout
 
 
+def notes() -> str:
+    """The notes' server without the bridge and behind it, where somebody says no on the page."""
+    with TemporaryDirectory() as folder:
+        browser = Path(folder) / "browser"
+        browser.write_text(f'#!/bin/sh\nexec {sys.executable} -m support.no_on_page "$1"\n')
+        browser.chmod(0o700)
+        paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        env = {**os.environ, "BROWSER": str(browser), "PYTHONPATH": str(APPS.parents[1])}
+        host, server = "docs/examples/host_that_cannot_ask.py", "docs/examples/notes_server.py"
+        printed = ""
+        for command in (f"python3 {server}", f"abp-bridge mcp -- python3 {server}"):
+            printed += f"$ python3 {host} notes.db {command}\n"
+            run = [sys.executable, host, f"{folder}/notes.db", *command.split()]
+            printed += subprocess.run(
+                run,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=True,
+                cwd=ROOT,
+                env={**env, "PATH": paths},
+            ).stdout
+            printed += "\n"
+    return printed
+
+
 PRINTED: dict[str, Callable[[], str]] = {
+    "$ python3 docs/examples/host_that_cannot_ask.py": notes,
     "A real bridge (abp-bridge serve)": demo,
     "FAIL  fixtures/": three,
 }

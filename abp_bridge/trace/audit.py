@@ -1,0 +1,119 @@
+"""Who answered what: one line of JSON for each question, for whoever has to account for it later.
+
+No answer is in it, only a keyed digest of each, by which whoever has the key can check what was
+answered; a yes or no could be guessed from a digest without one. Of a secret there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
+from abp_bridge.core.question import Outcome
+from abp_bridge.errors import AbpBridgeError
+
+if TYPE_CHECKING:
+    from abp_bridge.core.json_value import JsonObject
+    from abp_bridge.core.question import Answer, Question
+
+KEY_LENGTH = 32  # bytes, as long as the digest
+_PRIVATE = 0o600  # who was asked what is its person's own affair
+
+
+class AuditError(AbpBridgeError):
+    """The file, or the one of its key, cannot be used; the message says why."""
+
+
+class AuditLog:
+    """The file, to which lines are only added. Several processes may add to one.
+
+    Args:
+        path: Where it is; its key is beside it, in `.key`.
+        clock: The time of day, in seconds since 1970.
+
+    Raises:
+        AuditError: It cannot be written, or its key not be read.
+    """
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
+        try:
+            self._key = _read_key(f"{path}.key")
+            self._file = _open(path, os.O_APPEND)
+        except (OSError, ValueError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
+        self._clock = clock
+        self._asked: dict[str, float] = {}  # when, by question
+
+    def observe(self, event: SessionEvent) -> None:
+        """Note when a question is asked, and write it down when it has ended.
+
+        Raises:
+            OSError: It cannot be written any more.
+        """
+        if isinstance(event, InputRequestEvent):
+            self._asked[event.question.id] = self._clock()
+        elif isinstance(event, InputResolvedEvent):
+            now = self._clock()
+            times = (self._asked.pop(event.question.id, now), now)
+            line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
+            os.write(self._file, line.encode())
+
+    def _describe(
+        self, question: Question, answer: Answer, times: tuple[float, float]
+    ) -> JsonObject:
+        asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
+        described: JsonObject = {
+            "asked": asked,
+            "ended": ended,
+            "asker": question.asker,
+            "origin": question.origin,
+            "question": question.message,
+            "calls": list(question.calls),
+            "destructive": question.destructive,
+            "outcome": answer.outcome.value,
+            "answeredBy": answer.answered_by.value,
+            "evidence": answer.evidence,
+            "route": answer.route,
+            "reason": answer.reason,
+        }
+        if answer.outcome is not Outcome.ACCEPTED or question.secret:
+            return described
+        return {**described, "answer": f"hmac-sha256:{self._digest(answer.content)}"}
+
+    def _digest(self, content: JsonObject) -> str:
+        said = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        data = said.encode(errors="surrogatepass")
+        return hmac.new(self._key, data, hashlib.sha256).hexdigest()
+
+
+def _open(path: str, flags: int) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, _PRIVATE)
+    os.fchmod(descriptor, _PRIVATE)  # also where it was there before
+    return descriptor
+
+
+def _read_key(path: str) -> bytes:
+    """The key, made where there is none yet: of two that make one at once, the first's."""
+    made = f"{path}.{os.getpid()}"
+    descriptor = _open(made, os.O_EXCL)
+    try:
+        os.write(descriptor, os.urandom(KEY_LENGTH).hex().encode() + b"\n")
+        os.link(made, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.close(descriptor)
+        os.unlink(made)
+    with open(path, encoding="ascii") as file:
+        key = bytes.fromhex(file.read().strip())
+    if len(key) != KEY_LENGTH:
+        raise ValueError(f"the key in {path} has not {KEY_LENGTH} bytes")
+    return key

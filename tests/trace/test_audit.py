@@ -1,0 +1,79 @@
+"""`--audit`: who answered what, one line for each question, and no answer in it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.harness import run
+from support.mcp_proxy import FORM, proxied
+
+from abp_bridge.trace.audit import AuditLog
+
+Json = Any
+
+SECRET: Json = {
+    "message": "Your token",
+    "requestedSchema": {"type": "object", "properties": {"token": {"type": "string"}}},
+}
+
+
+def lines(file: Path) -> list[Json]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    with proxied(
+        tmp_path, "--page", "off", "--audit", str(file), capabilities={"elicitation": FORM}
+    ) as host:
+        for tool, answer in (
+            ("fastmcp", {"action": "accept", "content": {"value": "planted-name"}}),
+            ("okta", {"action": "decline"}),
+        ):
+            call = host.call(tool)
+            host.reply(host.asked()["id"], answer)
+            host.response(call)
+        host.response(host.call("ask", method="elicitation/create", params=SECRET))
+    accepted, declined, nobody = lines(file)
+    assert "planted-name" not in file.read_text()
+    assert accepted["question"] == "Name?"
+    assert accepted["asker"] == "python mcp_server.py"
+    assert accepted["asked"] <= accepted["ended"]
+    assert (accepted["outcome"], accepted["answeredBy"]) == ("accepted", "person")
+    assert (accepted["evidence"], accepted["route"]) == ("not-measured", "mcp-form")
+    key = bytes.fromhex((tmp_path / "audit.key").read_text())
+    digest = hmac.new(key, b'{"value":"planted-name"}', hashlib.sha256).hexdigest()
+    assert accepted["answer"] == f"hmac-sha256:{digest}"
+    assert (declined["outcome"], "answer" in declined) == ("declined", False)
+    assert (nobody["outcome"], nobody["answeredBy"]) == ("unsupported", "nobody")
+    for each in (file, tmp_path / "audit.key"):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_there_is_added_to_with_its_own_key(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    file.write_text("{}\n")
+    file.chmod(0o644)
+    AuditLog(str(file))
+    key = (tmp_path / "audit.key").read_text()
+    AuditLog(str(file))
+    assert (tmp_path / "audit.key").read_text() == key
+    assert lines(file) == [{}]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["audit", "audit.key"]
+
+
+@pytest.mark.parametrize("key", ["", "00", "no key"])
+def test_a_file_that_cannot_be_used_is_said_at_once(key: str, tmp_path: Path) -> None:
+    (tmp_path / "audit.key").write_text(key)
+    ended = run("mcp", "--audit", str(tmp_path / "audit"), "--", "true")
+    assert ended.returncode == 2
+    assert "--audit" in ended.stderr
+    nowhere = run("serve", "--audit", str(tmp_path / "none" / "audit"))
+    assert (nowhere.returncode, "No such file" in nowhere.stderr) == (2, True)
