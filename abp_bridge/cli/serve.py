@@ -101,7 +101,7 @@ class ProtocolDetector:
         self._tasks = tasks
         self._server: McpServer | AcpServer | None = None
         self.connection = JsonRpcConnection(
-            JsonRpcProtocol(),
+            JsonRpcProtocol(revealed=True),
             source,
             sink,
             on_message=self._on_message,

@@ -12,19 +12,31 @@ from typing import NoReturn
 
 from abp_bridge.core.json_value import JsonValue
 
+MAX_VALUES = 500_000  # of one text: nothing else runs while it is read, for half a second
+
 
 def parse(source: str | bytes) -> JsonValue:
     """One JSON value.
 
-    Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, or a number out
-    of range.
+    Raises ValueError, and nothing else, for what is not JSON, not UTF-8, too deep, more than
+    `MAX_VALUES`, or a number out of range.
     """
     text = source.removeprefix(BOM_UTF8).decode() if isinstance(source, bytes) else source
+    if text.count(",") >= MAX_VALUES and _has_more_values(text):
+        raise ValueError(f"it holds more than {MAX_VALUES} values")
     try:
         value: JsonValue = DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def _has_more_values(text: str) -> bool:
+    """Whether there are `MAX_VALUES` commas outside of strings, or more strings than that makes."""
+    plain = text.replace("\\\\", "").replace('\\"', "")
+    if plain.count('"') > 4 * MAX_VALUES:  # those of a name and of a value
+        return True
+    return sum(outside.count(",") for outside in plain.split('"')[::2]) >= MAX_VALUES
 
 
 def is_deeper(value: JsonValue, limit: int) -> bool:

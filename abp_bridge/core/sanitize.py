@@ -4,34 +4,52 @@ saying so.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 LABEL_LIMIT = 200  # characters of one line: a name, a title, a problem
 MESSAGE_LIMIT = 4_000  # characters of a text of several lines: more pushes buttons off a screen
 
 # Cc and Cf hold the characters that move a cursor, reorder a line or hide in it: a label must not
-# repaint the question. The joiners are Cf too, but scripts and emoji need them.
-_HIDDEN = {"Cc", "Cf", "Zl", "Zp"}
-_JOINERS = {"\u200c", "\u200d"}
+# repaint the question. What has no meaning here, or none yet (an emoji newer than this Python), is
+# shown as a mark, for it may have been a word.
+_HIDDEN: dict[str, str] = dict.fromkeys(("Cc", "Cf", "Zl", "Zp"), "")
+_UNKNOWN: dict[str, str] = dict.fromkeys(("Cs", "Co", "Cn"), "\ufffd")
+_SHOWN_AS = _HIDDEN | _UNKNOWN
 
-# What has no meaning here, or none yet (an emoji newer than this Python): shown as a mark, for it
-# may have been a word.
-_UNKNOWN = {"Cs", "Co", "Cn"}
+# Cf or letters to Unicode, and nothing to the eye: blanks of scripts, and joiners and selectors
+# that have nothing to join or to select.
+_UNSEEN = (
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\U000e0000-\U000e0fff]"
+    r"|(?<=[\ufe00-\ufe0f\u200c\u200d])[\ufe00-\ufe0f]"
+    r"|(?<![\u0300-\u036f\u0530-\u1fff\u2190-\ud7ff\uf900-\ufeff\U00010000-\U000dffff])"
+    r"[\u200c\u200d]"
+)
+_UNSEEN_PATTERN = re.compile(_UNSEEN)
+# With those that reorder, break or repaint lines.
+_RAW = re.compile(
+    _UNSEEN + r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]|\r(?!\n)"
+)
+_HALF = re.compile(r"[\ud800-\udfff]")
+_LOOKED_AT = 8  # times the limit are cleaned of a text: what is further is counted as it came
 
 
 def label(value: object, limit: int = LABEL_LIMIT) -> str:
     """One line of at most `limit` characters; what is cut is counted in the text itself."""
-    return _bounded(" ".join(_visible(str(value), keep="").split()), limit)
+    return _bounded(str(value), limit, lambda text: " ".join(_visible(text, _LINE).split()))
 
 
 def message(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """Several lines of at most `limit` characters; line breaks stay, what is cut is counted in the
     text itself.
     """
-    return _bounded(_visible(str(value).replace("\r\n", "\n"), keep="\n\t").strip(), limit)
+    return _bounded(
+        str(value), limit, lambda text: _visible(text.replace("\r\n", "\n"), _LINES).strip()
+    )
 
 
 def escape(value: str) -> str:
@@ -42,27 +60,46 @@ def escape(value: str) -> str:
     )
 
 
-def _visible(value: str, keep: str) -> str:
-    if value.isprintable():
+def reveal(value: str) -> str:
+    """`value` with each character that is there and not seen as its JSON escape; half a character
+    is a mark (U+FFFD). Line breaks and tabs stay, and so does what joins visible characters.
+    """
+    if value.isascii() and value.isprintable():
         return value
-    return "".join(_shown(character, keep) for character in value)
+    return _RAW.sub(lambda found: json.dumps(found[0])[1:-1], _HALF.sub("\ufffd", value))
 
 
-def _shown(character: str, keep: str) -> str:
-    if character in keep or character in _JOINERS:
-        return character
-    category = unicodedata.category(character)
-    if category in _UNKNOWN:
-        return "\ufffd"
-    if category not in _HIDDEN:
-        return character
-    return " " if character.isspace() else ""
+class _Table(dict[int, str]):
+    """What each character is shown as, but for those that are kept."""
+
+    def __init__(self, kept: str) -> None:
+        super().__init__({ord(each): each for each in kept})
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = _SHOWN_AS.get(unicodedata.category(character), character)
+        shown = " " if not shown and character.isspace() else shown
+        if len(self) < 2**12:  # characters of a few scripts
+            self[code] = shown
+        return shown
 
 
-def _bounded(value: str, limit: int) -> str:
-    if len(value) <= limit:
-        return value
-    return f"{value[:limit].rstrip()} … [{len(value) - limit} more characters not shown]"
+_JOINERS = "\u200c\u200d"  # Cf, and scripts and emoji need them
+_LINE, _LINES = _Table(_JOINERS), _Table(_JOINERS + "\n\t")
+
+
+def _visible(value: str, table: _Table) -> str:
+    value = value if value.isascii() else _UNSEEN_PATTERN.sub("", value)
+    return value if value.isprintable() else value.translate(table)
+
+
+def _bounded(value: str, limit: int, clean: Callable[[str], str]) -> str:
+    looked_at = _LOOKED_AT * limit + 1_000
+    shown, rest = clean(value[:looked_at]), len(value[looked_at:])
+    if not rest and len(shown) <= limit:
+        return shown
+    more = max(0, len(shown) - limit) + rest
+    return f"{shown[:limit].rstrip()} … [{more} more characters not shown]"
 
 
 def command_name(command: Sequence[str]) -> str:

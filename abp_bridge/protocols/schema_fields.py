@@ -67,17 +67,30 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     """
     schema, nullable = without_null(as_object(part))
     kind, choices = _type(schema)
+    default, unseen = fitting(schema.get("default", MISSING), schema), ""
+    if default is not MISSING and not choices and (shown := _revealed(default)):
+        default, unseen = MISSING, f" (The app proposes what cannot be shown as it is: {shown})"
+    description = sanitize.message(as_text(schema.get("description")), 1_000)
     return Field(
         name=name,
         type=kind,
         schema=schema,
         title=sanitize.label(as_text(schema.get("title"))),
-        description=sanitize.message(as_text(schema.get("description")), 1_000),
+        description=f"{description}{unseen}".strip(),
         required=required and not nullable,
         empty=None if required and nullable else MISSING,
-        default=fitting(schema.get("default", MISSING), schema),
+        default=default,
         choices=choices,
     )
+
+
+def _revealed(default: JsonValue) -> str:
+    """A default with characters that nobody sees, as it can be shown; empty for any other: who
+    sends what stands there has to have seen it.
+    """
+    written = to_text(default)
+    shown = sanitize.reveal(written)
+    return "" if shown == written else sanitize.label(shown)
 
 
 def fitting(default: JsonValue | Missing, schema: Schema) -> JsonValue | Missing:

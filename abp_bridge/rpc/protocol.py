@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from abp_bridge.core.json_text import is_deeper, parse
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.revealed import Revealed
 from abp_bridge.errors import LocalProtocolError
 
 Id = str | int | float
@@ -30,7 +31,7 @@ INTERNAL_ERROR = -32603
 MAX_LINE = 16 * 2**20  # bytes; a file of 10 MiB in base64 fits, an endless line does not
 MAX_BATCH = 1_000  # messages; each may be answered by an error that is longer than itself
 MAX_DEPTH = 128  # levels; Python's own reader and writer recurse, and fail near 1,000
-HEAD = 4096  # bytes that are looked at of a line that is too long
+END = 4096  # bytes that are looked at, at each end, of a line that cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class JsonRpcProtocol:
         max_depth: How many levels deep a message may be nested.
         inward: Makes JSON-RPC of a whole message that comes, where it arrives as something else.
         outward: Makes that something else of each message of ours.
+        revealed: Whether the other side draws what we write: no text of ours is then unseen.
 
     Attributes:
         batches: Whether several messages may come as one.
@@ -124,7 +126,9 @@ class JsonRpcProtocol:
         max_depth: int = MAX_DEPTH,
         inward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
         outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
+        revealed: bool = False,
     ) -> None:
+        self._revealed = Revealed() if revealed else None
         self.inward = inward
         self.outward = outward
         self._prefix = prefix
@@ -132,7 +136,7 @@ class JsonRpcProtocol:
         self._max_depth = max_depth
         self._buffer = bytearray()
         self._searched = 0  # no newline before this place
-        self._oversized: bytes | None = None  # the start of a line that is being thrown away
+        self._oversized: tuple[bytes, bytes] | None = None  # the ends of a line, thrown away
         self._serial = 0
         self.batches = False
         self._batches: dict[Id, _Batch] = {}  # of their requests that came so
@@ -156,17 +160,22 @@ class JsonRpcProtocol:
             line = bytes(self._buffer[start:end])
             start = self._searched = end + 1
             if self._oversized is not None or len(line) > self._max_line:
-                events.append(self._too_long(((self._oversized or b"") + line)[:HEAD]))
+                events.append(self._too_long(*self._throw_away(line)))
                 self._oversized = None
             elif line.strip():
                 events += self._read(line)
         del self._buffer[:start]
         self._searched = len(self._buffer)
         if self._oversized is not None or len(self._buffer) > self._max_line:
-            self._oversized = ((self._oversized or b"") + self._buffer[:HEAD])[:HEAD]
+            self._oversized = self._throw_away(self._buffer)
             self._buffer.clear()
             self._searched = 0
         return events
+
+    def _throw_away(self, data: bytes | bytearray) -> tuple[bytes, bytes]:
+        """The ends of a line, with `data` that goes on with it."""
+        first, last = self._oversized or (b"", b"")
+        return (first + data[:END])[:END], (last + data[-END:])[-END:]
 
     def request(self, method: str, params: JsonValue) -> tuple[Id, bytes]:
         """A request of ours -> (its id, its bytes).
@@ -228,7 +237,9 @@ class JsonRpcProtocol:
         try:
             message = parse(line)
         except ValueError as problem:
-            return [self._reject(PARSE_ERROR, f"Parse error: {_first_line(problem)}")]
+            reason = f"Parse error: {_first_line(problem)}"
+            failed = self._fail(self._read_ends(line[:END], line[-END:]), reason)
+            return [failed or self._reject(PARSE_ERROR, reason)]
         deep = line.count(b"{") + line.count(b"[") > self._max_depth
         if not isinstance(message, list):
             return [self._read_message(message, deep)]
@@ -264,16 +275,40 @@ class JsonRpcProtocol:
             message = self.inward(message)
         if deep and is_deeper(message, self._max_depth):
             return self._too_deep(message)
+        if self._revealed is not None:
+            message = dict(as_object(self._revealed.inward(message)))
         return self._sort(message)
 
     def _too_deep(self, message: dict[str, JsonValue]) -> IncomingMessage:
-        """Whoever waits for such a response hears of it; anything else is rejected."""
         reason = f"The message is nested more than {self._max_depth} levels deep"
+        return self._fail(message, reason) or self._reject(INVALID_REQUEST, reason, message)
+
+    def _too_long(self, first: bytes, last: bytes) -> IncomingMessage:
+        reason = f"The message is longer than {self._max_line} bytes"
+        message = self._read_ends(first, last)
+        return self._fail(message, reason) or self._reject(INVALID_REQUEST, reason, message)
+
+    def _fail(self, message: JsonObject, reason: str) -> Response | None:
+        """What cannot be read, if it is a response that somebody waits for: they hear why."""
         id = message.get("id")
-        if "method" not in message and is_id(id) and id in self._asked:
-            self._asked.discard(id)
-            return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
-        return self._reject(INVALID_REQUEST, reason, message)
+        if "method" in message or not is_id(id) or id not in self._asked:
+            return None
+        self._asked.discard(id)
+        return Response(id, None, {"code": INVALID_REQUEST, "message": reason})
+
+    def _read_ends(self, first: bytes, last: bytes) -> dict[str, JsonValue]:
+        """The plain members at both ends of a line, and the name of the next: surely the message's
+        own.
+        """
+        begins, ends = _FIRST_MEMBERS.match(first), _LAST_MEMBERS.search(last)
+        found = [ends[1] if ends else b""]
+        if begins is not None:
+            found = [begins[2] + b":null" if begins[2] else b"", *found, begins[1]]
+        message: dict[str, JsonValue] = {}
+        for members in found:
+            with contextlib.suppress(ValueError):
+                message |= as_object(parse(b"{" + members.strip(b" \t\r,") + b"}"))
+        return self.inward(message) if self.inward is not None and "id" in message else message
 
     def _sort(self, message: dict[str, JsonValue]) -> IncomingMessage:
         if message.get("jsonrpc") != "2.0":
@@ -331,26 +366,20 @@ class JsonRpcProtocol:
             reason, self._write({"id": id, "error": {"code": code, "message": reason}})
         )
 
-    def _too_long(self, line: bytes) -> InvalidMessage:
-        # Only the usual order of members is looked at: an id found there is surely the message's
-        # own.
-        found = re.match(
-            rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
-            rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*,\s*"method"',
-            line,
-        )
-        message: dict[str, JsonValue] = {}
-        if found is not None:
-            with contextlib.suppress(ValueError):
-                message["id"] = parse(found[1])
-        return self._reject(
-            INVALID_REQUEST, f"The message is longer than {self._max_line} bytes", message
-        )
-
     def _write(self, message: dict[str, JsonValue]) -> bytes:
         message = {"jsonrpc": "2.0", **message}
-        return dump(message if self.outward is None else self.outward(message))
+        message = message if self.outward is None else self.outward(message)
+        line = dump(message)
+        if self._revealed is None or (b"\\u" not in line and line.isascii()):
+            return line
+        named = {"id": message["id"]} if "id" in message else {}
+        return dump({**as_object(self._revealed.outward(message)), **named})
 
+
+_NAME = rb'\s*"[^"\\]{0,100}"\s*'
+_MEMBER = _NAME + rb':\s*(?:"[^"\\]{0,200}"|-?\d[\d.eE+-]{0,30}|true|false|null)\s*'
+_FIRST_MEMBERS = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)*)(?:(" + _NAME + rb"):)?")
+_LAST_MEMBERS = re.compile(rb"((?:," + _MEMBER + rb")*)\}\s*$")
 
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_strategies import json_values
 
-from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_text import MAX_VALUES, is_deeper, parse
 
 Json = Any
 
@@ -87,3 +87,21 @@ def test_any_depth_is_measured() -> None:
     assert is_deeper(value, 128)
     while value:  # its own end would be as deep a recursion
         value = value.pop()
+
+
+MANY = {
+    "a list": "[" + "0," * MAX_VALUES + "0]",
+    "names": "{" + ",".join(['"":0'] * (MAX_VALUES + 1)) + "}",
+    "texts": "[" + ",".join(['""'] * (3 * MAX_VALUES)) + "]",
+}
+
+
+@pytest.mark.parametrize("source", MANY.values(), ids=MANY)
+def test_more_values_than_are_read_in_half_a_second_are_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="more than 500000 values"):
+        parse(source)
+
+
+def test_commas_in_texts_are_no_values() -> None:
+    words = ',"\\' * MAX_VALUES
+    assert parse(json.dumps([words])) == [words]

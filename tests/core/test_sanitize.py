@@ -28,6 +28,11 @@ LABELS = {
     "joined emoji stay whole": ("👩\u200d🚀", "👩\u200d🚀"),
     "a lone surrogate is marked": ("a\ud800b", "a\ufffdb"),
     "a private character is marked": ("\ue000", "\ufffd"),
+    "a joiner with nothing to join": ("pass\u200dword", "password"),
+    "a joiner of a script stays": ("नी\u200dक", "नी\u200dक"),
+    "one selector stays, and no message in a row of them": ("❤\ufe0f\ufe01\ufe02", "❤\ufe0f"),
+    "letters of no ink": ("a\u3164\u115f\uffa0b", "ab"),
+    "tags": ("a\U000e0041\U000e007fb", "ab"),
     "a number": (7, "7"),
     "nothing": ("", ""),
 }
@@ -85,6 +90,44 @@ def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: 
         assert whole.startswith(start)
         assert len(start) <= limit
         assert rest == f"{len(whole) - limit} more characters not shown]"
+
+
+def test_of_a_text_without_end_only_the_beginning_is_cleaned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at = []
+    category = unicodedata.category
+
+    def count(character: str) -> str:
+        looked_at.append(character)
+        return category(character)
+
+    monkeypatch.setattr(unicodedata, "category", count)
+    letters = "".join(map(chr, range(0x10FFFF, 0x10000, -1)))  # no two are alike
+    assert sanitize.label(letters, 10).endswith(" more characters not shown]")
+    assert len(looked_at) <= 8 * 10 + 1_000
+
+
+def test_a_text_of_many_scripts_is_shown_whole() -> None:
+    letters = "".join(map(chr, range(0x4E00, 0x4E00 + 5_000)))
+    assert sanitize.label(f"{letters}\x00", 5_000) == letters
+
+
+REVEALED = {
+    "nothing to see": ("plain", "plain"),
+    "lines": ("a\r\nb\n\tc", "a\r\nb\n\tc"),
+    "a return over the line": ("Yes\rNo", r"Yes\rNo"),
+    "an override": ("a\u202eb", r"a\u202eb"),
+    "an escape sequence": ("\x1b[2J", r"\u001b[2J"),
+    "a tag": ("\U000e0041", r"\udb40\udc41"),
+    "half a character": ("\ud800", "\ufffd"),
+    "joined emoji": ("👩\u200d🚀", "👩\u200d🚀"),
+}
+
+
+@pytest.mark.parametrize(("given_text", "shown"), REVEALED.values(), ids=REVEALED)
+def test_what_is_there_and_not_seen_is_written(given_text: str, shown: str) -> None:
+    assert sanitize.reveal(given_text) == shown
 
 
 TARGETS = {

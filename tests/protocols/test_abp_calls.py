@@ -17,7 +17,7 @@ from abp_bridge.protocols.abp import (
     initialize_params,
     merge_capabilities,
 )
-from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES, MAX_NAMED
+from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES, MAX_LISTED, MAX_NAMED
 
 Json = Any
 
@@ -80,6 +80,14 @@ WARNINGS: dict[str, tuple[Json, str]] = {
         {"protocolVersion": "2.0"},
         "the app speaks ABP 2.0; this bridge knows 0.x and 1.x",
     ),
+    "capabilities that are no list": (
+        {"capabilities": {"run": {}}},
+        'its capabilities are {"run": {}}, and no list',
+    ),
+    "a list without end": (
+        {"capabilities": ["a"] * (MAX_LISTED + 5)},
+        "capabilities that are listed twice are called as they were listed last: 'a'",
+    ),
     "capabilities without a name": (
         {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
         "capabilities without a name cannot be called: number 2, number 3",
@@ -114,8 +122,13 @@ def test_of_what_cannot_be_called_so_many_are_named_and_the_rest_counted() -> No
 
 @pytest.mark.parametrize(("raw", "words"), WARNINGS.values(), ids=WARNINGS)
 def test_what_is_odd_about_an_app_is_said(raw: Json, words: str) -> None:
-    (warning,) = decode_app_info(raw).warnings
+    warning, *_ = decode_app_info(raw).warnings
     assert warning.startswith(words)
+
+
+def test_of_a_list_without_end_so_many_are_read_and_the_rest_counted() -> None:
+    *_, warning = decode_app_info(WARNINGS["a list without end"][0]).warnings
+    assert warning == "5 entries after the first 10000 of its list were not read"
 
 
 REFUSALS: dict[str, tuple[Json, str, str]] = {
@@ -128,6 +141,12 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
         "ok",
         "SESSION_INVALID",
         'initialize() answered "ok", where ABP has an object with sessionId and app',
+    ),
+    "an error alone": ({"error": "Log in first"}, "SESSION_INVALID", "initialize() answered {"),
+    "success in words": (
+        {"success": "true", "app": APP},
+        "SESSION_INVALID",
+        'initialize() answered {"success": "true", "app": ',
     ),
     "nothing, wrapped": (
         {"success": True},
@@ -273,6 +292,10 @@ def test_capabilities_from_several_places_are_one_list(
 
 # --- results ---
 
+NO_SUCCESS = (
+    "the app's answer had no 'success' member; it is passed on as it came. It should be"
+    " {success: true, data}"
+)
 RESULTS: dict[str, tuple[Json, CallResult]] = {
     "data": (
         {"success": True, "data": {"a": 1}, "metadata": {"duration": 5}},
@@ -284,28 +307,28 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
         None,
         CallResult(
             failure=Failure(
-                "INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"
+                "INTERNAL_ERROR",
+                "the app returned nothing (undefined or null): it must return"
+                " {success: true, data}",
             )
         ),
     ),
-    "no ABP answer": (
+    "success in words": (
         {"success": "yes", "n": 1},
         CallResult(
             {"success": "yes", "n": 1},
-            metadata={
-                "note": "the app's answer had no 'success' member; it is passed on as it came"
-            },
+            Failure("INTERNAL_ERROR", 'the app said success: "yes", which must be true or false'),
         ),
     ),
-    "a bare value": (
-        "done",
+    "an error alone": (
+        {"error": {"code": "OUT_OF_PAPER", "message": "Load paper"}},
         CallResult(
-            "done",
-            metadata={
-                "note": "the app's answer had no 'success' member; it is passed on as it came"
-            },
+            {"error": {"code": "OUT_OF_PAPER", "message": "Load paper"}},
+            Failure("OUT_OF_PAPER", "Load paper"),
         ),
     ),
+    "no ABP answer": ({"n": 1}, CallResult({"n": 1}, metadata={"note": NO_SUCCESS})),
+    "a bare value": ("done", CallResult("done", metadata={"note": NO_SUCCESS})),
     "X8 cancelled, without an error": (
         {"success": False, "cancelled": True},
         CallResult(failure=Failure("CANCELLED", "The call was cancelled."), cancelled=True),

@@ -570,7 +570,7 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
     "no method": (
         {},
         "NOT_SUPPORTED",
-        "unknown elicitation method 'None'; known are elicitation/text, elicitation/input",
+        "a request without a method; known are elicitation/text, elicitation/input",
     ),
     "a method that is no name": (
         {"method": ["elicitation/input"]},

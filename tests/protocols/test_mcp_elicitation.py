@@ -415,7 +415,9 @@ def test_a_yes_or_no_per_option_never_has_another_fields_name() -> None:
 
 def test_nothing_shown_can_repaint_the_form() -> None:
     schema = {"type": "string", "format": "\u202ex", "default": "\x1b[2J"}
-    assert properties(schema, OLD)["it"]["description"] == "(format x) (default: [2J)"
+    assert properties(schema, OLD)["it"]["description"] == (
+        r"(The app proposes what cannot be shown as it is: \u001b[2J) (format x)"
+    )
     assert (
         properties({"type": "string", "pattern": "\u2066a"}, NEW)["it"]["description"]
         == "(must match a)"

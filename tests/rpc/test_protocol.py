@@ -372,7 +372,7 @@ TOO_LONG: dict[str, tuple[bytes, Json]] = {
     "an id at the front": (b'{"jsonrpc":"2.0","id":7,"method":' + OVER, 7),
     "an id that comes late": (b"{" + b" " * TINY + b'"id":7,"method":' + OVER, 7),
     "an id first of all": (b' {"id": "abc" , "method":' + OVER, "abc"),
-    "an id behind": (b'{"jsonrpc":"2.0","method":' + OVER + b',"id":7}', None),
+    "an id behind": (b'{"jsonrpc":"2.0","method":' + OVER + b',"id":7}', 7),
     "an id with leading zeros": (b'{"id":007,"method":' + OVER, None),
     "an id that is not UTF-8": (b'{"id":"\xff","method":' + OVER, None),
     "an id with a control character": (b'{"id":"\x01","method":' + OVER, None),
@@ -403,6 +403,48 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(
         "error": {"code": INVALID_REQUEST, "message": f"The message is longer than {TINY} bytes"},
     }
     assert after == Notification("next", None)
+
+
+LOST_ANSWERS: dict[str, tuple[bytes, str]] = {
+    "too long": (b'{"jsonrpc":"2.0","id":"abp-1","result":' + OVER + b"}", "is longer than"),
+    "too long, its id behind": (
+        b'{"result":{"id":5,"a":[' + OVER + b'],"id":5} , "id" : "abp-1" }',
+        "is longer than",
+    ),
+    "no JSON": (b'{"jsonrpc":"2.0","id":"abp-1","result":NaN}', "NaN is not JSON"),
+    "cut off": (b'{"jsonrpc":"2.0","id":"abp-1","result":[', "Parse error"),
+}
+
+
+@pytest.mark.parametrize(("data", "words"), LOST_ANSWERS.values(), ids=LOST_ANSWERS)
+def test_who_waits_for_an_answer_that_cannot_be_read_hears_why(data: bytes, words: str) -> None:
+    peer = JsonRpcProtocol(max_line=TINY)
+    id, _ = peer.request("a", {})
+    (response,) = peer.receive(data + b"\n")
+    assert isinstance(response, Response)
+    assert (response.id, response.result) == (id, None)
+    assert response.error is not None
+    assert words in str(response.error["message"])
+    assert peer.waiting == 0
+
+
+def test_an_answer_in_other_words_that_cannot_be_read_is_known_too() -> None:
+    peer = JsonRpcProtocol(inward=lambda message: {"id": message["id"], "result": None})
+    peer.request("a", {})
+    assert [type(each) for each in peer.receive(b"Welcome!\n")] == [InvalidMessage]
+    (response,) = peer.receive(b'{"type":"result","id":"abp-1","payload":NaN}\n')
+    assert isinstance(response, Response)
+
+
+def test_what_is_drawn_is_written_so_that_all_of_it_is_seen_and_read_as_it_was() -> None:
+    peer = JsonRpcProtocol(revealed=True)
+    id, sent = peer.request("ask", {"options": ["a\u202eb", "\ud800", "é"]})
+    assert written(sent)["params"] == {"options": [r"a\u202eb", "\ufffd", "é"]}
+    assert peer.receive(line(id=id, result={"picked": r"a\u202eb"})) == [
+        Response(id, {"picked": "a\u202eb"}, None)
+    ]
+    peer.receive(line(id="\u200b", method="a"))
+    assert written(peer.respond("\u200b", "\u200b")) == {"id": "\u200b", "result": r"\u200b"}
 
 
 def test_a_line_just_short_enough_is_read() -> None:

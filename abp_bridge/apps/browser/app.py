@@ -11,7 +11,7 @@ page that leaves that origin is gone.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
@@ -25,7 +25,8 @@ from abp_bridge.apps.browser.fetch import Guard, site, split
 from abp_bridge.apps.browser.manifest import Manifest, discover
 from abp_bridge.apps.browser.page import AppPage, PageGoneError, ScriptResult, first_line
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
@@ -140,10 +141,15 @@ class BrowserApp:
     async def capabilities(self) -> CapabilityList:
         """What the page lists; nothing if it does not within `LIST_LIMIT` (`App.capabilities`)."""
         if self._page is not None:
-            with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError, RemoteProtocolError):
+            with anyio.move_on_after(LIST_LIMIT), suppress(PageGoneError):
                 listed = await self._page.run("capabilities", "capabilities")
-                if not listed.thrown:
-                    return abp.decode_capabilities(listed.value)
+                try:
+                    if not listed.thrown:
+                        return abp.decode_capabilities(listed.value)
+                    problem = str(_result(listed).failure)
+                except RemoteProtocolError as refused:
+                    problem = str(refused)
+                return CapabilityList((), [f"it did not list its capabilities: {problem}"])
         return CapabilityList()
 
     async def render_pdf(self) -> bytes:
@@ -222,11 +228,8 @@ class BrowserApp:
 
 def _result(returned: ScriptResult) -> CallResult:
     value, note = returned.value, "; ".join(returned.notes)
-    if returned.thrown:
-        if not isinstance(value, Mapping):
-            value = {"message": value if isinstance(value, str) else json.dumps(value)}
-        if value.get("success") is not False:
-            value = {"success": False, "error": _error(value)}
+    if returned.thrown and as_object(value).get("success") is not False:
+        value = {"success": False, "error": _error(value)}
     result = abp.decode_result(value)
     if note:
         noted = [text for text in (result.metadata.get("note"), note) if isinstance(text, str)]
@@ -234,16 +237,18 @@ def _result(returned: ScriptResult) -> CallResult:
     return result
 
 
-def _error(thrown: JsonObject) -> dict[str, JsonValue]:
+def _error(thrown: JsonValue) -> dict[str, JsonValue]:
     """X27: what a capability threw, as an ABP error: an Error, or an object that is one already but
-    for its code.
+    for its code; a text is its message.
     """
-    name, code, words = thrown.get("name"), thrown.get("code"), thrown.get("message")
-    if not isinstance(code, str):
-        code = "CANCELLED" if name == "AbortError" else "OPERATION_FAILED"
-    if isinstance(name, str) and name not in ("Error", "AbortError"):
+    members = as_object({"message": thrown} if isinstance(thrown, str) else thrown)
+    name, code, words = (as_text(members.get(word)) for word in ("name", "code", "message"))
+    if not words:
+        words = f"the app threw {label(json.dumps(thrown))}, and no Error with a message"
+    elif name not in ("", "Error", "AbortError"):
         words = f"{name}: {words}"
-    return {**thrown, "code": code, "message": words or json.dumps(thrown)}
+    code = code or ("CANCELLED" if name == "AbortError" else "OPERATION_FAILED")
+    return {**members, "code": code, "message": words}
 
 
 @contextmanager

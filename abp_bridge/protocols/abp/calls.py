@@ -31,6 +31,7 @@ from abp_bridge.errors import RemoteProtocolError
 VERSION = "0.1"
 MAX_CAPABILITIES = 1_000  # each is a tool of its own in the host's list, which a model reads
 LONGEST_NAME = 120  # characters of a capability's name: a model must be able to say it back
+MAX_LISTED = 10_000  # entries of a list that are read, callable or not
 MAX_NAMED = 1_000  # capabilities of one list that are named because they cannot be called
 
 
@@ -62,9 +63,9 @@ def decode_app_info(raw: JsonValue) -> AppInfo:
     Raises RemoteProtocolError when the app refused.
     """
     body = _unwrapped(raw)
-    if not isinstance(body, Mapping):
+    if not isinstance(body, Mapping) or "success" in body or "error" in body:
         raise RemoteProtocolError(
-            f"initialize() answered {_kind(raw)}, where ABP has an object with sessionId and app",
+            f"initialize() answered {_shown(raw)}, where ABP has an object with sessionId and app",
             "SESSION_INVALID",
         )
     app = as_object(body.get("app"))
@@ -90,15 +91,21 @@ def decode_capabilities(raw: JsonValue) -> CapabilityList:
     """
     found: dict[str, Capability] = {}
     odd: dict[str, list[str]] = {}
-    for number, entry in enumerate(_listed(raw), 1):
-        listed = as_object({"name": entry} if isinstance(entry, str) else entry)
-        name = as_text(listed.get("name"))
+    listed = _listed(raw)
+    if listed is not None and not isinstance(listed, list):
+        return CapabilityList((), [f"its capabilities are {_shown(listed)}, and no list"])
+    for number, entry in enumerate(as_list(listed)[:MAX_LISTED], 1):
+        about = as_object({"name": entry} if isinstance(entry, str) else entry)
+        name = as_text(about.get("name"))
         if problem := _name_problem(name, found):
             shown = repr(sanitize.label(name, 60)) if name else f"number {number}"
             odd.setdefault(problem, []).append(shown)
         if not problem or name in found:
-            found[name] = _capability(name, listed)
-    return CapabilityList(found.values(), [_describe_odd(*each) for each in odd.items()])
+            found[name] = _capability(name, about)
+    problems = [_describe_odd(*each) for each in odd.items()]
+    if (more := len(as_list(listed)) - MAX_LISTED) > 0:
+        problems.append(f"{more} entries after the first {MAX_LISTED} of its list were not read")
+    return CapabilityList(found.values(), problems)
 
 
 def _name_problem(name: str, found: Mapping[str, Capability]) -> str:
@@ -120,11 +127,10 @@ def _describe_odd(problem: str, names: Sequence[str]) -> str:
     return f"capabilities {problem}: {shown}{more}"
 
 
-def _listed(raw: JsonValue) -> Sequence[JsonValue]:
+def _listed(raw: JsonValue) -> JsonValue:
     listed = _unwrapped(raw)
-    if isinstance(listed, Mapping):
-        listed = listed.get("capabilities")
-    return as_list(listed)
+    wrapped = isinstance(listed, Mapping) and "capabilities" in listed
+    return as_object(listed)["capabilities"] if wrapped else listed
 
 
 def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]:
@@ -148,19 +154,10 @@ def decode_result(raw: JsonValue) -> CallResult:
     """An ABPResponse `{success, data?, error?, metadata?, cancelled?}` -> CallResult.
 
     An app that returns something else has returned its data: nothing of what it said is lost, but
-    it is not called an ABP answer.
+    it is not called an ABP answer, nor a success where it may be none.
     """
     if not isinstance(raw, Mapping) or not isinstance(raw.get("success"), bool):
-        if raw is None:
-            return failed(
-                "INTERNAL_ERROR", "the app returned nothing, where ABP has {success, data}"
-            )
-        return CallResult(
-            data=raw,
-            metadata={
-                "note": "the app's answer had no 'success' member; it is passed on as it came"
-            },
-        )
+        return _odd_result(raw)
     metadata = as_object(raw.get("metadata"))
     if raw["success"]:
         return CallResult(data=raw.get("data"), metadata=metadata)
@@ -171,6 +168,20 @@ def decode_result(raw: JsonValue) -> CallResult:
         metadata=metadata,
         data=raw.get("data"),
     )
+
+
+def _odd_result(raw: JsonValue) -> CallResult:
+    if raw is None:
+        words = "the app returned nothing (undefined or null): it must return {success: true, data}"
+        return failed("INTERNAL_ERROR", words)
+    said = as_object(raw)
+    if "success" in said:
+        words = f"the app said success: {_shown(said['success'])}, which must be true or false"
+        return replace(failed("INTERNAL_ERROR", words), data=raw)
+    if said.get("error") is not None:
+        return CallResult(failure=_failure(said["error"], False), data=raw)
+    note = "the app's answer had no 'success' member; it is passed on as it came"
+    return CallResult(data=raw, metadata={"note": f"{note}. It should be {{success: true, data}}"})
 
 
 def decode_seconds(milliseconds: JsonValue) -> float | None:
@@ -212,7 +223,8 @@ def _failure(error: JsonValue, cancelled: bool) -> Failure:
         retry_after=decode_seconds(error.get("retryAfter")),
         details=error.get("details"),
         alternatives=tuple(
-            sanitize.label(name, 120) for name in as_texts(error.get("alternatives"))
+            sanitize.label(name, 120)
+            for name in as_texts(as_list(error.get("alternatives"))[:MAX_NAMED])
         ),
     )
 
@@ -269,5 +281,5 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
     )
 
 
-def _kind(value: JsonValue) -> str:
+def _shown(value: JsonValue) -> str:
     return sanitize.label(json.dumps(value, default=str), 60)

@@ -56,9 +56,11 @@ def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
     method = request.get("method")
     kind = _ALIASES.get(method) if isinstance(method, str) else None
     if kind is None:
+        words = "a request without a method"
+        if method is not None:
+            words = f"unknown elicitation method {sanitize.label(method, 80)!r}"
         raise RemoteProtocolError(
-            f"unknown elicitation method {sanitize.label(method, 80)!r}; known are"
-            f" {', '.join(_ALIASES)}",
+            f"{words}; known are {', '.join(_ALIASES)}",
             "NOT_SUPPORTED",
         )
     params = _mapping(

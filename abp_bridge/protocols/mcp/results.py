@@ -181,7 +181,7 @@ def _read(content: bytes, mime_type: str) -> str | None:
     declared = re.search(r"charset=\"?([\w.:-]+)", mime_type, re.IGNORECASE)
     try:
         return content.decode(declared[1] if declared else "utf-8")
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):
         return None
 
 

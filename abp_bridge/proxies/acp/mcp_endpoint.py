@@ -173,7 +173,7 @@ class McpEndpoint:
 
         async with anyio.create_task_group() as tasks:
             rpc = JsonRpcConnection(
-                JsonRpcProtocol(),
+                JsonRpcProtocol(revealed=True),
                 *self._make_tap()(source, sink),
                 on_message=lambda message: server.on_message(message),  # noqa: PLW0108 - made below
                 cancel_request=encode_cancel,

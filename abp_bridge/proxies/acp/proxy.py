@@ -56,11 +56,14 @@ async def run_proxy(
     """
     to_client, to_agent = SharedWriter(client[1]), SharedWriter(agent[1])
     # What is fed to these was in memory already: no line is too long here.
-    protocols = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
+    to_person, to_program = (
+        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+        for revealed in (True, False)
+    )
     ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         injected = InjectedConnection(
-            protocols[0],
+            to_person,
             to_client,
             on_message=lambda message: None,
             cancel_request=acp.encode_cancel,
@@ -69,7 +72,7 @@ async def run_proxy(
         )
         sessions = SessionTable(injected.connection, page, f"{prefix}ask-")
         questions = AgentQuestions(
-            protocols[1],
+            to_program,
             to_agent,
             sessions=sessions,
             make_elicitor=make_elicitor,

@@ -26,7 +26,7 @@ from abp_bridge.core.question import (
     is_default,
     validate_answer,
 )
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import label, reveal
 from abp_bridge.core.schema import is_valid
 
 SEARCH_FROM = 12  # choices, from which on they can be searched
@@ -374,7 +374,7 @@ def _default(asked: Field) -> Sequence[str]:
 
 def _as_json(value: JsonValue, indent: int | None = None) -> str:
     words = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-    return words if _fits(words) else json.dumps(value, indent=indent, default=str)
+    return reveal(words) if _fits(words) else json.dumps(value, indent=indent, default=str)
 
 
 def _fits(words: str) -> bool:

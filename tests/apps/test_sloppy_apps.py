@@ -1,0 +1,299 @@
+"""Apps whose own code answers sloppily, as a page in a real Chromium and as a program on a pipe:
+each hears, or whoever called it, what it did wrong and what to do, and no bug of ours is met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp_types import CallToolResult
+from playwright.async_api import Browser
+from support.harness import Hosted, hosted, leave, refuse, text
+from support.pages.server import Web, web
+from support.puppets import App, puppets
+
+from abp_bridge.apps.browser.app import BrowserApp
+from abp_bridge.apps.browser.chromium import run_chromium
+from abp_bridge.core.notice import Notice, Progress
+from abp_bridge.core.question import Answer, Question
+from abp_bridge.interfaces.app import AppError
+from abp_bridge.settings import Settings
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+FINE = ""  # it is passed on
+NOTHING = "returned nothing (undefined or null): it must return {success: true, data}"
+NO_SUCCESS = "had no 'success' member; it is passed on as it came. It should be {success: true"
+NO_ERROR = "and no Error with a message"
+
+# What a page's call() returns or throws, by its name in pages/sloppy.js: (whether that is an error,
+# what is said of it).
+CALLS: dict[str, tuple[bool, str]] = {
+    "undefined": (True, NOTHING),
+    "null": (True, NOTHING),
+    "symbol": (True, NOTHING),
+    "function": (True, NOTHING),
+    "nan": (True, "numbers that JSON does not have became null"),
+    "noDate": (True, "dates that are no dates became null"),
+    "number": (False, NO_SUCCESS),
+    "bigint": (False, NO_SUCCESS),
+    "text": (False, NO_SUCCESS),
+    "empty": (False, NO_SUCCESS),
+    "list": (False, NO_SUCCESS),
+    "object": (False, NO_SUCCESS),
+    "date": (False, NO_SUCCESS),
+    "json": (False, NO_SUCCESS),
+    "noSuccess": (False, NO_SUCCESS),
+    "map": (False, FINE),
+    "thenable": (False, FINE),
+    "set": (False, NO_SUCCESS),
+    "cyclic": (False, "circular references were cut"),
+    "element": (False, "objects of the page itself were left out"),
+    "response": (False, "objects that hold no data were left out"),
+    "promiseData": (False, "objects that hold no data were left out"),
+    "dateData": (False, "1970-01-01T00:00:00.000Z"),
+    "half": (False, "half \ufffd"),
+    "successText": (True, 'said success: "true", which must be true or false'),
+    "successNumber": (True, "said success: 1, which must be true or false"),
+    "successNull": (True, "said success: null, which must be true or false"),
+    "failureText": (True, 'said success: "false", which must be true or false'),
+    "errorAlone": (True, "OUT_OF_PAPER: Load paper"),
+    "errorText": (True, "OPERATION_FAILED: Load paper"),
+    "failure": (True, "The app gave no reason"),
+    "failureList": (True, "The app gave no reason"),
+    "failureError": (True, "no such thing"),
+    "codeNumber": (True, "404: not there"),
+    "throwText": (True, "OPERATION_FAILED: just so"),
+    "throwNothing": (True, f"the app threw null, {NO_ERROR}"),
+    "throwNull": (True, f"the app threw null, {NO_ERROR}"),
+    "throwNumber": (True, f"the app threw 7, {NO_ERROR}"),
+    "throwError": (True, "OPERATION_FAILED: no such thing"),
+    "throwEmpty": (True, NO_ERROR),
+    "throwProxy": (True, "Unreadable: shut"),
+    "throwCyclic": (True, NO_ERROR),
+    "throwEvent": (True, NO_ERROR),
+    "badThenable": (True, "OPERATION_FAILED: never"),
+    "reject": (True, f"the app threw null, {NO_ERROR}"),
+    "rejectText": (True, "OPERATION_FAILED: just so"),
+    "rejectList": (True, f"the app threw [1], {NO_ERROR}"),
+}
+NO_OBJECT = "where ABP has an object with sessionId and app"
+OPENINGS: dict[str, tuple[bool, str]] = {
+    "undefined": (True, NO_OBJECT),
+    "number": (True, NO_OBJECT),
+    "list": (True, NO_OBJECT),
+    "json": (True, NO_OBJECT),
+    "noData": (True, NO_OBJECT),
+    "successText": (True, NO_OBJECT),
+    "errorText": (True, NO_OBJECT),
+    "throwText": (True, "refused initialize: OPERATION_FAILED: just so"),
+    "reject": (True, NO_ERROR),
+    "nullCapabilities": (False, "these are its manifest's"),
+    "objectCapabilities": (False, 'its capabilities are {"run": {}}, and no list'),
+    "oddCapabilities": (False, "capabilities without a name cannot be called: number 1, number 2"),
+    "nullApp": (False, "an unnamed app"),
+}
+LISTS = {
+    "number": "its capabilities are 7, and no list",
+    "text": 'its capabilities are "done", and no list',
+    "throwText": "it did not list its capabilities: OPERATION_FAILED: just so",
+    "reject": "it did not list its capabilities: OPERATION_FAILED: the app threw null",
+    "failure": "it did not list its capabilities: the app refused",
+}
+ASKED = {
+    "undefined": "an elicitation request must be an object, not null",
+    "list": "an elicitation request must be an object, not [1]",
+    "object": "a request without a method; known are elicitation/text, elicitation/input",
+    "text": 'an elicitation request must be an object, not "done"',
+    "date": "an elicitation request must be an object, not",
+    "cyclic": "a request without a method",
+}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Web]:
+    with web() as running:
+        yield running
+
+
+def check(result: CallToolResult, failed: bool, words: str, kind: str) -> None:
+    said = "\n".join(getattr(block, "text", "") for block in result.content)
+    assert result.is_error is failed, (kind, said)
+    assert words in said, (kind, said)
+    assert "has a bug" not in said, (kind, said)
+
+
+async def test_what_a_page_returns_or_throws_is_named(site: Web) -> None:
+    async with hosted("--app", f"{site.here}/sloppy.html") as host:
+        for kind, (failed, words) in CALLS.items():
+            check(await host.call("run", kind=kind), failed, words, kind)
+
+
+async def test_what_a_page_asks_that_is_no_request_is_named_to_it(site: Web) -> None:
+    async with hosted("--app", f"{site.here}/sloppy.html", answer=refuse("decline")) as host:
+        for kind, words in ASKED.items():
+            given = await host.call("ask", kind=kind, by="__abp_elicitation")
+            assert words in json.loads(text(given))["error"]["message"], kind
+
+
+async def test_what_a_page_tells_that_is_nothing_is_heard_as_it_is(site: Web) -> None:
+    async with hosted("--app", f"{site.here}/sloppy.html") as host:
+        for kind in ("undefined", "number", "list", "date", "cyclic", "object", "text"):
+            for by in ("__abp_notification", "__abp_progress", "__abp_capabilities_changed"):
+                check(await host.call("tell", kind=kind, by=by), False, "told", f"{kind} {by}")
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with run_chromium(Settings(chrome_sandbox=False)) as running:
+        yield running
+
+
+class Nobody:
+    """A session in which nothing is heard."""
+
+    def new_question_id(self) -> str:
+        raise AssertionError
+
+    async def ask(self, question: Question) -> Answer:
+        raise AssertionError
+
+    def on_notice(self, notice: Notice) -> None:
+        raise AssertionError
+
+    def on_progress(self, progress: Progress) -> None:
+        raise AssertionError
+
+    def on_disconnect(self, reason: str) -> None:
+        raise AssertionError
+
+
+async def opening(browser: Browser, address: str) -> tuple[bool, str]:
+    """Whether the page at `address` fails to open, and what is said of it."""
+
+    @asynccontextmanager
+    async def lent(_: Settings) -> AsyncIterator[Browser]:
+        yield browser
+        for context in browser.contexts:
+            await leave(context)
+
+    app = BrowserApp(address, Settings(chrome_sandbox=False), named=True, browser=lent)
+    try:
+        async with app.open(Nobody()) as about:
+            names = [each.name for each in about.capabilities]
+            return False, "\n".join([about.name, *about.warnings, *names])
+    except AppError as problem:
+        return True, str(problem)
+
+
+async def test_how_a_page_opens_is_named(browser: Browser, site: Web) -> None:
+    for kind, (failed, words) in OPENINGS.items():
+        said = await opening(browser, f"{site.here}/sloppy.html?initialize={kind}")
+        assert said[0] is failed, (kind, said)
+        assert words in said[1], (kind, said)
+
+
+async def test_a_list_that_is_none_is_named_and_takes_nothing_away(
+    browser: Browser, site: Web
+) -> None:
+    for kind, words in LISTS.items():
+        failed, said = await opening(browser, f"{site.here}/sloppy.html?list={kind}")
+        assert not failed, (kind, said)
+        assert words in said, (kind, said)
+        assert said.endswith("run\nask\ntell")
+
+
+# --- on a pipe ------------------------------------------------------------------------------------
+
+PIPED: dict[str, tuple[bytes, bool, str]] = {
+    "null": (b'"result":null', True, NOTHING),
+    "a number": (b'"result":7', False, NO_SUCCESS),
+    "a list": (b'"result":[1]', False, NO_SUCCESS),
+    "success in words": (b'"result":{"success":"true"}', True, "which must be true or false"),
+    "no success": (b'"result":{"error":{"code":"E","message":"m"}}', True, "E: m"),
+    "NaN": (b'"result":{"success":true,"data":NaN}', True, "NaN is not JSON"),
+    "an endless number": (b'"result":1e999', True, "the number 1e999 is out of range"),
+    "half of JSON": (b'"result":{"success":', True, "Parse error"),
+    "no UTF-8": (b'"result":"\xff"', True, "Parse error"),
+    "half a character": (b'"result":{"success":true,"data":"\\ud83d"}', False, "\ufffd"),
+    "an error in words": (b'"error":"no paper"', True, "no paper"),
+    "an error of nothing": (b'"error":{}', True, "no message"),
+    "too deep": (b'"result":' + b"[" * 500 + b"]" * 500, True, "nested more than 128 levels"),
+    "too many values": (
+        b'"result":[' + b"0," * 600_000 + b"0]",
+        True,
+        "more than 500000 values",
+    ),
+    "too long": (b'"result":"' + b"x" * (64 * 2**20) + b'"', True, "longer than 67108864 bytes"),
+    "an encoding that is none": (
+        b'"result":{"success":true,"data":{"mimeType":"text/plain; charset=undefined",'
+        b'"content":"aGk=","encoding":"base64"}}',
+        False,
+        "result.txt",
+    ),
+    "long words that hide": (
+        b'"result":{"success":false,"error":{"message":"' + b"\\u202e" * 2_000_000 + b'"}}',
+        True,
+        "more characters not shown",
+    ),
+}
+
+
+@asynccontextmanager
+async def called(tmp_path: Path) -> AsyncIterator[tuple[Hosted, App]]:
+    async with puppets(tmp_path) as made, hosted("--app", made.target) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.client.call_tool, "abp_connect", {})
+            app = await made.app()
+            await app.open("run")
+        yield host, app
+        await app.aclose()
+
+
+async def test_what_a_program_answers_is_named_at_once(tmp_path: Path) -> None:
+    async with called(tmp_path) as (host, app):
+        for kind, (answer, failed, words) in PIPED.items():
+            results: list[CallToolResult] = []
+
+            async def run(results: list[CallToolResult] = results) -> None:
+                results.append(await host.call("run"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                asked = await app.next("capabilities/call")
+                id = json.dumps(asked["id"]).encode()
+                end = b"" if kind == "half of JSON" else b"}"
+                await app.write(b'{"jsonrpc":"2.0","id":' + id + b"," + answer + end + b"\n")
+            check(results[0], failed, words, kind)
+
+
+HEAVY: dict[str, bytes] = {
+    "words that hide": b'{"success":false,"error":{"message":"' + b"\\u202e" * 8_000_000 + b'"}}',
+    "names that hide": b'{"success":false,"error":{"message":"m","alternatives":['
+    + b",".join([b'"' + b"\\u202e" * 2_000 + b'"'] * 2_000)
+    + b"]}}",
+    "many values": b'{"success":true,"data":[' + b"[]," * 490_000 + b"[]]}",
+    "too many values": b'{"success":true,"data":[' + b"[]," * 15_000_000 + b"[]]}",
+    "a long line": b'{"success":true,"data":"' + b"\\n" * 15_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("heavy", HEAVY.values(), ids=HEAVY)
+async def test_a_host_is_answered_before_what_is_heavy(tmp_path: Path, heavy: bytes) -> None:
+    async with called(tmp_path) as (host, app), anyio.create_task_group() as tasks:
+        tasks.start_soon(host.call, "run")
+        asked = await app.next("capabilities/call")
+        id = json.dumps(asked["id"]).encode()
+        await app.write(b'{"jsonrpc":"2.0","id":' + id + b',"result":' + heavy + b"}\n")
+        await host.client.send_ping()
+    written = [message for message in host.wire.sent() if "result" in message]
+    kinds = ["ping" if message["result"] == {} else "result" for message in written]
+    assert kinds[-2:] == ["ping", "result"]

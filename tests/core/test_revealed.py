@@ -1,0 +1,45 @@
+"""Messages for somebody who draws their text, and what comes back of them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from support.json_strategies import json_values
+
+from abp_bridge.core.json_value import JsonValue, member_names, walk
+from abp_bridge.core.revealed import LONGEST_NAME, MAX_NAMES, Revealed
+
+HIDDEN = "pay\u202elater"
+SHOWN = "pay\\u202elater"
+
+
+def test_what_nobody_sees_is_written_in_texts_and_in_names_and_comes_back_as_it_was() -> None:
+    conversation = Revealed()
+    sent: JsonValue = {HIDDEN: [HIDDEN, 1, None], "plain": "é 👩\u200d🚀\r\n\t"}
+    shown: JsonValue = {SHOWN: [SHOWN, 1, None], "plain": "é 👩\u200d🚀\r\n\t"}
+    assert conversation.inward(shown) == shown  # nothing was shown yet
+    assert conversation.outward(sent) == shown
+    assert conversation.inward(shown) == sent
+
+
+def test_two_names_that_look_alike_are_both_there() -> None:
+    made = Revealed().outward({SHOWN: 1, HIDDEN: 2})
+    assert made == {SHOWN: 1, f"{SHOWN}'": 2}
+
+
+def test_only_the_newest_and_short_texts_are_known_again() -> None:
+    conversation = Revealed()
+    long = "\x1b" * LONGEST_NAME
+    texts = [f"{number}\x1b" for number in range(MAX_NAMES + 1)]
+    shown = conversation.outward([long, *texts])
+    assert isinstance(shown, list)
+    assert conversation.inward(shown) == [*shown[:2], *texts[1:]]
+
+
+@given(json_values)
+def test_nothing_unseen_is_left_in_any_message(value: JsonValue) -> None:
+    shown = Revealed().outward(value)
+    texts = [each for each in (*walk(shown), *member_names(shown)) if isinstance(each, str)]
+    hidden = {unicodedata.category(each) for text in texts for each in text if each not in "\r\n\t"}
+    assert not hidden & {"Cc", "Cs", "Zl", "Zp"}
