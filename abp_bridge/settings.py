@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.log import LEVELS
+from abp_bridge.protocols.mcp.versions import ERAS
 
 logger = logging.getLogger(__name__)
 
@@ -182,6 +183,7 @@ def _switch(default: bool, variable: str, help: str, **row: Any) -> bool:
 
 _WHO = "who is asked, besides the host"
 _LOG = "what is logged"
+_SERVER = "the server"
 _PAGES = ("off", "link", "open")
 
 
@@ -452,6 +454,37 @@ class Settings:
         metavar="FILE",
         private=True,
         help="add a line of JSON for each question: who answered, how and when, and no answer",
+    )
+    era: str | None = _setting(
+        None,
+        variable="ABP_MCP_ERA",
+        flag="--era",
+        commands=("mcp",),
+        read=_read_choice(*ERAS),
+        choices=ERAS,
+        shown="what the server speaks",
+        group=_SERVER,
+        help=(
+            "speak only this to the server: `legacy` (MCP up to 2025-11-25, with a handshake) or"
+            " `modern` (2026-07-28). Else its command is tried with `legacy` first, in which more"
+            " servers ask, and its address with `modern`"
+        ),
+    )
+    server_url: str | None = _setting(
+        None,
+        variable="ABP_MCP_URL",
+        flag="--url",
+        commands=("mcp",),
+        metavar="URL",
+        group=_SERVER,
+        private=True,
+        help="the server's address, where it is spoken to over Streamable HTTP",
+    )
+    server_token: str | None = _setting(
+        None,
+        variable="ABP_MCP_TOKEN",
+        private=True,
+        help="sent to the server at `--url` with each request, as a bearer token",
     )
     record: str | None = _setting(
         None,

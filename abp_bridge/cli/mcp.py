@@ -5,17 +5,19 @@ first byte to a quiet end.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import anyio
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
-from abp_bridge.core.sanitize import server_name
+from abp_bridge.core.sanitize import label, server_name
 from abp_bridge.log import print_message, warn_if_interactive
+from abp_bridge.protocols.mcp.versions import ERAS
 from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.settings import Settings
@@ -26,8 +28,22 @@ if TYPE_CHECKING:
     from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.carrier import Side
+    from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
+
+WRONG_USAGE = 2
+
+
+class _Pipes(Protocol):
+    """Where a server is spoken to."""
+
+    @property
+    def stdout(self) -> ByteReader: ...
+
+    @property
+    def stdin(self) -> ByteWriter: ...
+
 
 DESCRIPTION = """\
 Stands between an MCP host (Claude Desktop, Gemini CLI, Codex ...) and a server, so that what the
@@ -36,13 +52,15 @@ server asks reaches you. Give the host this command where it has the server's:
   abp-bridge mcp -- npx -y mongodb-mcp-server      in a host's configuration: "command":
                                                    "abp-bridge", "args": ["mcp", "--", "npx", ...]
   abp-bridge mcp --confirm destructive -- SERVER   you are asked too before tools that may destroy
+  abp-bridge mcp --url https://mcp.example/mcp     a server over Streamable HTTP
 
 - Many servers do what they should ask for where the host cannot ask. Here they are told that they
   can ask: you answer in the host where it shows questions, else on a page that opens in your
   browser (--page off switches that off), or at your terminal (--tty).
 - Nobody there is 'cancel', your no is 'decline', and no host answers in your place.
 - Everything else passes byte for byte, both ways. The server's stderr is ours, and so is its exit
-  code.
+  code. Over HTTP, and where the host speaks MCP 2026-07-28 and the server does not, or the other
+  way round, it passes as the same values.
 
 A server that asks, to try it: docs/mcp-servers.md
 """
@@ -61,7 +79,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_setting_options(parser, "mcp")
     parser.add_argument(
-        "server", nargs="+", metavar="SERVER", help="the server's command and arguments, after --"
+        "server", nargs="*", metavar="SERVER", help="the server's command and arguments, after --"
     )
     parser.set_defaults(run=run)
 
@@ -72,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
     Returns its exit code where it ended by itself.
     """
     settings = load_settings(options, usual=Settings(page="open"))
+    if bool(options.server) == bool(settings.server_url):
+        print_message("name one server: its command after --, or its address with --url")
+        return WRONG_USAGE
     warn_if_interactive("an MCP host")
     roots = [Path(root).absolute() for root in settings.roots]
     stdio = take_over_stdio()
@@ -87,34 +108,65 @@ async def _serve(
 ) -> int:
     code = 0
     serving = anyio.CancelScope()
-    origin = server_name(command)
+    origin = server_name(command) if command else _name_of(str(settings.server_url))
     async with signals_interrupt(lambda number: serving.cancel()):
         with serving:
             async with anyio.create_task_group() as tasks:
                 composition = Composition(settings, "mcp", tasks)
 
-                async def carry(server: Child, stderr: Stderr) -> Side:
-                    from abp_bridge.proxies.mcp.policy import Policy  # while the server starts
+                async def carry(server: _Pipes, overhear: Callable[[bytes], None]) -> Side:
+                    from abp_bridge.proxies.mcp.eras import translated  # while the server starts
+                    from abp_bridge.proxies.mcp.policy import Policy
                     from abp_bridge.proxies.mcp.proxy import run_proxy
 
-                    return await run_proxy(
+                    async with translated(
                         composition.tap("host")(source, sink),
                         composition.tap("server")(server.stdout, server.stdin),
-                        prefix=f"abp-{os.urandom(4).hex()}-",
-                        policy=Policy(
-                            origin,
-                            lambda host: _obstacle(settings, host),
-                            stderr.say,
-                            settings.confirm,
-                            roots,
-                        ),
-                        make_elicitor=composition.make_elicitor,
-                        page=composition.page,
-                    )
+                        park=settings.park_timeout,
+                        era=next((era for era in ERAS if era == settings.era), None),
+                        discover_first=not command,
+                    ) as (host, upstream):
+                        return await run_proxy(
+                            host,
+                            upstream,
+                            prefix=f"abp-{os.urandom(4).hex()}-",
+                            policy=Policy(
+                                origin,
+                                lambda host: _obstacle(settings, host),
+                                overhear,
+                                settings.confirm,
+                                roots,
+                            ),
+                            make_elicitor=composition.make_elicitor,
+                            page=composition.page,
+                        )
 
-                prefix = f"[{origin}] "
-                code = await run_program(command, ("server", "host"), tasks, carry, prefix)
+                async def carry_child(server: Child, stderr: Stderr) -> Side:
+                    return await carry(server, stderr.say)
+
+                if command:
+                    prefix = f"[{origin}] "
+                    roles = ("server", "host")
+                    code = await run_program(command, roles, tasks, carry_child, prefix)
+                else:
+                    await _carry_over_http(settings, carry)
+                    tasks.cancel_scope.cancel()
     return code
+
+
+async def _carry_over_http(
+    settings: Settings, carry: Callable[[_Pipes, Callable[[bytes], None]], Awaitable[Side]]
+) -> None:
+    from abp_bridge.clients.mcp import connect
+
+    token = {"Authorization": f"Bearer {settings.server_token}"} if settings.server_token else {}
+    async with connect(str(settings.server_url), headers=token) as server:
+        await carry(server, lambda data: None)
+
+
+def _name_of(url: str) -> str:
+    """A server at an address, in front of a person."""
+    return label(urlsplit(url).netloc.rpartition("@")[2]) or "a server"
 
 
 def _obstacle(settings: Settings, host: HostSurfaces) -> str:

@@ -81,8 +81,8 @@ class Child:
         self.heard.set()
 
 
-# With it a program answers in the person's place: no child is given it.
-PRIVATE = frozenset({"ABP_QUESTIONS_PASSWORD"})
+# With it a program answers in the person's place, or acts in their name: no child is given it.
+PRIVATE = frozenset({"ABP_MCP_TOKEN", "ABP_QUESTIONS_PASSWORD"})
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -9,7 +9,7 @@ import sys
 
 import anyio
 
-from abp_bridge.proxies.mcp.eras import legacy_host, legacy_server
+from abp_bridge.proxies.mcp.eras import translated
 from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import write_all
@@ -20,16 +20,18 @@ from abp_bridge.rpc.subprocess import spawn
 async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> None:
     era, discover_first = os.environ.get("ERA"), bool(os.environ.get("DISCOVER_FIRST"))
     assert era in (None, "legacy", "modern")
-    async with spawn(command) as child, anyio.create_task_group() as tasks:
-        park = float(os.environ.get("PARK", "600"))
-        host = legacy_host(*streams, tasks, park=park)
-        server = legacy_server(
-            child.stdout,
-            child.stdin,
-            tasks,
+    park = float(os.environ.get("PARK", "600"))
+    async with (
+        spawn(command) as child,
+        translated(
+            streams,
+            (child.stdout, child.stdin),
+            park=park,
             era=era,  # type: ignore[arg-type]
             discover_first=discover_first,
-        )
+        ) as (host, server),
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(carry, host[0], server[1])
         await carry(server[0], host[1])
         tasks.cancel_scope.cancel()

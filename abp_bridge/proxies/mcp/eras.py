@@ -7,8 +7,8 @@ A side that speaks legacy keeps its own bytes. Before one that does not, a trans
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -17,21 +17,49 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
-from abp_bridge.protocols.mcp.versions import V2026_07_28
+from abp_bridge.protocols.mcp.versions import ERAS, V2026_07_28, Era
 from abp_bridge.proxies.mcp.era_connection import LONGEST
 from abp_bridge.rpc.connection import ByteReader, ByteWriter
 from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import dump
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from anyio.abc import TaskGroup
 
-Era = Literal["legacy", "modern"]
-ERAS: tuple[Era, ...] = ("legacy", "modern")
-
+FAREWELL = 0.3  # seconds for what was said last to be translated
 _DISCOVER = "abp-discover"  # the id of our own question what the server is
+
+
+@asynccontextmanager
+async def translated(
+    host: tuple[ByteReader, ByteWriter],
+    server: tuple[ByteReader, ByteWriter],
+    *,
+    park: float,
+    era: Era | None = None,
+    discover_first: bool = False,
+) -> AsyncIterator[tuple[tuple[ByteReader, ByteWriter], tuple[ByteReader, ByteWriter]]]:
+    """The streams of both sides, on which they speak legacy, for as long as the block lasts.
+
+    What was said last is still translated: for `FAREWELL` seconds at most.
+
+    Args:
+        host: What the host says, and what it reads.
+        server: The same of the server.
+        park: As `legacy_host` has it.
+        era: As `legacy_server` has it.
+        discover_first: As `legacy_server` has it.
+    """
+    async with anyio.create_task_group() as tasks:
+        own_host = legacy_host(*host, tasks, park=park)
+        own_server = legacy_server(*server, tasks, era=era, discover_first=discover_first)
+        yield own_host, own_server
+        for writer, original in ((own_host[1], host[1]), (own_server[1], server[1])):
+            if isinstance(writer, _SideWriter) and writer.writes_to is not original:
+                writer.close()
+        tasks.cancel_scope.deadline = anyio.current_time() + FAREWELL
 
 
 def legacy_host(
@@ -58,7 +86,7 @@ def legacy_host(
             side.reader, side.writer = said, read
             tasks.start_soon(host.run)
 
-    return _HostReader(side, decide), _HostWriter(side)
+    return _HostReader(side, decide), _SideWriter(side)
 
 
 def legacy_server(
@@ -160,9 +188,16 @@ class _HostReader(_SideReader):
         return await self._side.reader.receive()
 
 
-class _HostWriter(ByteWriter):
+class _SideWriter(ByteWriter):
+    """Writes to a side, whatever stands before it by now."""
+
     def __init__(self, side: _Side) -> None:
         self._side = side
+
+    @property
+    def writes_to(self) -> ByteWriter:
+        """Who gets what is written."""
+        return self._side.writer
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         return self._side.writer.write_nowait(data)
@@ -180,7 +215,6 @@ class _Negotiation:
     def __init__(self, side: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
         self.side = side
         self.decided = anyio.Event()
-        self.closed = False
         self._tasks = tasks
         self._order = order
         self._written = bytearray()  # before it was decided
@@ -198,7 +232,6 @@ class _Negotiation:
 
     def close(self) -> None:
         """Nothing more is written."""
-        self.closed = True
         if not self._begun:
             self._decide()
         self.side.writer.close()
@@ -291,18 +324,18 @@ class _ServerReader(_SideReader):
         return await self._side.reader.receive()
 
 
-class _ServerWriter(ByteWriter):
+class _ServerWriter(_SideWriter):
     def __init__(self, server: _Negotiation) -> None:
+        super().__init__(server.side)
         self._server = server
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        if self._server.decided.is_set():
-            return self._server.side.writer.write_nowait(data)
-        return self._server.write(data)
+        decided = self._server.decided.is_set()
+        return super().write_nowait(data) if decided else self._server.write(data)
 
     async def writable(self) -> None:
         await self._server.decided.wait()
-        await self._server.side.writer.writable()
+        await super().writable()
 
     def close(self) -> None:
         self._server.close()
