@@ -4,7 +4,6 @@ what a server of its own era would have given it.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +12,13 @@ from typing import Any
 
 import pytest
 from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
+from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.harness import environment
-from support.peer import RpcPeer
 
 Json = Any
 
 TESTS = Path(__file__).parents[2]
 STUB = TESTS / "support/apps/exotic_server.py"
-PREFIX = "io.modelcontextprotocol/"
-CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-CLIENT = {"name": "h", "version": "1", "x-own": 1}
 ERAS = ("legacy", "modern")
 PAIRS = [(host, server) for host in ERAS for server in ERAS]
 pairs = pytest.mark.parametrize(("era", "upstream"), PAIRS)
@@ -41,16 +37,6 @@ PLAIN: list[tuple[str, Json]] = [
     ("tools/call", {"name": "caps", "arguments": {}}),
     ("tools/call", {"name": "gone"}),
 ]
-ANSWERS: dict[str, Json] = {
-    "elicitation/create": {"action": "accept", "content": {"s": "ü"}, "_meta": {"a": 1}},
-    "sampling/createMessage": {
-        "role": "assistant",
-        "content": {"type": "text", "text": "t"},
-        "model": "m",
-        "x-own": BIG,
-    },
-    "roots/list": {"roots": [{"uri": "file:///r", "name": "r", "x-own": 1}]},
-}
 ASKED = {
     "ask": [FORM],
     "url": [URL],
@@ -58,64 +44,6 @@ ASKED = {
     "roots": [{}],
     "two": [FORM, {**FORM, "message": "Q2"}],
 }
-
-
-class Host(RpcPeer):
-    """A host of either era, which answers what it is asked as `ANSWERS` says."""
-
-    era = "legacy"
-    log: Path
-
-    def begin(self, method: str, params: Json = None) -> int:
-        if self.era == "modern":
-            meta = {
-                f"{PREFIX}protocolVersion": "2026-07-28",
-                f"{PREFIX}clientCapabilities": CAPABILITIES,
-                f"{PREFIX}clientInfo": CLIENT,
-            }
-            given = params or {}
-            params = {**given, "_meta": {**given.get("_meta", {}), **meta}}
-        return super().begin(method, params)
-
-    def shake_hands(self) -> Json:
-        if self.era == "modern":
-            return self.request("server/discover")
-        hello = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": CAPABILITIES,
-            "clientInfo": CLIENT,
-        }
-        answer = self.request("initialize", hello)
-        self.send("notifications/initialized")
-        return answer
-
-    def call(self, name: str, asked: list[Json] | None = None, **more: Json) -> Json:
-        """Call a tool and answer what it asks, which is added to `asked`: the response."""
-        asked = [] if asked is None else asked
-        params = {"name": name, "arguments": {"a": [1.5, BIG]}, **more}
-        ids = [self.begin("tools/call", params)]
-        while True:
-            message = self.until(
-                lambda message: message.get("id") in ids or {"id", "method"} <= {*message}
-            )
-            if "method" in message:
-                asked.append(message)
-                self.reply(message["id"], ANSWERS[message["method"]])
-                continue
-            result = message.get("result", {})
-            if result.get("resultType") != "input_required":
-                return message
-            asked.extend(result["inputRequests"].values())
-            answers = {
-                key: ANSWERS[each["method"]] for key, each in result["inputRequests"].items()
-            }
-            retry = {"requestState": result["requestState"], "inputResponses": answers}
-            ids.append(self.begin("tools/call", {**params, **retry}))
-
-    def heard(self) -> list[Json]:
-        """What the server has heard."""
-        self.request("vendor/thing")
-        return [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
 
 
 @contextmanager

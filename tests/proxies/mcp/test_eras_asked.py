@@ -1,0 +1,166 @@
+"""`abp-bridge mcp` between eras: a question reaches the person, and the deed waits for a yes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.era_host import ANSWERS, CAPABILITIES, Host
+from support.harness import environment, run
+from support.mcp_proxy import DESKTOP, MCP, SERVER
+from support.paths import APPS
+from support.sql_server import BIG, TOKEN, TOOL, SqlServer, sql_server
+
+Json = Any
+
+ERAS = ("legacy", "modern")
+DROP = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}}
+YES: Json = {"action": "accept", "content": {}}
+NOBODY = ("--page", "off", "--without-person")
+
+
+@contextmanager
+def proxied(
+    era: str, *arguments: str, capabilities: Json = None, answer: Json = None, **env: str
+) -> Iterator[Host]:
+    command = [*MCP, *arguments]
+    with Host(command, env=environment(**DESKTOP, **env)) as host:
+        host.era = era
+        host.capabilities = CAPABILITIES if capabilities is None else capabilities
+        host.answers = ANSWERS | {"elicitation/create": answer or {"action": "decline"}}
+        yield host
+
+
+def deeds(tmp_path: Path) -> list[str]:
+    file = tmp_path / "deeds"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+LEGACY_SERVERS: dict[str, Json] = {
+    "mongodb": {"confirmation": "Yes"},
+    "okta": {"confirm": "Deactivate"},
+    "azure": {"decision": "accept"},
+    "fastmcp": {"value": "yes"},
+    "supabase": {"confirmed": "Run"},
+}
+
+
+@pytest.mark.parametrize("tool", LEGACY_SERVERS)
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_legacy_server_asks_a_modern_host(tmp_path: Path, tool: str, yes: bool) -> None:
+    files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
+    answer = {"action": "accept", "content": LEGACY_SERVERS[tool]} if yes else None
+    with proxied("modern", "--", *SERVER, *files, answer=answer) as host:
+        asked: list[Json] = []
+        host.shake_hands()
+        response = host.call(tool, asked)
+        assert "python mcp_server.py asks: " in asked[0]["params"]["message"]
+        assert response["result"]["resultType"] == "complete"
+        assert len(deeds(tmp_path)) == yes
+
+
+@pytest.mark.parametrize("tool", LEGACY_SERVERS)
+def test_with_nobody_there_the_deed_stays_undone(tmp_path: Path, tool: str) -> None:
+    files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
+    with proxied("modern", *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
+        host.shake_hands()
+        host.call(tool)
+        assert deeds(tmp_path) == []
+
+
+def test_a_modern_host_that_cannot_ask_is_told_the_cure(tmp_path: Path) -> None:
+    files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
+    with proxied("modern", "--page", "off", "--", *SERVER, *files, capabilities={}) as host:
+        assert "--page" in host.shake_hands()["error"]["message"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_modern_server_asks_a_host_of_either_era(era: str) -> None:
+    stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
+    answer = {"action": "accept", "content": {"s": "ü"}}
+    with proxied(era, "--", *stub, answer=answer) as host:
+        host.shake_hands()
+        got = host.call("ask")["result"]["structuredContent"]["r"]
+        assert {name: got[name] for name in answer} == answer
+    with proxied(era, *NOBODY, "--", *stub, capabilities={}) as host:
+        host.shake_hands()
+        got = host.call("ask")["result"]["structuredContent"]["r"]
+        assert (got["action"], "content" in got) == ("cancel", False)
+
+
+def test_an_era_can_be_asked_for() -> None:
+    stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
+    with proxied("legacy", "--era", "legacy", "--", *stub) as host:
+        assert host.shake_hands()["error"]["code"] == -32022
+
+
+# --- over HTTP ---
+
+
+@pytest.fixture
+def sql() -> Iterator[SqlServer]:
+    with sql_server() as server:
+        yield server
+
+
+@contextmanager
+def over_http(sql: SqlServer, era: str, *arguments: str, **more: Any) -> Iterator[Host]:
+    with proxied(era, "--url", sql.url, *arguments, ABP_MCP_TOKEN=TOKEN, **more) as host:
+        host.shake_hands()
+        yield host
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_over_http_asks_before_it_drops(sql: SqlServer, era: str) -> None:
+    asked: list[Json] = []
+    with over_http(sql, era) as host:
+        assert host.result("tools/list")["tools"] == [TOOL]
+        answer = host.call("execute_sql", asked, arguments=DROP["arguments"])
+        assert answer["result"]["content"][0]["text"] == "not run"
+        assert sql.ran == []
+    address = sql.url.split("/")[2]
+    assert f"{address} asks: Run DROP TABLE ü?" in asked[0]["params"]["message"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_over_http_does_what_a_person_says_yes_to(sql: SqlServer, era: str) -> None:
+    with over_http(sql, era, answer={"action": "accept", "content": {"confirmed": "Run"}}) as host:
+        result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
+        assert result["x"] == BIG
+        assert sql.ran == ["DROP TABLE ü"]
+        first, again = [message for _, message in sql.heard if message["method"] == "tools/call"]
+        assert again["params"]["requestState"] == sql.sign("DROP TABLE ü")
+        assert first["id"] != again["id"]
+        assert first["params"]["arguments"] == again["params"]["arguments"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_with_nobody_there_nothing_is_dropped_over_http(sql: SqlServer, era: str) -> None:
+    with over_http(sql, era, *NOBODY, capabilities={}) as host:
+        result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
+        assert result["content"][0]["text"] == "not run"
+        assert sql.ran == []
+
+
+def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> None:
+    record = tmp_path / "trace"
+    with over_http(sql, "legacy", "--record", str(record), "--log-level", "debug") as host:
+        host.result("tools/list")
+        host.end()
+    assert TOKEN not in record.read_text()
+
+
+def test_a_server_that_cannot_be_reached_is_an_error_to_the_host() -> None:
+    with proxied("legacy", "--url", "http://127.0.0.1:9/mcp") as host:
+        assert "cannot be reached" in host.shake_hands()["error"]["message"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--url", "http://127.0.0.1:9/mcp", "--", "server")])
+def test_one_server_is_named(arguments: tuple[str, ...]) -> None:
+    done = run("mcp", *arguments)
+    assert done.returncode == 2
+    assert "name one server" in done.stderr
