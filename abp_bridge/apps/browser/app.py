@@ -68,6 +68,7 @@ class BrowserApp:
         self._alias = origin
         self._address = parts.geturl()
         self._guard = Guard([*settings.allowed_hosts, *([parts.hostname or ""] if named else [])])
+        self._named = named
         self._settings = settings
         self._browser = browser
         self._page: AppPage | None = None
@@ -93,6 +94,8 @@ class BrowserApp:
                 )
                 page = AppPage(context, await context.new_page(), listener, tasks, self._alias)
                 await page.prepare()
+                if not self._named:
+                    await page.restrict(self._guard)
             self._page = page
             try:
                 sites = {site(self._address), site(found.url)}

@@ -219,14 +219,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        addresses = await _resolve(host.strip("[]"), port)
-        allowed = [address for address in addresses if self._guard.allows(host, port, address)]
-        if not allowed:
-            raise AppError(
-                f"{host} is on a private network ({addresses[0]}), which only the person can allow:"
-                f" start abp-bridge with --app and the app's address, or with --allow {host}",
-                "PERMISSION_DENIED",
-            )
+        allowed = await reachable(host, port, self._guard)
         *others, last = allowed
         for address in others:
             with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
@@ -234,6 +227,24 @@ class _Checked(httpcore2.AsyncNetworkBackend):
                     address, port, CONNECT_LIMIT, local_address, socket_options
                 )
         return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
+
+
+async def reachable(host: str, port: int, guard: Guard, *, every: bool = False) -> list[str]:
+    """The addresses of `host` that `guard` lets be reached; with `every`, all that it has.
+
+    Raises:
+        AppError: There are none, or not every one is allowed.
+    """
+    addresses = await _resolve(host.strip("[]"), port)
+    allowed = [address for address in addresses if guard.allows(host, port, address)]
+    private = [address for address in addresses if address not in allowed]
+    if not allowed or (every and private):
+        raise AppError(
+            f"{host} is on a private network ({private[0]}), which only the person can allow:"
+            f" start abp-bridge with --app and the app's address, or with --allow {host}",
+            "PERMISSION_DENIED",
+        )
+    return allowed
 
 
 async def _resolve(host: str, port: int) -> list[str]:

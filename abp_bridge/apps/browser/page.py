@@ -21,7 +21,7 @@ from playwright.async_api import BrowserContext, CDPSession, Download, Frame, JS
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from abp_bridge.apps.browser.fetch import site
+from abp_bridge.apps.browser.fetch import DEFAULT_PORTS, Guard, reachable, site, split
 from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core import json_text
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
@@ -89,6 +89,8 @@ class AppPage:
         self._dialogs: CDPSession | None = None
         self._refused: set[str] = set()
         self._left = anyio.Event()
+        self._guard: Guard | None = None
+        self._unreachable: AppError | None = None  # why the page itself cannot be had
 
     @property
     def origin(self) -> str:
@@ -118,6 +120,45 @@ class AppPage:
         self._dialogs.on("Page.javascriptDialogOpening", self._on_dialog)
         await self._dialogs.send("Page.enable")
 
+    async def restrict(self, guard: Guard) -> None:
+        """From now on what the page requests, and where that redirects, goes only to hosts that
+        `guard` allows; each other request is refused before it is sent.
+
+        Raises:
+            PlaywrightError: The page or its browser is gone.
+        """
+        assert self._dialogs is not None
+        self._guard = guard
+        self._dialogs.on("Fetch.requestPaused", lambda e: self._tasks.start_soon(self._judge, e))
+        tree = await self._dialogs.send("Page.getFrameTree")
+        self._main_frame_id = tree["frameTree"]["frame"]["id"]
+        await self._dialogs.send("Fetch.enable")
+
+    async def _judge(self, event: Mapping[str, Any]) -> None:
+        assert self._dialogs is not None
+        assert self._guard is not None
+        answer = {"requestId": event["requestId"]}
+        method, problem = "Fetch.continueRequest", None
+        try:
+            parts = split(event["request"]["url"])
+            port = parts.port or DEFAULT_PORTS[parts.scheme]
+            await reachable(parts.hostname or "", port, self._guard, every=True)
+        except AppError as refused:
+            method, problem = "Fetch.failRequest", refused
+            answer["errorReason"] = "AddressUnreachable"
+        if problem is not None:
+            if event["frameId"] == self._main_frame_id and event["resourceType"] == "Document":
+                self._unreachable = problem
+            self._refuse_request(event["request"]["url"], problem)
+        with suppress(PlaywrightError):
+            await self._dialogs.send(method, answer)
+
+    def _refuse_request(self, url: str, problem: AppError) -> None:
+        whose = site(url) or label(url, 80)
+        if whose not in self._refused and len(self._refused) < MAX_REFUSED:
+            self._refused.add(whose)
+            self._note(f"a request to {whose} was refused: {problem}")
+
     async def visit(
         self, url: str, sites: Collection[str], *, limit: float, patience: float
     ) -> None:
@@ -143,6 +184,9 @@ class AppPage:
         except PlaywrightTimeout:
             raise AppError(f"{failed}: not loaded within {limit:g} s", "TIMEOUT") from None
         except PlaywrightError as problem:
+            if self._unreachable is not None:
+                words = f"{failed}: {self._unreachable}"
+                raise AppError(words, self._unreachable.code) from None
             if "interrupted by another navigation" not in str(problem):
                 raise AppError(f"{failed}: {self.lost or first_line(problem)}") from None
         with suppress(PlaywrightError):

@@ -1,0 +1,126 @@
+"""A page that the model named, in a real Chromium: nothing that it loads, and no redirect, reaches
+a private network. What a server on it hears is counted there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from support.harness import Hosted, hosted, text
+from support.pages.server import Web, web
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+PAGE = """<!doctype html><title>lure</title><link rel="abp-manifest" href="/abp.json">
+<script>
+const frame = (src) => new Promise((done) => {
+  const made = document.createElement('iframe');
+  Object.assign(made, { src, onload: () => done('loaded'), onerror: () => done('failed') });
+  document.body.append(made);
+});
+const image = (src) => new Promise((done) => {
+  Object.assign(new Image(), { src, onload: () => done('loaded'), onerror: () => done('failed') });
+});
+const WAYS = {
+  fetch: (url) => fetch(url, { mode: 'no-cors' }).then(() => 'loaded', () => 'failed'),
+  image, frame,
+  beacon: async (url) => navigator.sendBeacon(url, 'x') && 'sent',
+  leave: async (url) => { location.assign(url); await new Promise(() => {}); },
+};
+window.abp = {
+  initialize: async () => ({ app: { id: 'lure', name: 'Lure' }, capabilities: ['go'] }),
+  shutdown: async () => {},
+  call: async (name, { way, url }) => ({ success: true, data: await WAYS[way](url) }),
+};
+</script><body>"""
+MANIFEST = '{"abp": "0.1", "app": {"id": "lure", "name": "Lure", "version": "1"}}'
+
+
+@contextmanager
+def lure() -> Iterator[str]:
+    """A site that shows the bridge a page, and leads a browser wherever `to` says: its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            to = parse_qs(parts.query).get("to", [""])[0]
+            browser = "abp-bridge" not in self.headers["User-Agent"]
+            body = (MANIFEST if parts.path == "/abp.json" else PAGE).encode()
+            leads = to and browser
+            self.send_response(302 if leads else 200)
+            self.send_header("Location", to) if leads else None
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def private() -> Iterator[Web]:
+    """Somebody's own server, which the person allowed nobody to reach."""
+    with web() as running:
+        yield running
+
+
+async def connect(host: Hosted, target: str) -> str:
+    return text(await host.client.call_tool("abp_connect", {"target": target}))
+
+
+async def test_where_a_browser_alone_is_led_is_refused_before_it_is_sent(private: Web) -> None:
+    with lure() as site:
+        async with hosted("--allow", "127.0.0.1") as host:
+            said = await connect(host, f"{site}/?to={private.elsewhere}/workshop.html")
+    assert said.startswith("PERMISSION_DENIED: Failed to fetch app page: localhost is on a private")
+    assert "--allow localhost" in said
+    assert private.requests == []
+
+
+async def test_nothing_that_a_page_loads_reaches_a_private_network(private: Web) -> None:
+    with lure() as site:
+        ways = ["fetch", "image", "frame", "beacon", "leave"]
+        async with hosted("--allow", "127.0.0.1") as host:
+            assert "Connected lure" in await connect(host, f"{site}/")
+            for way in ways:
+                for url in (f"{private.elsewhere}/{way}", f"/?to={private.elsewhere}/{way}-led"):
+                    await host.call("go", way=way, url=url)
+                    if way == "leave":
+                        await connect(host, f"{site}/")
+            told = json.dumps(host.wire.sent("notifications/message"))
+    assert private.requests == []
+    assert f"a request to {private.elsewhere} was refused: localhost is on a private" in told
+
+
+async def test_a_page_that_the_person_named_loads_what_it_likes(private: Web) -> None:
+    with lure() as site:
+        async with hosted("--app", f"{site}/") as host:
+            await host.call("go", way="image", url=f"{private.elsewhere}/image")
+    assert private.requests == ["/image"]
+
+
+async def test_what_is_allowed_by_name_is_loaded(private: Web) -> None:
+    with lure() as site:
+        async with hosted("--allow", "127.0.0.1", "--allow", "localhost") as host:
+            await connect(host, f"{site}/")
+            await host.call("go", way="image", url=f"/?to={private.elsewhere}/image")
+    assert private.requests == ["/image"]
