@@ -122,6 +122,12 @@ class Composition:
             observe=self._observe,
         )
 
+    def make_mcp_elicitor(self, connection: McpConnection) -> Elicitor:
+        """Who asks the questions of a server in front of the host of `connection`."""
+        from abp_bridge.hosts.mcp.surfaces import McpSurfaces
+
+        return self.make_elicitor(McpSurfaces(connection, self.page))
+
     def _make_providers(self, host: HostSurfaces) -> Providers:
         return make_providers(self.settings, host, host.send_link, self.page, self._tasks)
 
@@ -230,15 +236,16 @@ def terminal(device: str) -> Terminal:
     return Terminal(device)
 
 
-def find_obstacle(settings: Settings, host: HostSurfaces) -> str:
+def find_obstacle(settings: Settings, host: str, *, host_asks: bool) -> str:
     """Why no person can be asked with such a host; empty where one can."""
-    from abp_bridge.core.matrix import HOST, Surface, order_of
+    if host_asks and not settings.ask_on:  # nothing more is loaded
+        return ""
+    from abp_bridge.core.matrix import HOST, order_of
     from abp_bridge.surfaces.page.browser import can_open
 
     opens = settings.page == "open"
-    forms = {Surface.MCP_FORM, Surface.MCP_URL}
     ways = {
-        HOST: any(each.surface in forms for each in host.variants()),
+        HOST: host_asks,
         "mock": settings.answers is not None,
         "terminal": settings.tty is not None,
         "questions-api": settings.questions_api is not None,
@@ -247,7 +254,7 @@ def find_obstacle(settings: Settings, host: HostSurfaces) -> str:
     if any(ways.get(name) for name in order_of(settings.ask_on)):
         return ""
     page = "no command opens a browser here" if opens else "no browser is to be opened"
-    return f"{host.name} offers no way to ask its user, and {page}"
+    return f"{host} offers no way to ask its user, and {page}"
 
 
 async def show_code(

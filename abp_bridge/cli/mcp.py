@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import anyio
 
-from abp_bridge.cli.compose import Composition
+from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
 from abp_bridge.core.sanitize import label, server_name
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import argparse
 
     from abp_bridge.cli.runtime import Subparsers
-    from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.carrier import Side
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
@@ -132,13 +132,12 @@ async def _serve(
                             prefix=f"abp-{os.urandom(4).hex()}-",
                             policy=Policy(
                                 origin,
-                                lambda host: _obstacle(settings, host),
+                                partial(_find_obstacle, settings),
                                 overhear,
                                 settings.confirm,
                                 roots,
                             ),
-                            make_elicitor=composition.make_elicitor,
-                            page=composition.page,
+                            make_elicitor=composition.make_mcp_elicitor,
                         )
 
                 async def carry_child(server: Child, stderr: Stderr) -> Side:
@@ -169,11 +168,9 @@ def _name_of(url: str) -> str:
     return label(urlsplit(url).netloc.rpartition("@")[2]) or "a server"
 
 
-def _obstacle(settings: Settings, host: HostSurfaces) -> str:
+def _find_obstacle(settings: Settings, host: str, host_asks: bool) -> str:
     """Why nobody can be asked, where that stops us."""
-    from abp_bridge.cli.compose import find_obstacle
-
-    why = find_obstacle(settings, host)
+    why = find_obstacle(settings, host, host_asks=host_asks)
     if why and settings.without_person:
         print_message(f"nobody can be asked ({why}): each question is answered 'cancel'")
         return ""

@@ -1,10 +1,14 @@
-"""Who puts questions to a host, as the proxies know them; `bridge` has one."""
+"""Who puts questions to a host, as the proxies know them; `bridge` has one, which is loaded with
+the first question.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-from abp_bridge.core.question import Answer, Question
+if TYPE_CHECKING:
+    from abp_bridge.core.question import Answer, Question
 
 
 class ElicitorApi(Protocol):
@@ -13,3 +17,16 @@ class ElicitorApi(Protocol):
     async def ask(self, question: Question) -> Answer:
         """Ask, and return how it was answered; what is no answer is one that says so."""
         ...
+
+
+class LazyElicitor:
+    """One that `make` makes when there is something to ask."""
+
+    def __init__(self, make: Callable[[], ElicitorApi]) -> None:
+        self._make = make
+        self._made: ElicitorApi | None = None
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask, and return how it was answered (`ElicitorApi.ask`)."""
+        self._made = self._made or self._make()
+        return await self._made.ask(question)

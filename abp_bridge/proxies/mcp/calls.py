@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from abp_bridge.core import sanitize
-from abp_bridge.core.capability import Capability
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.rpc.protocol import Id
 
 MAX_TOOLS = 10_000  # of one server, that are remembered; of others nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as its server describes it: `harmless` is that it says that it destroys nothing."""
+
+    name: str
+    description: str = ""
+    harmless: bool = False
 
 
 @dataclass(slots=True)
@@ -41,7 +48,7 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self.tools: dict[str, Capability] = {}
+        self.tools: dict[str, Tool] = {}
         self.open: dict[Id, OpenCall] = {}
 
     def learn(self, result: JsonObject) -> bool:
@@ -56,12 +63,12 @@ class Calls:
         """The host calls a tool. One that was never listed may destroy something."""
         name = as_text(params.get("name"))
         tool = self.tool(name)
-        self.open[id] = call = OpenCall(name, not tool.destructive)
+        self.open[id] = call = OpenCall(name, tool.harmless)
         return call
 
-    def tool(self, name: str) -> Capability:
+    def tool(self, name: str) -> Tool:
         """What is known of the tool `name`."""
-        return self.tools.get(name) or Capability(name, destructive=True)
+        return self.tools.get(name) or Tool(name)
 
     def carriers(self) -> Sequence[str]:
         """The ids of the calls that a question may belong to now, the newest first."""
@@ -77,15 +84,8 @@ class Calls:
             call.notes.append(words)
 
 
-def _decode_tool(name: str, tool: JsonObject) -> Capability:
-    hints = as_object(tool.get("annotations"))
-    return Capability(
-        name,
-        sanitize.message(as_text(tool.get("description"))),
-        destructive=not _is_harmless(hints.get("readOnlyHint"), hints.get("destructiveHint")),
-    )
-
-
-def _is_harmless(read_only: JsonValue, destructive: JsonValue) -> bool:
+def _decode_tool(name: str, tool: JsonObject) -> Tool:
     """As MCP has it: a hint that is absent, or none, says the worst."""
-    return read_only is True or destructive is False
+    hints = as_object(tool.get("annotations"))
+    harmless = hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False
+    return Tool(name, as_text(tool.get("description")), harmless)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.bridge import confirmation
-from abp_bridge.core.capability import Capability
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.core.capability import Capability
     from abp_bridge.proxies.elicitor import ElicitorApi
+    from abp_bridge.proxies.mcp.calls import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -43,19 +43,28 @@ class Confirmation:
         self._waiting: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
 
-    def asks_for(self, tool: Capability) -> bool:
+    def asks_for(self, tool: Tool) -> bool:
         """Whether a person comes before a call of `tool`."""
-        return bool(self._chosen) and confirmation.needs_leave(tool, self._chosen)
+        if not self._chosen:
+            return False
+        from abp_bridge.bridge import confirmation  # loaded where it is needed only
 
-    def check_names(self, tools: Sequence[Capability]) -> None:
+        return confirmation.needs_leave(_capability(tool), self._chosen)
+
+    def check_names(self, tools: Sequence[Tool]) -> None:
         """Warn of what was chosen by a name that none of all these tools has."""
-        for warning in confirmation.strange_names(self._chosen, tools):
+        if not self._chosen:
+            return
+        from abp_bridge.bridge import confirmation
+
+        capabilities = [_capability(tool) for tool in tools]
+        for warning in confirmation.strange_names(self._chosen, capabilities):
             logger.warning("%s", warning)
 
     def ask(
         self,
         id: Id,
-        tool: Capability,
+        tool: Tool,
         params: JsonObject,
         on_allowed: Callable[[], object],
         on_refused: Callable[[str], object],
@@ -70,12 +79,14 @@ class Confirmation:
             on_allowed: Makes the call.
             on_refused: Is told why it is not made, in words for the model.
         """
+        from abp_bridge.bridge import confirmation
+
         self._serial += 1
         question = confirmation.make_question(
             f"leave-{self._serial}",
             str(id),
             self._origin,
-            tool,
+            _capability(tool),
             as_object(params.get("arguments")),
         )
         scope = self._waiting[id] = anyio.CancelScope()
@@ -98,3 +109,11 @@ class Confirmation:
         if scope is not None:
             scope.cancel()
         return scope is not None
+
+
+def _capability(tool: Tool) -> Capability:
+    from abp_bridge.core import sanitize
+    from abp_bridge.core.capability import Capability
+
+    description = sanitize.message(tool.description)
+    return Capability(tool.name, description, destructive=not tool.harmless)

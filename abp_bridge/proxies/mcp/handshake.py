@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.versions import V2025_06_18
 from abp_bridge.proxies import byte_edit
 
 ELICITATION: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
@@ -39,6 +41,12 @@ def name_of(host: str) -> str:
 def declares_roots(params: JsonObject) -> bool:
     """Whether the host itself has roots."""
     return isinstance(as_object(params.get("capabilities")).get("roots"), dict)
+
+
+def can_be_asked(host: McpClientInfo) -> bool:
+    """Whether the host says that it shows questions; `McpSurfaces` knows which."""
+    asks = isinstance(as_object(host.capabilities).get("elicitation"), dict)
+    return asks and host.version >= V2025_06_18
 
 
 def refusal(why: JsonValue) -> str:

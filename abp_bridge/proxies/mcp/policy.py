@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from abp_bridge.interfaces.host import HostSurfaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +13,15 @@ class Policy:
 
     Attributes:
         origin: What the server is called in front of a person: the command that was given.
-        obstacle: Why nobody can be asked with such a host, in words; empty where somebody can, or
-            where that does not matter.
+        obstacle: (a host's name, whether it can be asked) -> why nobody can be, in words; empty
+            where somebody can, or where that does not matter.
         overhear: Gets what the server says that is no message.
         confirm: Before which tools a person is asked.
         roots: Folders for a server whose host has none.
     """
 
     origin: str
-    obstacle: Callable[[HostSurfaces], str]
+    obstacle: Callable[[str, bool], str]
     overhear: Callable[[bytes], object]
     confirm: Collection[str] = ()
     roots: Sequence[Path] = ()

@@ -14,9 +14,9 @@ import anyio
 
 from abp_bridge.hosts.mcp.connection import McpConnection
 from abp_bridge.hosts.mcp.errors import encode_cancel
-from abp_bridge.hosts.mcp.surfaces import McpSurfaces
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.carrier import Carrier, Direction, Side
+from abp_bridge.proxies.elicitor import LazyElicitor
 from abp_bridge.proxies.mcp.calls import Calls
 from abp_bridge.proxies.mcp.confirmation import Confirmation
 from abp_bridge.proxies.mcp.router import Router
@@ -25,8 +25,6 @@ from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.rpc.protocol import JsonRpcProtocol
 
 if TYPE_CHECKING:
-    from abp_bridge.interfaces.host import HostSurfaces
-    from abp_bridge.interfaces.surface import Page
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
@@ -38,8 +36,7 @@ async def run_proxy(
     *,
     prefix: str,
     policy: Policy,
-    make_elicitor: Callable[[HostSurfaces], ElicitorApi],
-    page: Page,
+    make_elicitor: Callable[[McpConnection], ElicitorApi],
 ) -> Side:
     """Carry lines between a host and its server until one of them ends.
 
@@ -51,8 +48,7 @@ async def run_proxy(
         server: The same of the server.
         prefix: What the ids of our own requests begin with; nobody else may know it.
         policy: What the person has set.
-        make_elicitor: Makes who asks.
-        page: The bridge's own page.
+        make_elicitor: Makes who asks, when there is something to ask.
 
     Returns:
         Which side ended first.
@@ -72,8 +68,7 @@ async def run_proxy(
     ended: Side = "program"
     async with anyio.create_task_group() as tasks:
         connection = McpConnection(injected.connection, tasks)
-        surfaces = McpSurfaces(connection, page)
-        elicitor, calls = make_elicitor(surfaces), Calls()
+        elicitor, calls = LazyElicitor(lambda: make_elicitor(connection)), Calls()
         questions = ServerQuestions(
             to_us.connection,
             to_server,
@@ -85,7 +80,6 @@ async def run_proxy(
         confirmation = Confirmation(elicitor, policy.confirm, policy.origin, tasks)
         router = Router(
             connection,
-            surfaces,
             injected,
             to_us.connection,
             calls=calls,

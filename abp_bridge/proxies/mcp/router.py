@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.results import encode_text
 from abp_bridge.protocols.mcp.versions import LEGACY
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.mcp import handshake
@@ -31,7 +30,6 @@ from abp_bridge.rpc.protocol import (
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
-    from abp_bridge.interfaces.host import HostSurfaces
     from abp_bridge.proxies.mcp.calls import Calls
     from abp_bridge.proxies.mcp.confirmation import Confirmation
     from abp_bridge.proxies.mcp.policy import Policy
@@ -50,7 +48,6 @@ class Router:
 
     Args:
         host: The host as it shows itself.
-        surfaces: How it is asked.
         injected: Our connection to it, which gets the responses to our requests.
         server: Our connection to the server.
         calls: What is known of its tools, and of the host's calls.
@@ -62,7 +59,6 @@ class Router:
     def __init__(
         self,
         host: McpConnection,
-        surfaces: HostSurfaces,
         injected: InjectedConnection,
         server: JsonRpcConnection,
         *,
@@ -74,7 +70,6 @@ class Router:
         self.from_host = LineFilter(self._is_relevant_from_host, self._rewrite_from_host)
         self.from_server = LineFilter(self._is_relevant_from_server, self._rewrite_from_server)
         self._host = host
-        self._surfaces = surfaces
         self._injected = injected
         self._server = server
         self._calls = calls
@@ -130,7 +125,8 @@ class Router:
             as_object(params.get("clientInfo")),
             params.get("capabilities"),
         )
-        why = self._policy.obstacle(self._surfaces)
+        can_be_asked = handshake.can_be_asked(self._host.client)
+        why = self._policy.obstacle(self._host.client.name, can_be_asked)
         self._refusal = handshake.refusal(why) if why else ""
         if self._refusal:
             logger.error("%s", self._refusal)
@@ -182,6 +178,8 @@ class Router:
         self._expect(id, partial(self._on_result, id))
 
     def _refuse(self, id: Id, words: str) -> None:
+        from abp_bridge.protocols.mcp.results import encode_text  # once needed
+
         result = encode_text(words, error=True)
         self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
 

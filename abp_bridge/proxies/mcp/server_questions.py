@@ -14,15 +14,14 @@ import anyio
 
 from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, as_object
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
 from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.core.question import Answer
     from abp_bridge.proxies.elicitor import ElicitorApi
     from abp_bridge.proxies.mcp.calls import Calls
     from abp_bridge.proxies.multiplex import SharedWriter
@@ -158,6 +157,8 @@ class ServerQuestions:
             params: The server's.
             name: Our own id of the question.
         """
+        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer  # once needed
+
         harmless = self._calls.are_harmless()
         try:
             question = decode_question(
@@ -172,11 +173,13 @@ class ServerQuestions:
             self._calls.note(_tell(f"{problem}"))
             return CANCEL
         answer = await self._elicitor.ask(question)
-        self._note(question, answer)
+        self._note(answer)
         return encode_answer(question, answer)
 
-    def _note(self, question: Question, answer: Answer) -> None:
+    def _note(self, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        from abp_bridge.core.question import AnsweredBy, Outcome
+
         nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
         if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
