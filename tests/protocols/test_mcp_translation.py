@@ -245,6 +245,26 @@ def test_links_that_a_legacy_server_wants_visited_are_asked_for() -> None:
     [asked] = translation.urls_required(error)
     assert asked == {"method": "elicitation/create", "params": {**URL, "elicitationId": "E1"}}
     assert translation.urls_required({**error, "code": -32603}) == []
+    assert translation.to_modern_error("tools/call", error) == {**error, "code": -32600}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"ttlMs": 5, "cacheScope": "public"}, (5, "public")),
+        ({"ttlMs": -5, "cacheScope": "public"}, (0, "private")),
+        ({"ttlMs": 5, "cacheScope": "own"}, (0, "private")),
+        ({"ttlMs": 5}, (0, "private")),
+    ],
+)
+def test_a_server_that_says_how_long_a_list_may_be_kept_is_believed(said: Json, kept: Json) -> None:
+    new = translation.to_modern_result("tools/list", {"tools": [], **said}, SERVER)
+    methods.validate_server_result("tools/list", MODERN, new)
+    assert (new["ttlMs"], new["cacheScope"]) == kept
+    initialized: Json = translation.to_initialized(
+        {"capabilities": {}, **said}, None, verbatim=True
+    )
+    assert {name: initialized[name] for name in said} == said
 
 
 def _told(name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, to_text
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object, to_text
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import (
     CAPABILITIES,
@@ -28,6 +28,7 @@ from abp_bridge.protocols.mcp.modern import (
 )
 from abp_bridge.protocols.mcp.versions import LEGACY, LOG_LEVELS, MODERN
 
+INVALID_REQUEST = -32600
 URL_ELICITATION_REQUIRED = -32042
 
 # What a modern result must say that may be kept; all others say only that they are complete.
@@ -42,6 +43,7 @@ _CACHEABLE = frozenset(
     }
 )
 _NOT_KEPT: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
+_SCOPES = ("private", "public")
 
 # The requests whose result may ask for input (basic/patterns/mrtr).
 CAN_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -137,11 +139,13 @@ def to_discovered(initialized: JsonObject) -> JsonObject:
     return to_modern_result("server/discover", found, server)
 
 
-def to_initialized(discovered: JsonObject, asked: JsonValue) -> JsonObject:
+def to_initialized(
+    discovered: JsonObject, asked: JsonValue, *, verbatim: bool = False
+) -> JsonObject:
     """The result of `server/discover` -> that of `initialize`, for a client that `asked` for a
-    version.
+    version; `verbatim` for one that is modern after all, and is told for how long it may be kept.
     """
-    found = to_legacy_result("server/discover", discovered)
+    found = discovered if verbatim else to_legacy_result("server/discover", discovered)
     kept = {
         name: value
         for name, value in found.items()
@@ -165,9 +169,15 @@ def to_modern_result(method: str, result: JsonValue, server: JsonObject) -> Json
         server: The `serverInfo` of its handshake.
     """
     given = as_object(result)
-    kept = _NOT_KEPT if method in _CACHEABLE else {}
+    kept = _kept(given) if method in _CACHEABLE else {}
     meta = {**as_object(given.get("_meta")), SERVER: server}
     return {**given, "resultType": "complete", **kept, "_meta": meta}
+
+
+def _kept(given: JsonObject) -> JsonObject:
+    """For how long it may be kept: not at all, unless the server said so itself."""
+    known = as_count(given.get("ttlMs")) is not None and given.get("cacheScope") in _SCOPES
+    return {name: given[name] for name in _NOT_KEPT} if known else _NOT_KEPT
 
 
 def to_legacy_result(method: str, result: JsonValue) -> JsonObject:
@@ -214,6 +224,8 @@ _LEGACY_RESULTS: dict[str, Callable[[JsonObject], JsonObject]] = {
 
 def to_modern_error(method: str, error: JsonObject) -> JsonObject:
     """A legacy server's error for `method`, with the code that it has in the modern era."""
+    if error.get("code") == URL_ELICITATION_REQUIRED:  # that era has a question for it, no code
+        return {**error, "code": INVALID_REQUEST}
     return _with_code(_CODES_TO_MODERN, method, error)
 
 

@@ -24,7 +24,7 @@ from abp_bridge.rpc.pipe import MemoryPipe, write_all
 from abp_bridge.rpc.protocol import dump
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable
 
     from anyio.abc import TaskGroup
 
@@ -43,84 +43,46 @@ async def translated(
 ) -> AsyncIterator[tuple[tuple[ByteReader, ByteWriter], tuple[ByteReader, ByteWriter]]]:
     """The streams of both sides, on which they speak legacy, for as long as the block lasts.
 
-    What was said last is still translated: for `FAREWELL` seconds at most.
+    The host's era is seen in the first line that it says. The server's is found out with the first
+    that is written to it, which should be `initialize`: legacy is tried with that, and modern where
+    the server refuses it (servers that speak both often ask only in legacy). What was said last is
+    still translated: for `FAREWELL` seconds at most.
 
     Args:
         host: What the host says, and what it reads.
         server: The same of the server.
-        park: As `legacy_host` has it.
-        era: As `legacy_server` has it.
-        discover_first: As `legacy_server` has it.
+        park: How long a call is kept that a modern host has not come back for, in seconds.
+        era: The only one to be tried with the server.
+        discover_first: Whether modern is tried first: a server over HTTP asks only in that.
     """
     async with anyio.create_task_group() as tasks:
-        own_host = legacy_host(*host, tasks, park=park)
-        own_server = legacy_server(*server, tasks, era=era, discover_first=discover_first)
-        yield own_host, own_server
-        for writer, original in ((own_host[1], host[1]), (own_server[1], server[1])):
-            if isinstance(writer, _SideWriter) and writer.writes_to is not original:
-                writer.close()
+        hosts, servers = _Side(*host), _Side(*server)
+        order = (era,) if era is not None else ERAS[::-1] if discover_first else ERAS
+        negotiation = _Negotiation(servers, hosts, tasks, order)
+        yield (
+            (_HostReader(hosts, tasks, park), _SideWriter(hosts)),
+            (_ServerReader(negotiation), _ServerWriter(negotiation)),
+        )
+        for side in (hosts, servers):
+            if side.is_translated:
+                side.writer.close()
         tasks.cancel_scope.deadline = anyio.current_time() + FAREWELL
 
 
-def legacy_host(
-    reader: ByteReader, writer: ByteWriter, tasks: TaskGroup, *, park: float
-) -> tuple[ByteReader, ByteWriter]:
-    """A host's streams, on which it speaks legacy.
-
-    Args:
-        reader: What the host says.
-        writer: What it reads.
-        tasks: Where it is translated, if it is.
-        park: How long a call is kept that a modern host has not come back for, in seconds.
-    """
-    side = _Side(reader, writer)
-
-    async def decide() -> None:
-        data = await _first_line(reader)
-        side.reader = _Replayed(data, reader)
-        if _is_modern(data):
-            from abp_bridge.proxies.mcp.modern_host import ModernHost
-
-            said, read = MemoryPipe(LONGEST), MemoryPipe(LONGEST)
-            host = ModernHost((side.reader, writer), (read, said), tasks, park=park)
-            side.reader, side.writer = said, read
-            tasks.start_soon(host.run)
-
-    return _HostReader(side, decide), _SideWriter(side)
-
-
-def legacy_server(
-    reader: ByteReader,
-    writer: ByteWriter,
-    tasks: TaskGroup,
-    *,
-    era: Era | None = None,
-    discover_first: bool = False,
-) -> tuple[ByteReader, ByteWriter]:
-    """A server's streams, on which it speaks legacy.
-
-    The first line that is written decides, and should be `initialize`: legacy is tried with it,
-    and modern where the server refuses it (servers that speak both often ask only in legacy).
-
-    Args:
-        reader: What the server says.
-        writer: What it reads.
-        tasks: Where it is asked, and translated, if it is.
-        era: The only one to be tried.
-        discover_first: Whether modern is tried first: a server over HTTP asks only in that.
-    """
-    order = ERAS[::-1] if discover_first else ERAS
-    server = _Negotiation(_Side(reader, writer), tasks, (era,) if era is not None else order)
-    return _ServerReader(server), _ServerWriter(server)
-
-
 class _Side:
-    """What a side is read from and written to now."""
+    """What a side is read from and written to now: the side itself, or what translates it."""
 
     def __init__(self, reader: ByteReader, writer: ByteWriter) -> None:
         self.original = reader
         self.reader = reader
         self.writer = writer
+        self.is_translated = False
+
+    def stand_before(self) -> tuple[ByteReader, ByteWriter]:
+        """Put a translator before it: what that reads and writes on the proxy's side."""
+        said, heard = MemoryPipe(LONGEST), MemoryPipe(LONGEST)
+        self.reader, self.writer, self.is_translated = said, heard, True
+        return heard, said
 
 
 class _Replayed(ByteReader):
@@ -177,15 +139,28 @@ class _SideReader(ByteReader):
 
 
 class _HostReader(_SideReader):
-    def __init__(self, side: _Side, decide: Callable[[], Coroutine[None, None, None]]) -> None:
+    def __init__(self, side: _Side, tasks: TaskGroup, park: float) -> None:
         super().__init__(side)
-        self._decide: Callable[[], Coroutine[None, None, None]] | None = decide
+        self._tasks = tasks
+        self._park = park
+        self._decided = False
 
     async def receive(self) -> bytes:
-        if self._decide is not None:
-            decide, self._decide = self._decide, None
-            await decide()
+        if not self._decided:
+            self._decided = True
+            await self._decide()
         return await self._side.reader.receive()
+
+    async def _decide(self) -> None:
+        side = self._side
+        data = await _first_line(side.original)
+        side.reader = _Replayed(data, side.original)
+        if _is_modern(data):
+            from abp_bridge.proxies.mcp.modern_host import ModernHost
+
+            outer = (side.reader, side.writer)
+            host = ModernHost(outer, side.stand_before(), self._tasks, park=self._park)
+            self._tasks.start_soon(host.run)
 
 
 class _SideWriter(ByteWriter):
@@ -193,11 +168,6 @@ class _SideWriter(ByteWriter):
 
     def __init__(self, side: _Side) -> None:
         self._side = side
-
-    @property
-    def writes_to(self) -> ByteWriter:
-        """Who gets what is written."""
-        return self._side.writer
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         return self._side.writer.write_nowait(data)
@@ -212,8 +182,9 @@ class _SideWriter(ByteWriter):
 class _Negotiation:
     """Finds out what a server speaks, by the first line that it is to be told."""
 
-    def __init__(self, side: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
+    def __init__(self, side: _Side, host: _Side, tasks: TaskGroup, order: tuple[Era, ...]) -> None:
         self.side = side
+        self._host = host
         self.decided = anyio.Event()
         self._tasks = tasks
         self._order = order
@@ -305,11 +276,16 @@ class _Negotiation:
     def _translate(self, hello: JsonObject, discovered: JsonObject) -> None:
         from abp_bridge.proxies.mcp.modern_server import ModernServer
 
-        said, read = MemoryPipe(LONGEST), MemoryPipe(LONGEST)
         outer = (_Replayed(self._read + self._rest, self.side.original), self.side.writer)
-        server = ModernServer(outer, (read, said), self._tasks, _client(hello), discovered)
-        read.write_nowait(self._take(0))
-        self.side.reader, self.side.writer = said, read
+        server = ModernServer(
+            outer,
+            self.side.stand_before(),
+            self._tasks,
+            _client(hello),
+            discovered,
+            verbatim=self._host.is_translated,
+        )
+        self.side.writer.write_nowait(self._take(0))
         self._tasks.start_soon(server.run)
 
 

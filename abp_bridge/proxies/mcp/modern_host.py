@@ -28,6 +28,7 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.elicitation import decode_capabilities
 from abp_bridge.protocols.mcp.modern import (
     LISTENED,
+    MAX_ROUNDS,
     MAX_UPDATES,
     SERVER,
     UPDATES,
@@ -287,14 +288,35 @@ class ModernHost:
         params: JsonObject,
         on_end: Callable[[_Ended], None],
     ) -> None:
-        with call.scope:
-            try:
-                on_end(as_object(await self._server.request(method, params, reason=_TAKEN_BACK)))
-            except RemoteError as problem:
-                on_end(problem)
-            except ConnectionClosedError:
-                pass  # the host's is closed with it
+        with call.scope, suppress(ConnectionClosedError):  # the host's is closed with it
+            on_end(await self._finish(call, method, params))
         del self._running[call.id]
+
+    async def _finish(self, call: _ServerCall, method: str, params: JsonObject) -> _Ended:
+        """Ask the server, again after each visit that it wants made first."""
+        visits = 0
+        while True:
+            try:
+                return as_object(await self._server.request(method, params, reason=_TAKEN_BACK))
+            except RemoteError as problem:
+                asked = translation.urls_required(problem.error)
+                if not asked or visits == MAX_ROUNDS or not await self._visit(call, asked):
+                    return problem
+                visits += 1
+
+    async def _visit(self, call: _ServerCall, asked: Sequence[JsonObject]) -> bool:
+        """Send the person to each of these addresses: whether they went to all."""
+        parked = self._calls.find_parked([call.id])
+        if parked is None or not _shows(parked.client, "url"):
+            return False
+        for each in asked:
+            try:
+                reply = await parked.ask(str(each["method"]), as_object(each["params"]), "url")
+            except (HostTimeoutError, RouteChangedError):
+                return False
+            if as_object(reply.result).get("action") != "accept":
+                return False
+        return True
 
     def _tell_unheard(self, request: ToolRequest) -> None:
         """What the server told of a call while nobody was there to hear it."""

@@ -51,6 +51,8 @@ class ModernServer:
         tasks: Where its requests are on their way.
         shown: The client, as it shows itself to the server.
         discovered: The server, as it answered `server/discover`.
+        verbatim: Whether the client is a modern one after all, before which another translator
+            stands: it gets results as they are.
     """
 
     def __init__(
@@ -60,7 +62,10 @@ class ModernServer:
         tasks: TaskGroup,
         shown: McpClientInfo,
         discovered: JsonObject,
+        *,
+        verbatim: bool = False,
     ) -> None:
+        self._verbatim = verbatim
         self._connection = connect_eras(self, server, client, tasks, "abp-s-")
         self._server, self._front = self._connection.outer, self._connection.inner
         self._tasks = tasks
@@ -88,10 +93,11 @@ class ModernServer:
         if isinstance(message, Notification):
             self._on_notification(message)
             return
-        make = _ANSWERED.get(message.method, ModernServer._call)
-        self._connection.answer(
-            self._front, message, partial(make, self, message), translation.to_legacy_error
-        )
+        make = partial(_ANSWERED.get(message.method, ModernServer._call), self, message)
+        self._connection.answer(self._front, message, make, self._to_error)
+
+    def _to_error(self, method: str, error: JsonObject) -> JsonObject:
+        return error if self._verbatim else translation.to_legacy_error(method, error)
 
     def _on_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
@@ -103,7 +109,7 @@ class ModernServer:
 
     async def _initialize(self, message: Request) -> JsonValue:
         asked = as_object(message.params).get("protocolVersion")
-        return translation.to_initialized(self._discovered, asked)
+        return translation.to_initialized(self._discovered, asked, verbatim=self._verbatim)
 
     async def _ping(self, message: Request) -> JsonValue:
         return {}
@@ -136,7 +142,7 @@ class ModernServer:
             rounds += 1
             brought = await self._ask(result)
             result = as_object(await self._request(message.method, {**given, **brought}))
-        return translation.to_legacy_result(message.method, result)
+        return result if self._verbatim else translation.to_legacy_result(message.method, result)
 
     async def _ask(self, asked: JsonObject) -> JsonObject:
         """All that one result asks, at once: what the retry brings."""

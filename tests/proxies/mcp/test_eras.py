@@ -4,6 +4,7 @@ what a server of its own era would have given it.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ import pytest
 from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
 from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.harness import environment
+from support.mcp_proxy import MCP
+
+from abp_bridge import VERSION
 
 Json = Any
 
@@ -46,32 +50,59 @@ ASKED = {
 }
 
 
+# What stands between the host and the server.
+NOTHING: tuple[str, ...] = ()
+PUMP = (sys.executable, "-m", "support.era_pump")
+WHOLE = (*MCP, "--")
+both = pytest.mark.parametrize("between", [PUMP, WHOLE], ids=["translators", "proxy"])
+
+
 @contextmanager
 def started(
-    tmp_path: Path, era: str, upstream: str, *, between: bool = True, **env: str
+    tmp_path: Path,
+    era: str,
+    upstream: str,
+    *more: str,
+    between: tuple[str, ...] = PUMP,
+    **env: str,
 ) -> Iterator[Host]:
-    log = tmp_path / f"{upstream}-{between}.log"
-    pump = [sys.executable, "-m", "support.era_pump"] if between else []
-    command = [*pump, sys.executable, str(STUB), upstream, str(log)]
+    log = tmp_path / f"{upstream}-{len(between)}.log"
+    command = [*between, sys.executable, str(STUB), upstream, str(log), *more]
     with Host(command, env=environment(PYTHONPATH=str(TESTS), **env)) as host:
         host.era, host.log = era, log
         yield host
 
 
+@both
 @pairs
 def test_a_host_gets_what_a_server_of_its_own_era_gives(
-    tmp_path: Path, era: str, upstream: str
+    tmp_path: Path, era: str, upstream: str, between: tuple[str, ...]
 ) -> None:
     with (
-        started(tmp_path, era, upstream) as host,
-        started(tmp_path, era, era, between=False) as direct,
+        started(tmp_path, era, upstream, between=between) as host,
+        started(tmp_path, era, era, between=NOTHING) as direct,
     ):
         hello, own = host.shake_hands(), direct.shake_hands()
         if era != upstream:  # tasks are another thing in each era
             own["result"]["capabilities"].pop("tasks", None)
         assert hello == own
         for method, params in PLAIN:
-            assert host.request(method, params) == direct.request(method, params), method
+            assert _unnamed(host.request(method, params)) == direct.request(method, params)
+
+
+def _unnamed(message: Json) -> Json:
+    """Without our own name, which the proxy adds to the host's."""
+    return json.loads(json.dumps(message).replace(f" (via abp-bridge {VERSION})", ""))
+
+
+@both
+def test_between_modern_sides_what_may_be_kept_stays_so(
+    tmp_path: Path, between: tuple[str, ...]
+) -> None:
+    with started(tmp_path, "modern", "modern", "kept", between=between) as host:
+        for method in ("server/discover", "tools/list", "resources/list"):
+            result = host.result(method)
+            assert (result["ttlMs"], result["cacheScope"]) == (9_000, "public")
 
 
 @pairs
@@ -81,7 +112,7 @@ def test_what_a_server_asks_reaches_a_host_of_either_era(
 ) -> None:
     with (
         started(tmp_path, era, upstream) as host,
-        started(tmp_path, era, era, between=False) as own,
+        started(tmp_path, era, era, between=NOTHING) as own,
     ):
         host.shake_hands()
         own.shake_hands()
@@ -104,8 +135,11 @@ def test_several_questions_at_once_go_in_one_round(tmp_path: Path) -> None:
         ]
 
 
+@both
 @pairs
-def test_what_a_server_tells_reaches_who_wants_it(tmp_path: Path, era: str, upstream: str) -> None:
+def test_what_a_server_tells_reaches_who_wants_it(
+    tmp_path: Path, era: str, upstream: str, between: tuple[str, ...]
+) -> None:
     def told(host: Host) -> list[Json]:
         host.shake_hands()
         meta: Json = {"progressToken": "p7"}
@@ -132,7 +166,7 @@ def test_what_a_server_tells_reaches_who_wants_it(tmp_path: Path, era: str, upst
 
     with (
         started(tmp_path, era, upstream) as host,
-        started(tmp_path, era, era, between=False) as own,
+        started(tmp_path, era, era, between=NOTHING) as own,
     ):
         expected = told(own)
         if upstream == "modern":  # which has no word for it
@@ -141,6 +175,23 @@ def test_what_a_server_tells_reaches_who_wants_it(tmp_path: Path, era: str, upst
         assert [(each["method"], each.get("params", {})) for each in told(host)] == [
             (each["method"], each.get("params", {})) for each in expected
         ]
+
+
+def test_an_address_to_be_visited_first_is_a_question_of_the_call(tmp_path: Path) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        asked: list[Json] = []
+        assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
+        assert [each["params"] for each in asked] == [{**URL, "elicitationId": "E1"}]
+
+
+@pytest.mark.parametrize("can_show", [True, False])
+def test_an_address_that_is_not_visited_is_an_error(tmp_path: Path, can_show: bool) -> None:
+    with started(tmp_path, "modern", "legacy") as host:
+        host.capabilities = {"elicitation": {"url": {}} if can_show else {}}
+        host.answers = {"elicitation/create": {"action": "decline"}}
+        error = host.call("visit")["error"]
+        assert error["code"] == -32600  # its own code is none in this era
+        assert error["data"]["elicitations"][0]["url"] == URL["url"]
 
 
 def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:
@@ -313,12 +364,15 @@ def test_a_stream_that_ends_unsubscribes(tmp_path: Path) -> None:
         assert "resources/unsubscribe" in heard
 
 
-def test_between_legacy_sides_bytes_stay_what_they_are(tmp_path: Path) -> None:
+@both
+def test_between_legacy_sides_bytes_stay_what_they_are(
+    tmp_path: Path, between: tuple[str, ...]
+) -> None:
     odd = (
         b'{"jsonrpc":"2.0", "id":5,"method":"vendor/thing","params":{"a":1.50e1,"a":2,'
         b'"n":12345678901234567890123,"t":"\\u00fc\\ud800","big":"' + b"x" * 3_000_000 + b'"}}\n'
     )
-    with started(tmp_path, "legacy", "legacy") as host:
+    with started(tmp_path, "legacy", "legacy", between=between) as host:
         host.shake_hands()
         host.write(odd)
         assert host.response(5)["result"] == {"v": BIG}

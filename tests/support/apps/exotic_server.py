@@ -1,4 +1,4 @@
-"""`exotic_server.py ERA [LOG]`: an MCP server in which everything is exotic, in either era.
+"""`exotic_server.py ERA [LOG [kept]]`: an MCP server in which everything is exotic, in either era.
 
 `ERA` is `legacy` (it refuses what is modern) or `modern` (it refuses `initialize`). What it hears
 is appended to `LOG`. Each result is what the other era's is, with what its own era demands.
@@ -13,6 +13,8 @@ from typing import Any
 Json = Any
 
 MODERN = "modern" in sys.argv[1:2]
+# What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
+TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
 PREFIX = "io.modelcontextprotocol/"
 BIG = 12345678901234567890123
 ICON = {"src": "data:,x", "sizes": ["16x16"], "x-icon": 1}
@@ -50,7 +52,7 @@ ASK: Json = {
     "execution": {"taskSupport": "optional"},
     "x-unknown": "keep",
 }
-NAMES = ("two", "many", "url", "sample", "roots", "notes", "caps", "wait", "withdraw")
+NAMES = ("two", "many", "url", "sample", "roots", "notes", "caps", "wait", "withdraw", "visit")
 TOOLS = [ASK, *({"name": each, "inputSchema": {"type": "object"}} for each in NAMES)]
 
 FORM = {
@@ -108,6 +110,7 @@ class Stub:
     def __init__(self, log: str | None) -> None:
         self.log = open(log, "a") if log else None  # noqa: SIM115
         self.serial = 100
+        self.visits = 0
         self.hello: Json = {}
         self.streams: dict[Json, Json] = {}
         self.subscribed: list[str] = []
@@ -128,7 +131,7 @@ class Stub:
 
     def result(self, id: Json, members: Json, *, cached: bool = False) -> None:
         if MODERN:
-            kept = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
+            kept = {"ttlMs": TTL, "cacheScope": SCOPE} if cached else {}
             meta = {**members.get("_meta", {}), f"{PREFIX}serverInfo": SERVER}
             members = {"resultType": "complete", **members, **kept, "_meta": meta}
         self.out(id=id, result=members)
@@ -233,6 +236,8 @@ class Stub:
                 else self.hello
             )
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
+        elif name == "visit":
+            self.visit(id)
         elif name == "withdraw":
             self.withdraw(id)
         elif name != "wait":  # which is answered never
@@ -278,6 +283,15 @@ class Stub:
             self.require(id, {"k": {"method": asked[0], "params": FORM}}, json.dumps(answers))
         else:
             self.done(id, answers)
+
+    def visit(self, id: Json) -> None:
+        """Want an address visited first, once."""
+        self.visits += 1
+        if self.visits > 1:
+            self.done(id, "visited")
+        else:
+            asked = [{**URL, "elicitationId": "E1"}]
+            self.error(id, -32042, "visit first", {"elicitations": asked})
 
     def withdraw(self, id: Json) -> None:
         """Take a question back when the host says so."""
