@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -157,10 +158,21 @@ async def _carry_over_http(
     settings: Settings, carry: Callable[[_Pipes, Callable[[bytes], None]], Awaitable[Side]]
 ) -> None:
     from abp_bridge.clients.mcp import connect
+    from abp_bridge.clients.oauth import sign_in
 
-    token = {"Authorization": f"Bearer {settings.server_token}"} if settings.server_token else {}
-    async with connect(str(settings.server_url), headers=token) as server:
+    url, token = str(settings.server_url), settings.server_token
+    auth = None if token else await sign_in(url, _send_to_sign_in)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with connect(url, headers=headers, auth=auth) as server:
         await carry(server, lambda data: None)
+
+
+async def _send_to_sign_in(url: str) -> None:
+    from abp_bridge.surfaces.page.browser import BrowserError, open_browser
+
+    print_message(f"the server wants you to sign in, at {url}")
+    with suppress(BrowserError):
+        await open_browser(url)
 
 
 def _name_of(url: str) -> str:

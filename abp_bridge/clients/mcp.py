@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
+from mcp.client.auth import OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -51,6 +52,7 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 30.0  # seconds to be let in; how long an answer may take, the host decides
 FAREWELL = 0.5  # seconds for the end of a session to be told: a host kills us after two
 ROOM = 64 * 2**20  # bytes of one line, and of those that wait: as the proxy's own
+_UNREACHABLE = "the server cannot be reached"
 UNREACHABLE = -32000  # the code of a request that never reached the server, as in the SDK
 
 
@@ -79,6 +81,8 @@ async def connect(
         auth: Signs in where the server wants it.
     """
     server = HttpServer()
+    # It logs what it cannot read with a traceback, and with that the values: answers, tokens.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
     # No limit to reading: a stream may be silent for as long as nothing happens.
     timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
     with anyio.CancelScope() as ending:
@@ -120,7 +124,8 @@ class _HttpClient(httpx2.AsyncClient):
         except Exception as problem:
             logger.debug("a request failed", exc_info=True)
             status = 502
-            words = f"the server cannot be reached: {label(problem or type(problem).__name__, 300)}"
+            failed = "signing in failed" if isinstance(problem, OAuthFlowError) else _UNREACHABLE
+            words = f"{failed}: {label(str(problem) or type(problem).__name__, 300)}"
         logger.warning("%s", words)
         error: JsonObject = {"code": UNREACHABLE, "message": words}
         body = {"jsonrpc": "2.0", "id": None, "error": error}

@@ -13,6 +13,7 @@ from support.era_host import ANSWERS, CAPABILITIES, Host
 from support.harness import environment, run
 from support.mcp_proxy import DESKTOP, MCP, SERVER
 from support.paths import APPS
+from support.sign_in_server import sign_in_server
 from support.sql_server import BIG, TOKEN, TOOL, SqlServer, sql_server
 
 Json = Any
@@ -152,6 +153,20 @@ def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> 
         host.result("tools/list")
         host.end()
     assert TOKEN not in record.read_text()
+
+
+def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
+    visit = tmp_path / "visit.py"
+    visit.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
+    env = {"BROWSER": f"{sys.executable} {visit}", "XDG_DATA_HOME": str(tmp_path)}
+    with sign_in_server() as server:
+        command = [*MCP, "--url", server.url]
+        with Host(command, env=environment(**env), log=tmp_path / "log") as host:
+            assert "result" in host.shake_hands()
+        assert server.granted == ["authorization_code"]
+    said = (tmp_path / "log.stderr").read_text()
+    assert "the server wants you to sign in" in said
+    assert "secret" not in said
 
 
 def test_a_server_that_cannot_be_reached_is_an_error_to_the_host() -> None:
