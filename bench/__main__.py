@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.acp import acp
 from bench.client import Broken
 from bench.endurance import endurance, flood, shout, together
+from bench.mcp import mcp
 from bench.modern import modern, parked
 from bench.peers import peers
 from bench.start import busy, memory, start
@@ -35,6 +36,7 @@ FIGURES: dict[str, Callable[[Bench], list[Row]]] = {
     "flood": flood,
     "shout": shout,
     "acp": acp,
+    "mcp": mcp,
     "peers": peers,
     "busy": busy,
 }

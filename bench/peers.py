@@ -1,7 +1,8 @@
 """What others need for the same: FastMCP's proxies and mcp-proxy, each in front of an echo server.
 
 They live in environments of their own, pinned in `PEERS`, which `python -m bench.peers` makes: they
-cannot be installed together. Against the bridge in front of an app that echoes.
+cannot be installed together. Against the bridge in front of an app that echoes, and against its own
+proxy in front of the same server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from bench.client import Broken, Client
-from bench.subjects import BRIDGE, HERE, Bench
+from bench.subjects import BRIDGE, HERE, MCP_PROXY, Bench
 from bench.table import Row, Sample
 from bench.traffic import TURN, in_turns
 
@@ -52,14 +53,16 @@ def peers(bench: Bench) -> list[Row]:
         took, _ = in_turns(turns, 2 if bench.quick else 12)
         sizes = {name: Sample([client.resident()]) for name, client in clients.items()}
     return [
-        Row(f"peers.{figure}.{name}", words, unit, sample[BRIDGE], name, sample[name])
+        Row(f"peers.{figure}.{key}{name}", words, unit, sample[ours], name, sample[name])
+        for key, ours in (("", BRIDGE), ("proxy.", MCP_PROXY))
         for figure, words, unit, sample in (
             ("start", "spawn to tools/list", "ms", started),
             ("call", "call through to another process", "ms", took),
             ("memory", "memory in the middle of a session", "MiB", sizes),
         )
         for name in _SUBJECTS
-        if name != BRIDGE and (figure, name) != ("memory", CHAIN)  # it is four processes
+        if name not in (BRIDGE, MCP_PROXY)
+        and (figure, name) != ("memory", CHAIN)  # it is four processes
     ]
 
 
@@ -98,6 +101,7 @@ def _peer(environment: str, baseline: str, *arguments: str) -> Callable[[Bench],
 
 _SUBJECTS: dict[str, Callable[[Bench], Client]] = {
     BRIDGE: lambda bench: bench.start(BRIDGE),
+    MCP_PROXY: lambda bench: bench.start(MCP_PROXY),
     FASTMCP: _peer("fastmcp", "fastmcp_proxy.py"),
     STATEFUL: _peer("fastmcp", "fastmcp_proxy.py", "stateful"),
     CHAIN: _peer("mcp-proxy", "mcp_proxy_chain.py", _program("mcp-proxy", "mcp-proxy")),

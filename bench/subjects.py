@@ -18,18 +18,18 @@ PYTHON = sys.executable
 
 BRIDGE, SCRIPT, SDK, PUMP = "python -m abp_bridge serve", "abp-bridge serve", "SDK server", "pump"
 SDK_MODERN = "SDK server, modern"
+MCP_PROXY, MCP_LINE_PUMP = "abp_bridge mcp", "line pump, MCP"
+
+_SERVER = [PYTHON, str(HERE / "baselines" / "echo_server.py")]
 
 COMMANDS: dict[str, Sequence[str]] = {
     BRIDGE: [PYTHON, "-m", "abp_bridge", "serve"],
     SCRIPT: [str(Path(PYTHON).with_name("abp-bridge")), "serve"],
     SDK: [PYTHON, str(HERE / "baselines" / "sdk_server.py")],
     SDK_MODERN: [PYTHON, str(HERE / "baselines" / "sdk_modern.py")],
-    PUMP: [
-        PYTHON,
-        str(HERE / "baselines" / "pump.py"),
-        PYTHON,
-        str(HERE / "baselines" / "echo_server.py"),
-    ],
+    PUMP: [PYTHON, str(HERE / "baselines" / "pump.py"), *_SERVER],
+    MCP_PROXY: [PYTHON, "-m", "abp_bridge", "mcp", "--page", "off", "--", *_SERVER],
+    MCP_LINE_PUMP: [PYTHON, str(HERE / "baselines" / "line_pump.py"), *_SERVER],
 }
 
 APP = f"stdio:{shlex.join([PYTHON, str(HERE / 'echo_app.py')])}"

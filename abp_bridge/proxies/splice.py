@@ -70,6 +70,9 @@ async def splice(
 
 
 async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) -> None:
+    if block.find(b"\n") == len(block) - 1:  # one line, as mostly
+        await _forward_rewritten(block, target, lines)
+        return
     # A line is judged only when those before it have been handled: they may change what matters.
     each_line = (line + b"\n" for line in block.split(b"\n")[:-1])
     for is_relevant, group in groupby(each_line, lines.is_relevant):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import LEGACY
-from abp_bridge.proxies import byte_edit
+from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.splice import LineFilter
 from abp_bridge.rpc.protocol import (
@@ -222,6 +222,8 @@ class Router:
         return bool(self._on_response) and (b'"result"' in data or b'"error"' in data)
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
+        if self._only_ends_call(line):
+            return line
         message = byte_edit.read(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
             self._policy.overhear(line)
@@ -235,6 +237,17 @@ class Router:
         take = _FROM_SERVER.get(method) if isinstance(method, str) else None
         taken = take is not None and await take(self, id, as_object(message.get("params")))
         return b"" if taken else line
+
+    def _only_ends_call(self, line: bytes) -> bool:
+        """Whether nothing in this line matters but which request it answers: then its call ends."""
+        if (id := response_id.find(line)) is None:
+            return False
+        call = self._calls.open.get(id)
+        if id in self._on_response and (call is None or call.notes):
+            return False
+        self._on_response.pop(id, None)
+        self._calls.open.pop(id, None)
+        return True
 
     async def _elicit(self, id: JsonValue, params: JsonObject) -> bool:
         if not is_id(id):

@@ -1,0 +1,56 @@
+"""The id of a response from its first or last bytes: what is found there is what reading finds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from support.json_strategies import json_values as values
+
+from abp_bridge.proxies import response_id
+
+Json = Any
+
+ids = some.one_of(some.integers(-(10**17), 10**17), some.text(max_size=40))
+
+
+@given(ids, values, some.sampled_from(["result", "error"]), some.booleans(), some.booleans())
+def test_what_is_found_is_what_the_line_says(
+    id: Json, value: Json, word: str, first: bool, ascii: bool
+) -> None:
+    stamp = {"jsonrpc": "2.0", "id": id}
+    message = {**stamp, word: value} if first else {word: value, **stamp}
+    line = json.dumps(message, ensure_ascii=ascii).encode(errors="surrogatepass") + b"\n"
+    assert response_id.find(line) in (id, None)
+    if isinstance(id, int):
+        assert response_id.find(line) == id
+
+
+@given(ids, values, some.booleans())
+def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> None:
+    stamp = {"jsonrpc": "2.0", "id": id}
+    message = {"method": "x", "params": value}
+    message = {**stamp, **message} if first else {**message, **stamp}
+    assert response_id.find(json.dumps(message).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"result":{"x":"\\",\\"jsonrpc\\":\\"2.0\\",\\"id\\":5}"}}',
+        b'{"result":{"jsonrpc":"2.0","id":5}}',
+        b'{"result":{"a":1,"jsonrpc":"2.0","id":5} }',
+        b'{"jsonrpc":"2.0","id":007,"result":{}}',
+        b'{"jsonrpc":"2.0","id":5.0,"result":{}}',
+        b'{"jsonrpc":"2.0","id":null,"result":{}}',
+        b'{"jsonrpc":"2.0","id":12345678901234567890123,"result":{}}',
+        b'{"jsonrpc":"2.0","id":"\\u0035","result":{}}',
+        b'[{"jsonrpc":"2.0","id":5,"result":{}}]',
+        b"",
+    ],
+)
+def test_what_is_not_certain_is_not_found(line: bytes) -> None:
+    assert response_id.find(line) is None
