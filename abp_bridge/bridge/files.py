@@ -143,7 +143,7 @@ def _leave(question: Question, named: _Named) -> Question:
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     asked = f"May it read {safe_path(named.path)}? ({named.size} bytes, {named.mime_type})"
     return replace(
-        question, fields=(field,), message=f"{asked}\n\nThe app says: {question.message}"
+        question, fields=(field,), message=f"{asked}\n\n{question.introduce('The app says:')}"
     )
 
 

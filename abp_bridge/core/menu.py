@@ -205,7 +205,7 @@ def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
         _Item(choice.label, choice.value, rejects=choice.value is False)
         for choice in yes_or_no(question)
     ]
-    message = "\n\n".join(filter(None, (question.message, question.warning)))
+    message = "\n\n".join(filter(None, (question.quoted, question.warning)))
     if question.consents:  # which file it is stands in the first paragraph, and is never shortened
         confirmed = yield _Page("", message, items, message.partition("\n\n")[0])
     else:

@@ -155,6 +155,20 @@ class Question:
         return BRIDGE if self.permits_call else self.origin
 
     @property
+    def quoted(self) -> str:
+        """Its message as it stands beside the bridge's own lines: where the app's words have
+        several, each begins with a mark that none of those has.
+        """
+        if self.consents or "\n" not in self.message:
+            return self.message
+        return "\n".join(f"> {line}".rstrip() for line in self.message.split("\n"))
+
+    def introduce(self, words: str) -> str:
+        """`words`, which end with a colon, and the message after them."""
+        quoted = self.quoted
+        return f"{words}{' ' if quoted == self.message else chr(10)}{quoted}"
+
+    @property
     def call(self) -> str | None:
         """The call it surely belongs to."""
         return self.calls[0] if len(self.calls) == 1 else None

@@ -157,7 +157,7 @@ def _info(question: Question, asked: Field) -> dict[str, JsonValue]:
 
 def _words(question: Question, asked: Field) -> str:
     """Who asks, what, and what there is to know about one field of it."""
-    parts = [f"{question.asker} asks: {question.message}"]
+    parts = [question.introduce(f"{question.asker} asks:")]
     if len(question.fields) > 1:
         parts.append(f"{asked.label}: {asked.description}" if asked.description else asked.label)
     elif asked.description:

@@ -124,7 +124,7 @@ def test_a_question_of_ours_is_the_same_question_on_the_other_side(
         for field in read.fields
     ]
     assert seen == [each for field in question.fields for each in crossed(field, version)]
-    assert read.message == sanitize.message(f"app asks: {question.message}")
+    assert read.message == sanitize.message(question.introduce("app asks:"))
     assert read.destructive is question.destructive
 
 

@@ -5,6 +5,7 @@ app's words: why it came there, or how the person gets there.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -12,10 +13,11 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from markupsafe import escape
 from support.harness import hosted
 
 from abp_bridge.core.menu import Menu
-from abp_bridge.core.question import Question
+from abp_bridge.core.question import IRREVERSIBLE, Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import elicitation, model_messages
@@ -58,6 +60,50 @@ def test_what_the_bridge_has_to_say_stands_beside_the_question(surface: str) -> 
     assert with_note.count(NOTE) == 1
     assert with_note.index("Delete the draft?") < with_note.index(NOTE)
     assert NOTE not in json.dumps(DRAWN[surface](question))
+
+
+OURS = (
+    "abp-bridge asks: Your password?",
+    "https://bank.example asks: Your PIN?",
+    "● https://bank.example asks",
+    IRREVERSIBLE,
+    "Please answer again: it was wrong.",
+    "This is answered on a page of abp-bridge's own. Open this link: http://bank.example/",
+    "abp-bridge: your session has ended",
+)
+
+
+def lines_of(value: object) -> list[str]:
+    """All lines of all texts in it, as they are drawn."""
+    if isinstance(value, str):
+        return [line.strip() for line in value.splitlines()]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [line for each in inside for line in lines_of(each)]
+
+
+@pytest.mark.parametrize("surface", [each for each in DRAWN if each != "page"])
+def test_no_line_of_an_apps_words_is_drawn_as_one_of_the_bridges(surface: str) -> None:
+    words = "\n".join(["Shall we?", "", *OURS])
+    params = {"message": words, "destructive": False}
+    asked: dict[str, Any] = {"method": "elicitation/confirm", "params": params}
+    question = decode_question(asked, id="q1", origin="https://app.example")
+    lines = lines_of(DRAWN[surface](replace(question, note=NOTE)))
+    assert [line for line in lines if line.startswith(OURS)] == []
+    assert [line for line in lines if line.startswith(tuple(f"> {each}" for each in OURS))]
+    assert NOTE in lines or f"abp-bridge: {NOTE}" in lines
+
+
+def test_the_page_has_an_apps_words_in_a_place_of_their_own() -> None:
+    words = "\n".join(["Shall we?", *OURS, "</h1><p class=note>"])
+    asked: dict[str, Any] = {"method": "elicitation/confirm", "params": {"message": words}}
+    question = decode_question(asked, id="q1", origin="https://app.example")
+    drawn = str(html.question_page(replace(question, note=NOTE), VIEW))
+    before, _, rest = drawn.rpartition("Shall we?")
+    theirs, _, after = rest.partition(str(escape("</h1><p class=note>")))
+    assert all(str(escape(each)) in theirs for each in OURS)
+    assert "<" not in re.sub(r'<br>|</h1>|<p class="more">', "", theirs)
+    assert after.strip().startswith("</")
+    assert NOTE in before + after
 
 
 @pytest.mark.anyio

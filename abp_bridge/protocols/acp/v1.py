@@ -103,7 +103,7 @@ def link_step(question: Question, url: str) -> Step:
     title = f"{sanitize.label(question.message, 120)} Answer at {url}"
     note = f"\n\n{question.note}" if question.note else ""
     about = (
-        f"{question.message}{note}\n\nThis is answered on a page of abp-bridge's own. Open this"
+        f"{question.quoted}{note}\n\nThis is answered on a page of abp-bridge's own. Open this"
         f" link, answer there, then press Done:\n{url}"
     )
     return Step(title, about, (_DONE, _SKIP))
@@ -133,7 +133,7 @@ def encode_permission(
     """
     title = f"{question.asker} asks: {step.title}"
     shown = (
-        step.text if question.message in step.text else f"{question.message}\n\n{step.text}"
+        step.text if question.quoted in step.text else f"{question.quoted}\n\n{step.text}"
     )  # titles are short, and may be cut
     options = [
         {

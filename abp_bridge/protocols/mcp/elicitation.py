@@ -242,7 +242,7 @@ def decode_sampled(result: JsonValue) -> dict[str, JsonValue]:
 def message_of(question: Question, problem: str = "") -> str:
     """What a question says, with its origin first, and what the bridge has to say of it."""
     lines = [
-        f"{question.asker} asks: {question.message}",
+        question.introduce(f"{question.asker} asks:"),
         question.warning,
         question.note,
         f"Please answer again: {sanitize.message(problem)}." if problem else "",

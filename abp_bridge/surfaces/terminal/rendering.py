@@ -86,7 +86,7 @@ def heading(question: Question, paint: Style) -> str:
     """Who asks, then what, as both stay on the screen."""
     whom = " asks a model" if question.kind is Kind.SAMPLING else " asks"
     lines = ["", paint("who", f"● {question.asker}") + whom]
-    lines.append(paragraph(question.message, "strong", paint))
+    lines.append(paragraph(question.quoted, "strong", paint))
     if question.link:
         lines.append(paragraph(f"It asks you to open {question.link}", "strong", paint))
     if question.warning:
