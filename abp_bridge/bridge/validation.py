@@ -12,6 +12,7 @@ from math import inf
 import anyio
 
 from abp_bridge.core import schema
+from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer
 from abp_bridge.core.evidence import (
     SIMILAR,
@@ -23,8 +24,8 @@ from abp_bridge.core.evidence import (
     needs_proof,
     reading_time,
 )
-from abp_bridge.core.json_value import JsonObject
-from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant
+from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.matrix import Attempt, Surface, SurfaceVariant, asks_by_entries
 from abp_bridge.core.question import (
     MISSING,
     Answer,
@@ -151,6 +152,8 @@ class _Exchange:
 
     async def ask(self, question: Question, attempt: Attempt) -> tuple[SurfaceResponse, str]:
         """The response with validated content, and the route it took."""
+        if asks_by_entries(question, attempt.variant):
+            return await self._ask_entries(question, attempt), attempt.name
         response, problems = await self._show(question, attempt.variant)
         if not problems:
             return response, attempt.name
@@ -160,6 +163,32 @@ class _Exchange:
             return await self._repeat(question, plain, problems), f"{surface} (asked again)"
         response = await self._mend(question, plain, response)
         return response, f"{surface} (one field at a time)"
+
+    async def _ask_entries(self, question: Question, attempt: Attempt) -> SurfaceResponse:
+        """Ask list by list and entry by entry; what does not fit as a whole is asked again, as it
+        was given.
+        """
+        content, times, todo = dict[str, JsonValue](), list[float](), question
+        for _ in range(1 + MAX_REPEATS):
+            walked = walk(todo)
+            asked: Question | None = next(walked)
+            while asked is not None:
+                response, _ = await self.ask(asked, attempt)
+                if response.outcome is not Outcome.ACCEPTED:
+                    return response
+                times += [] if response.seconds is None else [response.seconds]
+                try:
+                    asked = walked.send(response.content)
+                except StopIteration as end:
+                    content, asked = content | end.value, None
+            if not (problems := answer_errors(question, content)):
+                seconds = median(times) if times else None
+                return replace(response, content=content, seconds=seconds)
+            wrong = field_errors(question, content)
+            fields = tuple(each for each in question.fields if not wrong or each.name in wrong)
+            todo = _prefilled(replace(question, fields=fields), content)
+            todo = todo.with_note(f"Please answer again: {'; '.join(problems)}.")
+        return _invalid(response)
 
     async def _mend(
         self,

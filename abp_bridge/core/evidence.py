@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.question import (
     MISSING,
     AnsweredBy,
@@ -179,10 +179,21 @@ def is_preset(
     the first of its choices, or left out; `by_buttons`, the first that allows.
     """
     return outcome is Outcome.ACCEPTED and all(
-        each.name not in content
-        or _is_one_of(content[each.name], _presets(question, each, by_buttons))
-        for each in question.fields
+        _is_preset(question, each, content, by_buttons) for each in question.fields
     )
+
+
+def _is_preset(question: Question, asked: Field, content: JsonObject, by_buttons: bool) -> bool:
+    if asked.name not in content:
+        return True
+    value = content[asked.name]
+    if asked.columns:
+        return all(
+            _is_preset(question, column, as_object(entry), by_buttons)
+            for entry in as_list(value)
+            for column in asked.columns
+        )
+    return _is_one_of(value, _presets(question, asked, by_buttons))
 
 
 def _is_one_of(value: JsonValue, presets: Sequence[JsonValue]) -> bool:

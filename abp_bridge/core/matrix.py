@@ -71,6 +71,7 @@ class QuestionShape(enum.Enum):
     SELECT_MANY = f"select, more than {FEW}"
     MULTI_SELECT = "multi-select"
     FIELDS = "several fields"
+    LIST = "list of flat objects"
     NESTED = "nested JSON"
     SECRET = "secret"  # noqa: S105
     FILE = "file"
@@ -150,6 +151,7 @@ def refusal(why: str) -> Cell:
 
 
 _SAFE_FIRST = downgrade("as options, the safe one first")
+_ENTRIES = downgrade("one entry after the other")  # by `entries.walk`
 _ONLY_SAMPLING = refusal("this surface asks a model, not the person")
 _OUT_OF_BAND = Cell(Support.OUT_OF_BAND, "on a page of the bridge's own")
 _NO_LOOPBACK = refusal("this host opens no addresses on this machine")
@@ -158,6 +160,7 @@ _PAGE |= {QuestionShape.SAMPLING: refusal("a page asks the person, not a model")
 
 _FORM_2025_11_25: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE) | {
     QuestionShape.CONFIRM_DESTRUCTIVE: _SAFE_FIRST,
+    QuestionShape.LIST: _ENTRIES,
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.SECRET: refusal("a form passes through the host and the model: secrets never do"),
     QuestionShape.FILE: refusal("MCP forms carry no files"),
@@ -184,6 +187,7 @@ _PERMISSION: dict[QuestionShape, Cell] = {
     QuestionShape.SELECT_MANY: _PAGES,
     QuestionShape.MULTI_SELECT: downgrade("as toggles"),
     QuestionShape.FIELDS: downgrade("one field after the other"),
+    QuestionShape.LIST: _ENTRIES,
     QuestionShape.NESTED: refusal("buttons carry no nested data"),
     QuestionShape.SECRET: refusal("a permission passes through the host: secrets never do"),
     QuestionShape.FILE: refusal("buttons carry no files"),
@@ -202,6 +206,7 @@ _QUESTIONS_API: dict[QuestionShape, Cell] = dict.fromkeys(QuestionShape, NATIVE)
     QuestionShape.FORMATTED_TEXT: _TYPED,
     QuestionShape.NUMBER: _TYPED,
     QuestionShape.RANGE: _TYPED,
+    QuestionShape.LIST: _ENTRIES,
     QuestionShape.NESTED: downgrade("as JSON text"),
     QuestionShape.BOOLEAN: downgrade("as options"),
     QuestionShape.CONFIRM: downgrade("as options"),
@@ -310,6 +315,7 @@ _BY_FIELD = {
     FieldType.INTEGER: QuestionShape.NUMBER,
     FieldType.BOOLEAN: QuestionShape.BOOLEAN,
     FieldType.CHOICES: QuestionShape.MULTI_SELECT,
+    FieldType.LIST: QuestionShape.LIST,
     FieldType.FILE: QuestionShape.FILE,
     FieldType.JSON: QuestionShape.NESTED,
 }
@@ -326,6 +332,12 @@ def find_cell(asked: QuestionShape, variant: SurfaceVariant) -> Cell:
     if variant.buttons == 2 and variant.surface is Surface.ACP_PERMISSION:
         return TWO_BUTTONS.get(asked, cell)
     return cell
+
+
+def asks_by_entries(question: Question, variant: SurfaceVariant) -> bool:
+    """Whether a list in `question` is asked entry by entry there."""
+    lists = any(each.columns for each in question.fields)
+    return lists and find_cell(QuestionShape.LIST, variant) is _ENTRIES
 
 
 def since(surface: Surface, version: str, asked: QuestionShape) -> str:

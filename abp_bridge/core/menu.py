@@ -77,7 +77,10 @@ def obstacle(question: Question) -> str:
     if question.kind is Kind.SAMPLING or not question.fields:
         return "buttons carry no text"
     for each in question.fields:
-        if each.type not in _LISTED and counted(each) is None:
+        if each.columns:  # asked entry by entry
+            if problem := obstacle(replace(question, fields=each.columns)):
+                return problem
+        elif each.type not in _LISTED and counted(each) is None:
             return (
                 f"{sanitize.label(each.title or each.name, 60)} is {_NAMES[each.type]}, and buttons"
                 " cannot say that"

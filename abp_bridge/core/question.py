@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -58,6 +58,7 @@ class FieldType(enum.Enum):
     BOOLEAN = "boolean"
     CHOICE = "choice"  # one of `choices`
     CHOICES = "choices"  # any number of `choices`
+    LIST = "list"  # of flat objects, with `columns`
     FILE = "file"  # `file.SCHEMA`: its content and type
     JSON = "json"  # anything else: asked for as JSON text, checked against the schema
 
@@ -82,7 +83,7 @@ class Field:
     `schema` is the app's own in its normal form, and answers are checked against it; `default` fits
     it. `title` and `description` are safe to show. `accept` are the MIME types of a file
     (`image/png`, `image/*`); none means any. `empty` is the answer when nothing is filled in: null,
-    where the app wants that rather than no member.
+    where the app wants that rather than no member. `columns` are what each entry of a list holds.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Field:
     secret: bool = False
     accept: tuple[str, ...] = ()
     empty: Missing | None = MISSING
+    columns: tuple[Field, ...] = ()
 
     @property
     def label(self) -> str:
@@ -254,12 +256,16 @@ def validate_answer(
     """
     if not isinstance(content, Mapping):
         return {}, ["the answer must be an object with one member per field"]
-    answer = {each.name: None for each in question.fields if each.empty is None} | {
+    answer = _read_fields(question.fields, content)
+    return answer, answer_errors(question, answer)
+
+
+def _read_fields(fields: Sequence[Field], content: JsonObject) -> dict[str, JsonValue]:
+    return {each.name: None for each in fields if each.empty is None} | {
         each.name: read(each, content[each.name])
-        for each in question.fields
+        for each in fields
         if each.name in content and not _left_empty(each, content[each.name])
     }
-    return answer, answer_errors(question, answer)
 
 
 def answer_errors(question: Question, answer: JsonObject) -> list[str]:
@@ -419,6 +425,21 @@ def _read_json(asked: Field, sent: JsonValue) -> JsonValue:
         return sent
 
 
+def _read_list(asked: Field, sent: JsonValue) -> JsonValue:
+    """Each entry as its columns read it; what no column has stays, for the check to find."""
+    entries = _read_json(asked, sent)
+    names = {each.name for each in asked.columns}
+    if not isinstance(entries, list):
+        return entries
+    return [
+        {name: value for name, value in each.items() if name not in names}
+        | _read_fields(asked.columns, each)
+        if isinstance(each, Mapping)
+        else each
+        for each in entries
+    ]
+
+
 _READERS = {
     FieldType.TEXT: _read_as_it_is,
     FieldType.NUMBER: _read_number,
@@ -426,6 +447,7 @@ _READERS = {
     FieldType.BOOLEAN: _read_boolean,
     FieldType.CHOICE: _read_choice,
     FieldType.CHOICES: _read_choices,
+    FieldType.LIST: _read_list,
     FieldType.FILE: _read_as_it_is,
     FieldType.JSON: _read_json,
 }

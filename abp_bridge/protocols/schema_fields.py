@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from abp_bridge.core import sanitize
+from abp_bridge.core.entries import MAX_ENTRIES, bounds
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -29,6 +30,7 @@ GO_ON = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on"
 
 MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
 MAX_FIELDS = 200  # fields of a form; every surface shows all of them
+MAX_COLUMNS = 20  # of an entry of a list: each entry shows all of them
 
 
 def asks_nothing(schema: Schema) -> bool:
@@ -67,13 +69,14 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
     """
     schema, nullable = without_null(as_object(part))
     kind, choices = _type(schema)
+    columns = _columns(schema) if kind is FieldType.JSON else ()
     default, unseen = fitting(schema.get("default", MISSING), schema), ""
     if default is not MISSING and not choices and (shown := _revealed(default)):
         default, unseen = MISSING, f" (The app proposes what cannot be shown as it is: {shown})"
     description = sanitize.message(as_text(schema.get("description")), 1_000)
     return Field(
         name=name,
-        type=kind,
+        type=FieldType.LIST if columns else kind,
         schema=schema,
         title=sanitize.label(as_text(schema.get("title"))),
         description=f"{description}{unseen}".strip(),
@@ -81,6 +84,7 @@ def decode_field(name: str, part: JsonValue, *, required: bool) -> Field:
         empty=None if required and nullable else MISSING,
         default=default,
         choices=choices,
+        columns=columns,
     )
 
 
@@ -93,6 +97,24 @@ def _revealed(default: JsonValue) -> str:
     return "" if shown == written else sanitize.label(shown)
 
 
+def _columns(schema: Schema) -> tuple[Field, ...]:
+    """What each entry of a list of flat objects holds; none where it is none, or an entry needs
+    what no field of it gives.
+    """
+    items = as_object(schema.get("items"))
+    properties, required = as_object(items.get("properties")), as_texts(items.get("required"))
+    listed = kind_of(schema) == "array" and "prefixItems" not in schema
+    if (
+        not (listed and kind_of(items) == "object" and 0 < len(properties) <= MAX_COLUMNS)
+        or set(required) - properties.keys()
+        or not bounds(schema).least <= MAX_ENTRIES
+        or not bounds(schema).most
+    ):
+        return ()
+    columns = decode_fields(properties, required)
+    return columns if all(each.type in _FLAT for each in columns) else ()
+
+
 def fitting(default: JsonValue | Missing, schema: Schema) -> JsonValue | Missing:
     """An app's default if it is an answer to its question; offered to a person, any other would
     only be asked for again.
@@ -100,6 +122,7 @@ def fitting(default: JsonValue | Missing, schema: Schema) -> JsonValue | Missing
     return default if default is not MISSING and is_valid(default, schema) else MISSING
 
 
+_FLAT = set(FieldType) - {FieldType.LIST, FieldType.JSON, FieldType.FILE}
 _TYPES = {
     "string": FieldType.TEXT,
     "number": FieldType.NUMBER,
@@ -217,7 +240,7 @@ def _unique_labels(found: Mapping[str, Choice]) -> tuple[Choice, ...]:
     return tuple(made.values())
 
 
-_TYPED = {FieldType.TEXT, FieldType.NUMBER, FieldType.INTEGER, FieldType.JSON}
+_TYPED = set(FieldType) - {FieldType.BOOLEAN, FieldType.CHOICE, FieldType.CHOICES, FieldType.FILE}
 
 
 def mark_secrets(
@@ -229,8 +252,14 @@ def mark_secrets(
     """
     wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
     return tuple(
-        replace(field, secret=True)
+        _secret(field)
         if is_secret(field.name, field.schema, around, wording, typed=field.type in _TYPED)
         else field
         for field in fields
     )
+
+
+def _secret(field: Field) -> Field:
+    """The field as a secret. A list of them is typed as a whole, where nothing of it shows."""
+    kind = FieldType.JSON if field.columns else field.type
+    return replace(field, secret=True, type=kind, columns=())

@@ -40,7 +40,8 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         link: an http address of this machine.
         values: one for each control, in order: text, a number, an option's words, a list of them,
             or a file as `{content, encoding, mimeType, filename}`. None leaves a control empty;
-            controls beyond the last value are sent as they stand.
+            controls beyond the last value are sent as they stand, and where there are more values,
+            a list is given further entries.
         press: a button, by what it sends or says.
         reads: texts that must stand on the page.
 
@@ -54,6 +55,8 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
     if missing := [words for words in reads if words not in page.words]:
         raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {page.shown}")
+    while len(values) > len(page.controls) and (add := page.add):
+        page = browser.submit(page, page.fields([], add))
     page = browser.submit(page, page.fields(values, press))
     for _ in range(MAX_SUMMARIES):
         if page.action is None:
@@ -168,6 +171,18 @@ class _Page(HTMLParser):
             if item.kind not in ("hidden", "button") and not item.name.endswith("-empty"):
                 found.setdefault(item.name, []).append(item)
         return found
+
+    @property
+    def add(self) -> str:
+        """What the button sends that gives a list an entry more; empty where there is none."""
+        return next(
+            (
+                each.value
+                for each in self._items
+                if each.kind == "button" and each.value.startswith("add ")
+            ),
+            "",
+        )
 
     @property
     def words(self) -> str:

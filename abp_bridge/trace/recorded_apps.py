@@ -8,7 +8,7 @@ stand-in on a pipe can play them.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -16,7 +16,7 @@ from abp_bridge import VERSION
 from abp_bridge.apps.stdio import StdioApp
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.capability import AppInfo, CallResult, Capability, CapabilityList
-from abp_bridge.core.json_value import JsonObject, JsonValue, map_texts
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, map_texts
 from abp_bridge.core.notice import Notice, Progress
 from abp_bridge.core.question import Answer, Field, FieldType, Outcome, Question, read_boolean
 from abp_bridge.interfaces.app import App, AppListener
@@ -215,7 +215,7 @@ class _RecordedPageQuestion:
         if question.secret:
             self._recorder.secret([value for field, value in pairs if field.secret])
         press = _PRESSED.get(reply.outcome, "cancel")
-        fill: JsonValue = [_label(field, value) for field, value in pairs]
+        fill: JsonValue = _fill(question.fields, reply.content)
         if confirms(question):
             press, fill = ("yes" if values[0] else "no") if press == "send" else press, []
         said = {
@@ -225,6 +225,17 @@ class _RecordedPageQuestion:
         }
         self._recorder.record(Entry("fill", said, PERSON, BRIDGE))
         return reply
+
+
+def _fill(fields: Sequence[Field], content: JsonObject) -> list[JsonValue]:
+    """What stood in each control, one after the other; those of a list are its entries'."""
+    filled: list[JsonValue] = []
+    for each in fields:
+        value = content.get(each.name)
+        for entry in as_list(value) if each.columns else ():
+            filled += _fill(each.columns, as_object(entry))
+        filled += [] if each.columns else [_label(each, value)]
+    return filled
 
 
 def _label(field: Field, value: JsonValue) -> JsonValue:

@@ -187,6 +187,22 @@ def test_the_first_answer_to_a_confirmation_is_yes() -> None:
     assert not is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
 
 
+LIST = Field("all", FieldType.LIST, {"type": "array"}, columns=(TEXT, YES))
+
+
+@pytest.mark.parametrize(
+    ("entries", "preset"),
+    [
+        ([], True),
+        ([{"text": "", "confirmed": True}, {}], True),
+        ([{"text": ""}, {"text": "Ada"}], False),
+    ],
+    ids=["no entry", "empty entries", "an entry that somebody filled in"],
+)
+def test_a_list_stood_there_where_each_of_its_entries_did(entries: Json, preset: bool) -> None:
+    assert is_preset(asked(LIST), Outcome.ACCEPTED, {"all": entries}) is preset
+
+
 def test_a_refusal_never_stood_there() -> None:
     assert not is_preset(asked(TEXT), Outcome.DECLINED, {})
 

@@ -14,6 +14,7 @@ from abp_bridge.core.matrix import (
     Support,
     Surface,
     SurfaceVariant,
+    asks_by_entries,
     candidate_attempts,
     find_cell,
     missing_surface,
@@ -47,6 +48,7 @@ FORM: dict[QuestionShape, str] = {
     QuestionShape.SELECT_MANY: "native",
     QuestionShape.MULTI_SELECT: "native",
     QuestionShape.FIELDS: "native",
+    QuestionShape.LIST: "one entry after the other",
     QuestionShape.NESTED: "as JSON text",
     QuestionShape.SECRET: OUT,
     QuestionShape.FILE: NO_FILES,
@@ -66,6 +68,7 @@ BUTTONS: dict[QuestionShape, str] = {
     QuestionShape.SELECT_MANY: "by pages",
     QuestionShape.MULTI_SELECT: "as toggles",
     QuestionShape.FIELDS: "one field after the other",
+    QuestionShape.LIST: "one entry after the other",
     QuestionShape.NESTED: "no: buttons carry no nested data",
     QuestionShape.SECRET: "no: a permission passes through the host: secrets never do",
     QuestionShape.FILE: "no: buttons carry no files",
@@ -95,6 +98,7 @@ API: dict[QuestionShape, str] = {
     QuestionShape.SELECT_MANY: "native",
     QuestionShape.MULTI_SELECT: "native",
     QuestionShape.FIELDS: "native",
+    QuestionShape.LIST: "one entry after the other",
     QuestionShape.NESTED: "as JSON text",
     QuestionShape.SECRET: (
         "no: the questions API is another program's: secrets never pass through it"
@@ -223,6 +227,7 @@ NUMBER = Field("age", FieldType.NUMBER, {"type": "number"})
 YES = Field("news", FieldType.BOOLEAN, {"type": "boolean"})
 NESTED = Field("extra", FieldType.JSON, {"type": "object"})
 SECRET = replace(TEXT, secret=True)
+LIST = Field("people", FieldType.LIST, {"type": "array"}, columns=(TEXT, YES))
 
 
 def options(count: int, kind: FieldType = FieldType.CHOICE) -> Field:
@@ -272,6 +277,7 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "one of five": (asked(options(5)), QuestionShape.SELECT_MANY),
     "any of three": (asked(TAGS), QuestionShape.MULTI_SELECT),
     "several fields": (asked(TEXT, NUMBER), QuestionShape.FIELDS),
+    "a list of flat objects": (asked(LIST), QuestionShape.LIST),
     "nested data": (asked(NESTED), QuestionShape.NESTED),
     "a secret": (asked(SECRET), QuestionShape.SECRET),
     "a secret among others": (asked(YES, SECRET), QuestionShape.SECRET),
@@ -284,6 +290,13 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     ),
     "a task for a model": (asked(kind=Kind.SAMPLING), QuestionShape.SAMPLING),
 }
+
+
+@pytest.mark.parametrize("question", [asked(TEXT), asked(LIST)], ids=["a text", "a list"])
+def test_only_lists_are_asked_entry_by_entry_and_not_on_the_page(question: Question) -> None:
+    is_list = bool(question.fields[0].columns)
+    assert asks_by_entries(question, SurfaceVariant(Surface.MCP_FORM, "2025-11-25")) is is_list
+    assert not asks_by_entries(question, SurfaceVariant(Surface.PAGE))
 
 
 @pytest.mark.parametrize(("question", "row"), SHAPES.values(), ids=SHAPES)
@@ -329,6 +342,17 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         ["acp-permission (one field after the other, as options, by pages)"],
     ),
     "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
+    "no buttons for one column that they cannot say": (asked(YES, LIST), [PERMISSION], []),
+    "buttons for a list of what buttons can say": (
+        asked(replace(LIST, columns=(YES, options(9)))),
+        [PERMISSION],
+        ["acp-permission (one entry after the other)"],
+    ),
+    "a list among other fields": (
+        asked(TEXT, LIST),
+        [NEW, SurfaceVariant(Surface.PAGE)],
+        ["mcp-form (one entry after the other)", "page (on a page of the bridge's own)"],
+    ),
     "leave to read a file, by buttons": (
         asked(YES, kind=Kind.RESOURCE),
         [PERMISSION],

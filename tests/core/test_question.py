@@ -42,6 +42,10 @@ NUMBER = one(FieldType.NUMBER, {"type": "number"})
 INTEGER = one(FieldType.INTEGER, {"type": "integer"})
 BOOLEAN = one(FieldType.BOOLEAN, {"type": "boolean"})
 OBJECT = one(FieldType.JSON, {"type": "object"})
+LIST = replace(
+    one(FieldType.LIST, {"type": "array", "items": {"type": "object", "required": ["it"]}}),
+    columns=(INTEGER,),
+)
 
 MIXED = (
     Choice(1, "1", "One"),
@@ -87,6 +91,8 @@ READ: dict[str, tuple[Field, Json, Json]] = {
     "one with a comma in it": (CHOICES, "Cherries, dates", ["c,d"]),
     "JSON in a text line": (OBJECT, '{"a": [1]}', {"a": [1]}),
     "JSON as it is": (OBJECT, {"a": 1}, {"a": 1}),
+    "each entry of a list by its columns": (LIST, [{"it": "5"}, {"it": 6}], [{"it": 5}, {"it": 6}]),
+    "a list in a text line": (LIST, '[{"it": 5, "more": 1}]', [{"it": 5, "more": 1}]),
 }
 
 
@@ -102,6 +108,8 @@ def test_what_can_be_meant_in_one_way_is_read_that_way(
 
 # What no person can have meant, or what could be meant in two ways.
 NOT_READ: dict[str, tuple[Field, Json, str]] = {
+    "a list of something else": (LIST, [7], "it[0] must be an object, not 7"),
+    "no list of entries": (LIST, "five", 'it must be a list, not "five"'),
     "a word for a number": (NUMBER, "five", 'it must be a number, not "five"'),
     "a number with separators": (INTEGER, "1_000", 'it must be a whole number, not "1_000"'),
     "a number that is none": (NUMBER, "nan", 'it must be a number, not "nan"'),

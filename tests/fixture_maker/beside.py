@@ -10,7 +10,6 @@ import select
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from support.peer import PATIENCE
@@ -23,7 +22,6 @@ from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.redact.paths import path_replacer
 
 from .cases import ASKED, Case
-from .person import Asked
 
 Json = Any
 
@@ -140,9 +138,10 @@ class AtProgram(Nobody):
             self.before += [_request({"http": "GET /event"}), self._event(next(stream))]
             self._ready.set()
             for asked in self._case.asked:
-                for event in islice(stream, 1):
-                    shown = self._event(event)
-                    self.groups.append([shown, *self._reply(asked), self._event(next(stream))])
+                made: list[Entry] = []
+                for labels, event in zip(asked.rounds, stream, strict=False):
+                    made += [self._event(event), *self._reply(labels), self._event(next(stream))]
+                self.groups.append(made)
 
     def _event(self, event: tuple[Json, int]) -> Entry:
         self._said = event[0]["properties"]
@@ -159,8 +158,8 @@ class AtProgram(Nobody):
             made[name] = self._names.setdefault(made[name], f"[{words[name]} {count + 1}]")
         return made
 
-    def _reply(self, asked: Asked) -> list[Entry]:
-        body, id = {"answers": asked.labels}, self._said["id"]
+    def _reply(self, labels: Json) -> list[Entry]:
+        body, id = {"answers": labels}, self._said["id"]
         path = "POST /question/{}/reply"
         ((said, _),) = self._client.exchange(path.format(id), json.dumps(body), PATIENCE)
         request = _request({"http": path.format(self._names[id]), "body": body})

@@ -17,6 +17,7 @@ Json = Any
 # never.
 Person = Callable[[str, Json], Any]
 
+ENTRY = re.compile(r"^Entry (\d+) \(", re.MULTILINE)
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 
 
@@ -37,6 +38,12 @@ class Asked:
     labels: Sequence[Sequence[str]] = ()
     reads: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> Sequence[Json]:
+        """The labels of each reply: there is one for each entry of a list."""
+        by_entry = any(isinstance(each, list) for label in self.labels for each in label)
+        return self.labels if by_entry else [self.labels]
 
     @property
     def words(self) -> str:
@@ -118,6 +125,11 @@ def _person(asked: Asked) -> Person:
         if method == "told":
             return dict(asked.form)
         properties = params["requestedSchema"]["properties"]
+        if (entry := ENTRY.search(params["message"])) is not None:
+            (rows,) = asked.form.values()
+            entered: Json = {**rows[int(entry[1]) - 1], "another": int(entry[1]) < len(rows)}
+            filled = {name: value for name, value in entered.items() if name in properties}
+            return {"action": "accept", "content": filled}
         return {"action": "accept", "content": _fitting(asked, properties)}
 
     return answer

@@ -219,6 +219,17 @@ def test_what_apps_send_besides(method: str, params: Json, expected: tuple[str, 
     assert getattr(question if name == "message" else field(question), name) == value
 
 
+def people(items: Json = None, required: Json = ("name",), **limits: Json) -> Json:
+    """A list of flat objects."""
+    text: Json = {"name": {"type": "string"}, "age": {"type": "integer"}}
+    properties = text if items is None else items
+    needed = [name for name in required if items is None or name in items]
+    entry = {"type": "object", "properties": properties, "required": needed}
+    return {"type": "array", "items": entry, **limits}
+
+
+PEOPLE = people()
+
 TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "string": ({"type": "string"}, FieldType.TEXT),
     "number": ({"type": "number"}, FieldType.NUMBER),
@@ -234,6 +245,20 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "several titled": (
         {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
         FieldType.CHOICES,
+    ),
+    "a list of flat objects": (PEOPLE, FieldType.LIST),
+    "a list of objects in objects": (people(items={"home": {"type": "object"}}), FieldType.JSON),
+    "a list of objects of nobody knows what": (people(items={}), FieldType.JSON),
+    "a list of objects that need what no field has": (
+        people(required=["name", "mail"]),
+        FieldType.JSON,
+    ),
+    "a list of lists of objects": ({"type": "array", "items": PEOPLE}, FieldType.JSON),
+    "a list of more objects than anybody gives": (people(minItems=101), FieldType.JSON),
+    "a list of objects that stays empty": (people(maxItems=0), FieldType.JSON),
+    "a list of objects with a secret in it": (
+        people(items={"password": {"type": "string"}}),
+        FieldType.JSON,
     ),
     "a list of anything": ({"type": "array", "items": {"type": "string"}}, FieldType.JSON),
     "a list of nobody knows": ({"type": "array", "items": ["string"]}, FieldType.JSON),

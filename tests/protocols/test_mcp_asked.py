@@ -51,6 +51,7 @@ choices = some.lists(
         )
     )
 )
+NO_FIELDS = (FieldType.FILE, FieldType.LIST)  # of a form: a list is asked entry by entry
 SCHEMAS: dict[FieldType, Json] = {
     FieldType.TEXT: {"type": "string", "maxLength": 40},
     FieldType.NUMBER: {"type": "number", "minimum": 0},
@@ -62,7 +63,7 @@ SCHEMAS: dict[FieldType, Json] = {
 
 @some.composite
 def fields(draw: some.DrawFn, name: str) -> Field:
-    kind = draw(some.sampled_from([kind for kind in FieldType if kind is not FieldType.FILE]))
+    kind = draw(some.sampled_from([kind for kind in FieldType if kind not in NO_FIELDS]))
     offered: tuple[Choice, ...] = (
         draw(choices) if kind in (FieldType.CHOICE, FieldType.CHOICES) else ()
     )

@@ -343,6 +343,74 @@ async def shown(
         yield Shown(tab, sheet)
 
 
+GUESTS: Json = {
+    "type": "array",
+    "title": "Guests",
+    "minItems": 1,
+    "maxItems": 3,
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name", "minLength": 2},
+            "diet": {"enum": ["fish", "none"], "title": "Diet"},
+        },
+        "required": ["name"],
+    },
+}
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+async def test_a_list_is_groups_of_fields_that_can_be_added_and_removed(
+    loopback: LazyPageServer, browser: Browser, scripts: bool
+) -> None:
+    person = await browser.new_context(java_script_enabled=scripts)
+    asked = question("input", prompt="Who comes?", schema=GUESTS)
+    async with shown(loopback, person, asked) as page:
+        tab, group = page.tab, partial(page.tab.get_by_role, "group", exact=True)
+        await expect(tab.get_by_text("At least 1, at most 3 entries.")).to_be_visible()
+        add = tab.get_by_role("button", name="Add another")
+        await expect(tab.get_by_role("button", name="Remove")).to_have_count(0)
+        await group(name="Guests 1").get_by_label("Name").fill("Ada")
+        for entry in ("Guests 2", "Guests 3"):
+            await add.click()
+            await expect(group(name=entry)).to_be_visible()
+        await expect(add).to_have_count(0)
+        await expect(group(name="Guests 1").get_by_label("Name")).to_have_value("Ada")
+        await group(name="Guests 3").get_by_label("Name").fill("Bo")
+        await group(name="Guests 3").get_by_label("fish").check()
+        await tab.get_by_role("button", name="Remove Guests 2").click()
+        await expect(group(name="Guests 3")).to_have_count(0)
+        second = group(name="Guests 2")
+        await expect(second.get_by_label("Name")).to_have_value("Bo")
+        await expect(second.get_by_label("fish")).to_be_checked()
+        await second.get_by_label("Name").press("Enter")
+        await expect(tab.get_by_text("Thank you")).to_be_visible()
+        given: Json = [{"name": "Ada"}, {"name": "Bo", "diet": "fish"}]
+        assert (await page.reply()).content == {"value": given}
+    await leave(person)
+
+
+async def test_what_is_wrong_in_an_entry_is_said_where_it_is(
+    loopback: LazyPageServer, person: BrowserContext
+) -> None:
+    schema = {"type": "object", "properties": {"guests": GUESTS, "when": {"type": "string"}}}
+    asked = question("input", prompt="Who comes?", schema=schema)
+    async with shown(loopback, person, asked) as page:
+        await page.press("Add an entry")
+        name = page.tab.get_by_label("Name")
+        await name.fill("A")
+        await page.send_as_it_is("Check your answers")
+        wrong = page.tab.get_by_role("alert").get_by_role("link")
+        await expect(wrong).to_have_text(re.compile("Guests 1: Name must"))
+        await wrong.click()
+        await expect(name).to_be_focused()
+        await name.fill("Ada")
+        await page.press("Check your answers")
+        await expect(page.tab.get_by_text("1. Name: Ada")).to_be_visible()
+        await page.press("Send")
+        assert (await page.reply()).content == {"guests": [{"name": "Ada"}]}
+
+
 async def test_a_file_is_picked(loopback: LazyPageServer, person: BrowserContext) -> None:
     async with shown(
         loopback, person, question("resource", prompt="A picture", type="image/*")

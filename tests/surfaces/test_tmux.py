@@ -37,7 +37,7 @@ MONTHS = [
     "November",
     "December",
 ]
-FORM = {
+FORM: Json = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "title": "Their name"},
@@ -45,6 +45,17 @@ FORM = {
         "size": {"enum": ["S", "L"]},
     },
     "required": ["name", "age"],
+}
+
+LIST = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {name: FORM["properties"][name] for name in ("name", "size")},
+        "required": ["name"],
+    },
+    "minItems": 1,
+    "maxItems": 2,
 }
 
 
@@ -131,6 +142,19 @@ SHAPES = {
         ("Leave this out", ("Down", "Down", "Enter")),
         prompt="Who?",
         schema=FORM,
+    ),
+    "list of flat objects": asked(
+        "input",
+        {"value": [{"name": "Ada"}, {"name": "Bo", "size": "L"}]},
+        ("Entry 1 (at least 1, at most 2).", ()),
+        ("Their name:", ("Ada", "Enter")),
+        ("Leave this out", ("Down", "Down", "Enter")),
+        ("No (default)", ("Up", "Enter")),
+        ("Entry 2 (", ()),
+        ("Entry 2 (at least 1, at most 2).\n  Enter answers", ("Bo", "Enter")),
+        ("» S", ("Down", "Enter")),
+        prompt="Who comes?",
+        schema=LIST,
     ),
     "nested JSON": asked(
         "input",

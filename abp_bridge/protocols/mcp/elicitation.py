@@ -483,6 +483,7 @@ _NATIVE: dict[FieldType, _Encoder] = {
     FieldType.BOOLEAN: _boolean,
     FieldType.CHOICE: _choice,
     FieldType.CHOICES: _choices,
+    FieldType.LIST: _json_text,  # for a model: a person is asked entry by entry
     FieldType.JSON: _json_text,
 }
 # No entry: a yes or no per option.

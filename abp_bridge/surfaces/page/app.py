@@ -495,6 +495,9 @@ class PageApp:
         if controls.confirms(question) and action not in ("yes", "no"):
             return RedirectResponse(form.link.address, 303)
         filled = controls.merge_kept(question, sent, form.drafts.get(sent.first("draft")))
+        if (changed := controls.change_rows(question, filled)) is not None:
+            kept, place = changed
+            return RedirectResponse(f"{form.link.address}?draft={form.keep(kept)}#{place}", 303)
         given = controls.content(question, filled)
         if wrong := controls.input_errors(question, given):
             kept = controls.drop_wrong(question, filled, wrong)

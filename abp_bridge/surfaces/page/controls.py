@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from abp_bridge.core import file as files
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_count
+from abp_bridge.core.entries import bounds, with_default
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
 from abp_bridge.core.question import (
     MISSING,
     Choice,
@@ -33,7 +34,7 @@ SEARCH_FROM = 12  # choices, from which on they can be searched
 LONG_TEXT = 200  # characters that may be typed, from which on there are several lines
 DOTS = "••••••••"
 
-Wrong = Mapping[int | None, Sequence[str]]  # what is wrong, by field; None is the form as a whole
+Wrong = Mapping[str, Sequence[str]]  # what is wrong, by control; "" is the form as a whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
@@ -81,7 +82,9 @@ def merge_kept(question: Question, filled: Filled, before: Filled | None) -> Fil
 def drop_wrong(question: Question, filled: Filled, wrong: Wrong) -> Filled:
     """`filled` less the secrets and files that are wrong: they are to be given anew."""
     names = {
-        name_of(number): each for number, each in enumerate(question.fields) if number in wrong
+        name_of(number): each
+        for number, each in enumerate(question.fields)
+        if name_of(number) in wrong
     }
     bad = {name for name, each in names.items() if each.secret or name in filled.files}
     return Filled(
@@ -94,10 +97,18 @@ def content(question: Question, filled: Filled) -> dict[str, JsonValue]:
     """What was filled in, by field name, as far as anything was; for review."""
     if confirms(question):
         return {question.fields[0].name: filled.first("action") == "yes"}
+    return _content(question.fields, "field", filled)
+
+
+def _content(fields: Sequence[Field], place: str, filled: Filled) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
-    for number, each in enumerate(question.fields):
-        name = name_of(number)
-        if each.type is FieldType.FILE:
+    for number, each in enumerate(fields):
+        name = f"{place}-{number}"
+        if each.columns:
+            places = [f"{name}-{row}" for row in range(_rows(each, name, filled))]
+            if places or each.required:
+                found[each.name] = [_content(each.columns, row, filled) for row in places]
+        elif each.type is FieldType.FILE:
             if name in filled.files:
                 found[each.name] = files.encode(filled.files[name])
         elif each.type is FieldType.CHOICES:
@@ -112,24 +123,88 @@ def content(question: Question, filled: Filled) -> dict[str, JsonValue]:
     return found
 
 
-def input_errors(question: Question, given: JsonObject) -> dict[int | None, list[str]]:
+def input_errors(question: Question, given: JsonObject) -> dict[str, list[str]]:
     """What is wrong with the content of a form; empty when it is an answer."""
-    found: dict[int | None, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for number, each in enumerate(question.fields):
-        if wrong := validate_answer(replace(question, fields=(each,), whole={}), given)[1]:
-            name = title(question, number)
-            found[number] = [
-                f"{name}{words.removeprefix(each.name)}" if words.startswith(each.name) else words
-                for words in wrong
-            ]
+        inside: dict[str, list[str]] = {}
+        for row, entry in enumerate(as_list(given.get(each.name)) if each.columns else ()):
+            for place, column in enumerate(each.columns):
+                heading = f"{title(question, number)} {row + 1}: {column.label}"
+                if wrong := _field_errors(question, column, as_object(entry), heading):
+                    inside[f"{name_of(number)}-{row}-{place}"] = wrong
+        wrong = _field_errors(question, each, given, title(question, number))
+        found |= inside or ({name_of(number): wrong} if wrong else {})
     if not found and (wrong := validate_answer(question, given)[1]):
-        found[None] = wrong
+        found[""] = wrong
     return found
+
+
+def _field_errors(question: Question, asked: Field, given: JsonObject, heading: str) -> list[str]:
+    wrong = validate_answer(replace(question, fields=(asked,), whole={}), given)[1]
+    return [
+        f"{heading}{words.removeprefix(asked.name)}" if words.startswith(asked.name) else words
+        for words in wrong
+    ]
+
+
+def change_rows(question: Question, filled: Filled) -> tuple[Filled, str] | None:
+    """`filled` with an entry more or less, as its button wants it, and where to look then; None
+    where another button was pressed.
+    """
+    for number, each in enumerate(question.fields):
+        name = name_of(number)
+        rows = _rows(each, name, filled) if each.columns else 0
+        kept = list(range(rows))
+        if each.columns and filled.first("action") == f"add {name}":
+            kept.append(rows)  # a place where nothing is filled in yet
+        for row in range(rows):
+            if filled.first("action") == f"remove {name} {row}":
+                kept.remove(row)
+        if len(kept) != rows:
+            last = f"{name}-{len(kept) - 1}-0" if len(kept) > rows else name
+            return Filled(_moved(filled.values, name, kept), filled.files), last
+    return None
+
+
+def _moved(
+    values: Mapping[str, Sequence[str]], name: str, kept: Sequence[int]
+) -> dict[str, Sequence[str]]:
+    """The values with those entries of a list, each at its new place."""
+    moved = {each: value for each, value in values.items() if not each.startswith(f"{name}-")}
+    for place, row in enumerate(kept):
+        for each, value in values.items():
+            if each.startswith(f"{name}-{row}-"):
+                moved[f"{name}-{place}-{each.removeprefix(f'{name}-{row}-')}"] = value
+    return {**moved, f"{name}-rows": [str(len(kept))]}
+
+
+def _rows(asked: Field, name: str, filled: Filled | None) -> int:
+    """How many entries of a list are shown: as many as were, or as the app wants or proposes."""
+    least, most = bounds(asked.schema)
+    if filled is None or f"{name}-rows" not in filled.values:
+        proposed = as_list(asked.default) if asked.default is not MISSING else []
+        return len(proposed) or (least if asked.required else 0)
+    count = filled.first(f"{name}-rows")
+    return min(int(count), most) if count.isascii() and count.isdecimal() and len(count) < 5 else 0
 
 
 def answer_text(question: Question, number: int, filled: Filled) -> str:
     """What was filled in, for a person to check."""
-    each, name = question.fields[number], name_of(number)
+    return _answer_text(question.fields[number], name_of(number), filled)
+
+
+def _answer_text(each: Field, name: str, filled: Filled) -> str:
+    if each.columns:
+        rows = (
+            ", ".join(
+                f"{column.label}: {words}"
+                for place, column in enumerate(each.columns)
+                if (words := _answer_text(column, f"{name}-{row}-{place}", filled))
+            )
+            for row in range(_rows(each, name, filled))
+        )
+        return "\n".join(f"{row}. {words}" for row, words in enumerate(rows, 1))
     if name in filled.files:
         return _file_text(filled.files[name])
     values = filled.values.get(name, ())
@@ -198,6 +273,8 @@ class Control:
         attributes: Its element's; those that are None are left out.
         hint: What to give.
         options: What there is to choose from.
+        rows: The controls of each entry of a list.
+        extends: Whether there may be an entry more, and one less.
     """
 
     kind: str
@@ -213,6 +290,8 @@ class Control:
     attributes: JsonObject
     hint: str
     options: Sequence[Option]
+    rows: Sequence[Sequence[Control]] = ()
+    extends: tuple[bool, bool] = (False, False)
 
     @property
     def search(self) -> bool:
@@ -223,15 +302,21 @@ class Control:
 def controls(question: Question, filled: Filled | None, wrong: Wrong) -> list[Control]:
     """The controls of a form, with what was `filled` in before and what was `wrong` with it."""
     return [
-        _control(question, number, filled, wrong.get(number, ()), focus=not wrong and number == 0)
-        for number in range(len(question.fields))
+        _control(each, name_of(number), title(question, number), filled, wrong, focus=number == 0)
+        for number, each in enumerate(question.fields)
     ]
 
 
 def _control(
-    question: Question, number: int, filled: Filled | None, problems: Sequence[str], *, focus: bool
+    asked: Field,
+    name: str,
+    heading: str,
+    filled: Filled | None,
+    wrong: Wrong,
+    *,
+    focus: bool = False,
 ) -> Control:
-    asked, name = question.fields[number], name_of(number)
+    problems = wrong.get(name, ())
     values: Sequence[str] = ()
     if filled is None:
         values = _default(asked)
@@ -242,18 +327,18 @@ def _control(
     hints = " ".join(f"{name}-{part}" for part, there in parts if there) or None
     required = asked.required and not kept and asked.type is not FieldType.CHOICES
     kind, attributes, hint = _KINDS[asked.type](asked, values)
-    if asked.type not in _LISTED:
+    if asked.type not in _LISTED and not asked.columns:
         attributes = {
             "aria-describedby": hints,
             "aria-invalid": "true" if problems else None,
             "required": "" if required else None,
-            "autofocus": "" if focus else None,
+            "autofocus": "" if focus and not wrong else None,
             **attributes,
         }
     return Control(
         kind,
         name,
-        title(question, number),
+        heading,
         asked,
         values,
         suggested=filled is None and bool(values),
@@ -264,7 +349,35 @@ def _control(
         attributes=attributes,
         hint=hint,
         options=_options(asked, values) if asked.type in _LISTED else (),
+        rows=_row_controls(asked, name, filled, wrong),
+        extends=_extends(asked, _rows(asked, name, filled)),
     )
+
+
+def _row_controls(
+    asked: Field, name: str, filled: Filled | None, wrong: Wrong
+) -> list[list[Control]]:
+    if not asked.columns:
+        return []
+    proposed = as_list(asked.default) if asked.default is not MISSING else []
+    return [
+        [
+            _control(
+                with_default(column, proposed[row : row + 1]),
+                f"{name}-{row}-{place}",
+                column.label,
+                filled,
+                wrong,
+            )
+            for place, column in enumerate(asked.columns)
+        ]
+        for row in range(_rows(asked, name, filled))
+    ]
+
+
+def _extends(asked: Field, rows: int) -> tuple[bool, bool]:
+    least, most = bounds(asked.schema)
+    return rows < most, rows > (least if asked.required else 0)
 
 
 def title(question: Question, number: int) -> str:
@@ -330,6 +443,11 @@ def _file(asked: Field, values: Sequence[str]) -> _More:
     most = f"Takes {kinds} files, at most" if kinds else "At most"
     accept = {"accept": ",".join(asked.accept) or None}
     return "file", accept, f"{most} {_size(files.MAX_SIZE)}."
+
+
+def _list(asked: Field, values: Sequence[str]) -> _More:
+    words = f"{bounds(asked.schema)}".capitalize()
+    return "entries", {}, f"{words} entries."
 
 
 def _radios(asked: Field, values: Sequence[str]) -> _More:
@@ -400,6 +518,7 @@ _KINDS: dict[FieldType, Callable[[Field, Sequence[str]], _More]] = {
     FieldType.BOOLEAN: _radios,
     FieldType.CHOICE: _radios,
     FieldType.CHOICES: _checkboxes,
+    FieldType.LIST: _list,
     FieldType.FILE: _file,
     FieldType.JSON: _json,
 }

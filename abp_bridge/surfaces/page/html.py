@@ -92,7 +92,7 @@ def question_page(
         question: what is asked.
         view: where and when.
         filled: what was sent before, kept under the name `draft`.
-        wrong: what was wrong with it, by the number of the field.
+        wrong: what was wrong with it, by control.
         draft: that name; empty for none.
     """
     wrong = wrong or {}
@@ -102,11 +102,7 @@ def question_page(
         heading=_heading(question),
         question=question,
         view=view,
-        problems=[
-            ("" if number is None else controls.name_of(number), words)
-            for number, sentences in wrong.items()
-            for words in sentences
-        ],
+        problems=[(name, words) for name, sentences in wrong.items() for words in sentences],
         multipart=files,
         draft=draft,
         controls=() if controls.confirms(question) else controls.controls(question, filled, wrong),

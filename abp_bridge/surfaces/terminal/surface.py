@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import anyio
 
+from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer, no_observer
 from abp_bridge.core.json_value import JsonValue, to_text
 from abp_bridge.core.matrix import Surface, SurfaceVariant
@@ -160,6 +161,18 @@ class Terminal:
             if await self._prompts.pick("", [_ACCEPT, _DECLINE], None) == 1:
                 raise PromptExit(Outcome.DECLINED)
             return {}
+        walked = walk(question)
+        asked = next(walked)
+        while True:
+            if about := asked.message.removeprefix(question.message).strip():
+                self._write_paragraph(about, "strong")  # which entry of a list it is
+            try:
+                asked = walked.send(await self._fill_fields(asked))
+            except StopIteration as end:
+                content: dict[str, JsonValue] = end.value
+                return content
+
+    async def _fill_fields(self, question: Question) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
         for field in question.fields:
             if field.description:

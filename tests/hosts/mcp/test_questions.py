@@ -274,6 +274,53 @@ def test_of_six_fields_the_one_that_is_wrong_is_asked_again(asked: Scene) -> Non
     assert message.count("Amount") == 1
 
 
+GUESTS: Json = {
+    "type": "array",
+    "title": "Guests",
+    "items": PERSON,
+    "minItems": 1,
+    "maxItems": 3,
+    "uniqueItems": True,
+}
+ADA, BO = {"name": "Ada", "age": 36}, {"name": "Bo", "age": 4}
+
+
+def test_a_list_is_asked_entry_by_entry_and_only_what_is_wrong_again(asked: Scene) -> None:
+    asked.person.will(
+        accepts(**ADA, another=True),
+        accepts(name="Bo", age=-4, another=False),
+        accepts(age=4),
+    )
+    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
+    assert response["data"] == {"value": [ADA, BO]}
+    assert response["metadata"]["route"] == "mcp-form (one entry after the other)"
+    shown = [list(each.requested_schema["properties"]) for each in asked.person.seen]
+    assert shown == [["name", "age", "another"], ["name", "age", "another"], ["age"]]
+    messages = [each.message for each in asked.person.seen]
+    assert "Guests\n\nEntry 1 (at least 1, at most 3)." in messages[0]
+    assert "Entry 2 (" in messages[2]
+    assert "age must be at least 0, not -4" in messages[2]
+
+
+def test_a_list_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_given(asked: Scene) -> None:
+    twice = [accepts(**ADA, another=True), accepts(**ADA, another=False)]
+    asked.person.will(*twice, accepts(**ADA, another=True), accepts(**BO, another=False))
+    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
+    assert response["data"] == {"value": [ADA, BO]}
+    again = asked.person.seen[2]
+    assert "Please answer again" in again.message
+    assert "Ada" in str(again.requested_schema)
+    asked.person.will(*twice * 3)
+    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
+    assert response["metadata"]["outcome"] == "invalid"
+
+
+def test_who_leaves_at_an_entry_leaves_the_question(asked: Scene) -> None:
+    asked.person.will(accepts(**ADA, another=True), types.ElicitResult(action="decline"))
+    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
+    assert (response["success"], response["metadata"]["outcome"]) == (False, "declined")
+
+
 @pytest.mark.parametrize(
     ("confirmed", "said"),
     [(True, {"success": True, "data": {"value": {}}}), (False, {"success": False})],

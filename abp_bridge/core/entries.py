@@ -1,0 +1,99 @@
+"""A question with lists of flat objects, as a walk of questions without any: for surfaces that show
+no lists.
+
+Fields of other kinds come first, together; then each list, entry by entry, as long as the person
+adds another. Nothing is made up: an entry is what was answered to its question. A walk is a
+generator: it yields a question and is sent the content that answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_count, as_list, as_object
+from abp_bridge.core.question import MISSING, Field, FieldType, Missing, Question
+from abp_bridge.core.schema import Schema
+
+MAX_ENTRIES = 100  # of a list without a limit: nobody gives more, and a policy never ends by itself
+
+Walk = Generator[Question, JsonObject, dict[str, JsonValue]]
+
+_YES_NO: Schema = {"type": "boolean"}
+
+
+class Bounds(NamedTuple):
+    """How many entries a list may have."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        """In words: "at least 1, at most 3"."""
+        least = [f"at least {self.least}"] if self.least else []
+        return ", ".join([*least, f"at most {self.most}"])
+
+
+def bounds(schema: Schema) -> Bounds:
+    """Those of the schema of a list; at most `MAX_ENTRIES` where it has none."""
+    least, most = (as_count(schema.get(word)) for word in ("minItems", "maxItems"))
+    return Bounds(least or 0, max(least or 0, MAX_ENTRIES) if most is None else most)
+
+
+def walk(question: Question) -> Walk:
+    """The questions that together ask `question`; in the end its content, by field name."""
+    content: dict[str, JsonValue] = {}
+    if flat := tuple(each for each in question.fields if not each.columns):
+        content |= yield replace(question, fields=flat)
+    for each in question.fields:
+        if each.columns and (entries := (yield from _entries(question, each))) is not MISSING:
+            content[each.name] = entries
+    return content
+
+
+def _entries(
+    question: Question, asked: Field
+) -> Generator[Question, JsonObject, JsonValue | Missing]:
+    least, most = bounds(asked.schema)
+    proposed = as_list(asked.default) if asked.default is not MISSING else []
+    another = _another(asked.columns)
+    if not (least and asked.required):
+        words = f"No entry yet ({bounds(asked.schema)})."
+        any_at_all = replace(another, title="Add an entry", default=bool(proposed))
+        if (yield _about(question, asked, words, (any_at_all,)))[another.name] is False:
+            return [] if asked.required else MISSING
+    entries: list[JsonValue] = []
+    while len(entries) < most:
+        number = len(entries) + 1
+        fields = [with_default(each, proposed[number - 1 : number]) for each in asked.columns]
+        if least <= number < most:
+            fields.append(replace(another, default=len(proposed) > number))
+        words = f"Entry {number} ({bounds(asked.schema)})."
+        given = yield _about(question, asked, words, fields)
+        entries.append({name: value for name, value in given.items() if name != another.name})
+        if number >= least and given.get(another.name) is not True:
+            break
+    return entries
+
+
+def _about(question: Question, asked: Field, words: str, fields: Sequence[Field]) -> Question:
+    """What is asked of one entry: the list that it belongs to is said with the question."""
+    named = asked.title if question.wrapped else asked.label
+    about = ": ".join(filter(None, (named, asked.description)))
+    message = "\n\n".join(filter(None, (question.message, about, words)))
+    return replace(question, message=message, fields=tuple(fields), wrapped=False)
+
+
+def _another(columns: Sequence[Field]) -> Field:
+    """The field that says whether there is one more, under a name that no column has."""
+    name = "another"
+    while name in {each.name for each in columns}:
+        name += "_"
+    return Field(name, FieldType.BOOLEAN, _YES_NO, title="Add another entry")
+
+
+def with_default(column: Field, proposed: Sequence[JsonValue]) -> Field:
+    """The column with what the app proposes for it in an entry, if it proposes that entry."""
+    entry = as_object(proposed[0]) if proposed else {}
+    return replace(column, default=entry[column.name]) if column.name in entry else column

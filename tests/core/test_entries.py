@@ -1,0 +1,130 @@
+"""A list of flat objects, asked entry by entry: what was answered comes back, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from abp_bridge.core.entries import MAX_ENTRIES, bounds, walk
+from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question, validate_answer
+
+Json = Any
+
+NAME = Field("name", FieldType.TEXT, {"type": "string"}, title="Name")
+AGE = Field("another", FieldType.INTEGER, {"type": "integer"}, required=False)
+WHEN = Field("when", FieldType.TEXT, {"type": "string"}, title="When")
+
+
+def guests(least: int | None = None, most: int | None = None, **more: Json) -> Field:
+    limits = {word: n for word, n in (("minItems", least), ("maxItems", most)) if n is not None}
+    schema: Json = {"type": "array", "items": {"type": "object"}, **limits}
+    about: Json = {"title": "Guests", "description": "Who eats", "columns": (NAME, AGE), **more}
+    return Field("guests", FieldType.LIST, schema, **about)
+
+
+def asked(*fields: Field, wrapped: bool = False) -> Question:
+    return Question("q", Kind.INPUT, "Who comes?", fields, "app", wrapped=wrapped)
+
+
+def play(question: Question, answers: Sequence[Json]) -> tuple[list[Question], Json]:
+    """The questions, and the content that the answers come to."""
+    walked, shown = walk(question), []
+    step = next(walked)
+    for answer in answers:
+        shown.append(step)
+        try:
+            step = walked.send(answer)
+        except StopIteration as end:
+            return shown, end.value
+    raise AssertionError(f"it goes on: {step.message}")
+
+
+def test_other_fields_come_first_and_each_entry_is_a_question_of_its_own() -> None:
+    answers = [
+        {"when": "now"},
+        {"name": "Ada", "another_": True},
+        {"name": "Bo", "another_": False},
+    ]
+    shown, content = play(asked(guests(1, 3), WHEN), answers)
+    assert content == {"when": "now", "guests": [{"name": "Ada"}, {"name": "Bo"}]}
+    assert [each.message for each in shown] == [
+        "Who comes?",
+        "Who comes?\n\nGuests: Who eats\n\nEntry 1 (at least 1, at most 3).",
+        "Who comes?\n\nGuests: Who eats\n\nEntry 2 (at least 1, at most 3).",
+    ]
+    assert [each.name for each in shown[1].fields] == ["name", "another", "another_"]
+
+
+def test_another_entry_is_offered_between_the_least_and_the_most_only() -> None:
+    more: Json = {"name": "x", "another_": True}
+    shown, content = play(asked(guests(2, 4)), [{"name": "x"}, more, more, {"name": "x"}])
+    assert [len(each.fields) for each in shown] == [2, 3, 3, 2]
+    assert len(content["guests"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "content"),
+    [
+        (guests(), {"guests": []}),
+        (guests(required=False), {}),
+        (guests(2, required=False), {}),
+    ],
+    ids=["empty", "left out", "left out, though it may not be empty"],
+)
+def test_a_list_that_may_have_no_entry_is_asked_whether_it_has_one(
+    field: Field, content: Json
+) -> None:
+    shown, got = play(asked(field), [{"another_": False}])
+    assert [each.title for each in shown[0].fields] == ["Add an entry"]
+    assert got == content
+    assert play(asked(guests(0, 1)), [{"another_": True}, {"name": "Ada"}])[1] == {
+        "guests": [{"name": "Ada"}]
+    }
+
+
+def test_what_the_app_proposes_stands_in_the_entries() -> None:
+    field = guests(default=[{"name": "Ada"}, {"another": 3}])
+    answers = [{"another_": True}, {"name": "Ada", "another_": True}, {"name": "x"}]
+    shown, _ = play(asked(field), answers)
+    assert [[each.default for each in step.fields] for step in shown] == [
+        [True],
+        ["Ada", MISSING, True],
+        [MISSING, 3, False],
+    ]
+
+
+def test_the_only_list_of_a_question_has_no_name_but_its_title() -> None:
+    shown, _ = play(asked(guests(1, title="", description=""), wrapped=True), [{"name": "Ada"}])
+    assert shown[0].message == f"Who comes?\n\nEntry 1 (at least 1, at most {MAX_ENTRIES})."
+
+
+def test_a_list_without_a_limit_ends_all_the_same() -> None:
+    more = [{"name": "x", "another_": True}] * MAX_ENTRIES
+    assert len(play(asked(guests(1)), more)[1]["guests"]) == MAX_ENTRIES
+    assert bounds({"minItems": 200}) == (200, 200)
+
+
+@given(some.data())
+def test_every_walk_gives_a_list_within_its_bounds(data: some.DataObject) -> None:
+    least = data.draw(some.integers(0, 4))
+    field = guests(least, data.draw(some.integers(max(least, 1), 6)))
+    question = asked(replace(field, required=data.draw(some.booleans())))
+    walked, entered = walk(question), 0
+    step = next(walked)
+    while True:
+        answer: Json = {"name": f"n{entered}"} if len(step.fields) > 1 else {}
+        entered += bool(answer)
+        if step.fields[-1].type is FieldType.BOOLEAN:
+            answer["another_"] = data.draw(some.booleans())
+        try:
+            step = walked.send(answer)
+        except StopIteration as end:
+            content = end.value
+            break
+    assert len(content.get("guests", [])) == entered
+    assert validate_answer(question, content)[1] == []
