@@ -169,8 +169,9 @@ class _Exchange:
         was given.
         """
         content, times, todo = dict[str, JsonValue](), list[float](), question
+        response = SurfaceResponse(Outcome.INVALID)
         for _ in range(1 + MAX_REPEATS):
-            walked = walk(todo)
+            walked, names = walk(todo), {each.name for each in todo.fields}
             asked: Question | None = next(walked)
             while asked is not None:
                 response, _ = await self.ask(asked, attempt)
@@ -180,7 +181,8 @@ class _Exchange:
                 try:
                     asked = walked.send(response.content)
                 except StopIteration as end:
-                    content, asked = content | end.value, None
+                    kept = {name: value for name, value in content.items() if name not in names}
+                    content, asked = kept | end.value, None
             if not (problems := answer_errors(question, content)):
                 seconds = median(times) if times else None
                 return replace(response, content=content, seconds=seconds)
