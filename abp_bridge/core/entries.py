@@ -81,8 +81,9 @@ def _about(question: Question, asked: Field, words: str, fields: Sequence[Field]
     """What is asked of one entry: the list that it belongs to is said with the question."""
     named = asked.title if question.wrapped else asked.label
     about = ": ".join(filter(None, (named, asked.description)))
-    message = "\n\n".join(filter(None, (question.message, about, words)))
-    return replace(question, message=message, fields=tuple(fields), wrapped=False)
+    message = "\n\n".join(filter(None, (question.message, about)))
+    asking = replace(question, message=message, fields=tuple(fields), wrapped=False)
+    return asking.with_note(words)
 
 
 def _another(columns: Sequence[Field]) -> Field:

@@ -52,10 +52,11 @@ def test_other_fields_come_first_and_each_entry_is_a_question_of_its_own() -> No
     ]
     shown, content = play(asked(guests(1, 3), WHEN), answers)
     assert content == {"when": "now", "guests": [{"name": "Ada"}, {"name": "Bo"}]}
-    assert [each.message for each in shown] == [
-        "Who comes?",
-        "Who comes?\n\nGuests: Who eats\n\nEntry 1 (at least 1, at most 3).",
-        "Who comes?\n\nGuests: Who eats\n\nEntry 2 (at least 1, at most 3).",
+    about = "Who comes?\n\nGuests: Who eats"
+    assert [(each.message, each.note) for each in shown] == [
+        ("Who comes?", ""),
+        (about, "Entry 1 (at least 1, at most 3)."),
+        (about, "Entry 2 (at least 1, at most 3)."),
     ]
     assert [each.name for each in shown[1].fields] == ["name", "another", "another_"]
 
@@ -100,7 +101,8 @@ def test_what_the_app_proposes_stands_in_the_entries() -> None:
 
 def test_the_only_list_of_a_question_has_no_name_but_its_title() -> None:
     shown, _ = play(asked(guests(1, title="", description=""), wrapped=True), [{"name": "Ada"}])
-    assert shown[0].message == f"Who comes?\n\nEntry 1 (at least 1, at most {MAX_ENTRIES})."
+    assert shown[0].message == "Who comes?"
+    assert shown[0].note == f"Entry 1 (at least 1, at most {MAX_ENTRIES})."
 
 
 def test_a_list_without_a_limit_ends_all_the_same() -> None:

@@ -164,8 +164,10 @@ class Terminal:
         walked = walk(question)
         asked = next(walked)
         while True:
-            if about := asked.message.removeprefix(question.message).strip():
-                self._write_paragraph(about, "strong")  # which entry of a list it is
+            if asked.note != question.note:  # which entry it is, of which list
+                about = asked.message.removeprefix(question.message).strip()
+                for words in filter(None, (about, asked.note.removeprefix(question.note).strip())):
+                    self._write_paragraph(words, "strong")
             try:
                 asked = walked.send(await self._fill_fields(asked))
             except StopIteration as end:

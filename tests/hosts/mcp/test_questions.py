@@ -297,7 +297,7 @@ def test_a_list_is_asked_entry_by_entry_and_only_what_is_wrong_again(asked: Scen
     shown = [list(each.requested_schema["properties"]) for each in asked.person.seen]
     assert shown == [["name", "age", "another"], ["name", "age", "another"], ["age"]]
     messages = [each.message for each in asked.person.seen]
-    assert "Guests\n\nEntry 1 (at least 1, at most 3)." in messages[0]
+    assert "\nEntry 1 (at least 1, at most 3)." in messages[0]
     assert "Entry 2 (" in messages[2]
     assert "age must be at least 0, not -4" in messages[2]
 
