@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,18 @@ VERSION = "2025-11-25"
 class Proxied(RawHost):
     """A host on the proxy, with the server behind it."""
 
-    def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = MCP,
+    ) -> None:
         self.read_by_server, self.deeds_of_server = folder / "read", folder / "deeds"
         self.log_file = folder / "host.log"
         files = (str(self.read_by_server), str(self.deeds_of_server))
-        super().__init__(*arguments, "--", *SERVER, *files, command=MCP, env=env, log=self.log_file)
+        arguments = (*arguments, "--", *SERVER, *files)
+        super().__init__(*arguments, command=command, env=env, log=self.log_file)
 
     @property
     def deeds(self) -> list[str]:
@@ -85,10 +92,11 @@ def proxied(
     folder: Path,
     *arguments: str,
     env: Mapping[str, str] | None = None,
+    command: Sequence[str] = MCP,
     capabilities: Json = None,
 ) -> Iterator[Proxied]:
     """A host that has shaken hands with the server, and has its tools."""
-    with Proxied(folder, *arguments, env=env) as host:
+    with Proxied(folder, *arguments, env=env, command=command) as host:
         assert "result" in host.initialize(**(capabilities or {}))
         host.result("tools/list")
         yield host
