@@ -31,7 +31,8 @@ TOOLS = "tools"
 DEEPEST = 200  # levels of a message: what nests more is cut in a trace, and refused in a file
 MAX_PATIENCE = 60  # seconds that a fixture may wait: a test must end
 
-_PARTY = r"host|agent|person|tools(?: [1-9]\d{0,3})?|app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
+_APPS = r"app(?: [A-Za-z0-9][A-Za-z0-9._-]{0,39})?"
+_PARTY = rf"host|agent|server|person|tools(?: [1-9]\d{{0,3}})?|{_APPS}"
 _WAY = re.compile(rf"(?:(?P<sender>{_PARTY})->bridge|bridge->(?P<to>{_PARTY}))\Z")
 
 

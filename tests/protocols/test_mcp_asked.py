@@ -461,3 +461,12 @@ def test_what_leads_elsewhere_than_it_looks_is_no_link(url: Json) -> None:
 def test_a_link_needs_words() -> None:
     with pytest.raises(RemoteProtocolError):
         link("https://a.example/", None)
+
+
+def test_what_a_schema_says_of_its_fields_together_is_checked() -> None:
+    properties: Json = {"a": {"type": "string"}, "b": {"type": "string"}}
+    either = [{"required": ["a"]}, {"required": ["b"]}]
+    schema = {"type": "object", "properties": properties, "anyOf": either}
+    question = decode_question({"message": "?", "requestedSchema": schema}, id="q", origin="s")
+    assert validate_answer(question, {})[1]
+    assert not validate_answer(question, {"b": "x"})[1]

@@ -162,6 +162,8 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
         origin=origin,
         wrapped=False,
         destructive=IRREVERSIBLE in paragraphs,
+        # What is required the fields say themselves.
+        whole={word: value for word, value in schema.items() if word != "required"},
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.harness import run
 from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
 from support.visitor import Browser
 
@@ -207,6 +208,24 @@ def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) 
         assert field["enum"] == ["No, do not", "Run"]
         assert field["default"] == "No, do not"
         host.send("notifications/cancelled", {"requestId": call})
+
+
+def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
+    desktop, file = Desktop(tmp_path), tmp_path / "trace.jsonl"
+    fields: Json = {"apiToken": {"type": "string"}}
+    asked: Json = {
+        "message": "Your token",
+        "requestedSchema": {"type": "object", "properties": fields, "required": ["apiToken"]},
+    }
+    with proxied(tmp_path, "--record", str(file), env=desktop.env) as host:
+        call = host.call("ask", method="elicitation/create", params=asked)
+        desktop.visit().send(**{"field-0": "planted-7f3a"})
+        assert "planted-7f3a" in host.text(call)
+        host.end()
+    assert "planted-7f3a" not in file.read_text()
+    drawn = run("trace", str(file)).stdout
+    for words in ("server", "elicitation/create", "tools/call", "page"):
+        assert words in drawn
 
 
 def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
