@@ -19,9 +19,11 @@ _ABP = """
 _MCP = """
     initialize ping server/discover logging/setLevel tools/list tools/call
     resources/list resources/templates/list resources/read resources/subscribe resources/unsubscribe
+    prompts/list prompts/get completion/complete roots/list
     elicitation/create sampling/createMessage subscriptions/listen
     notifications/initialized notifications/cancelled notifications/message
     notifications/tools/list_changed notifications/resources/list_changed
+    notifications/prompts/list_changed notifications/roots/list_changed
     notifications/elicitation/complete notifications/subscriptions/acknowledged
 """
 _ACP = """
