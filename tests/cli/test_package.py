@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 from support.harness import PATIENCE
+from support.mcp_proxy import SERVER
 
 import abp_bridge
 
@@ -40,24 +43,38 @@ def test_errors_that_a_caller_may_catch_have_one_base() -> None:
     assert all(issubclass(getattr(abp_bridge, name), abp_bridge.AbpBridgeError) for name in errors)
 
 
-def test_a_host_is_answered_before_anything_of_a_session_is_loaded() -> None:
-    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "h"}}
+@pytest.mark.parametrize(
+    ("command", "room"),
+    [(["serve"], "hosts.mcp.server"), (["mcp", "--", *SERVER], "proxies.mcp.router")],
+)
+def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
+    command: list[str], room: str, tmp_path: Path
+) -> None:
+    if "--" in command:
+        command = [*command, str(tmp_path / "read"), str(tmp_path / "deeds")]
+    can: dict[str, object] = {"elicitation": {}}
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": {"name": "h"}}
     code = (
         "import atexit, sys;"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr));"
-        "from abp_bridge.cli.main import main; main(['serve'])"
+        f"from abp_bridge.cli.main import main; main({command!r})"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting})
-        + "\n",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert json.loads(ended.stdout)["result"]["protocolVersion"] == "2025-11-25"
-    rooms = {name for name in ended.stderr.split() if name.startswith("abp_bridge.")}
-    assert "abp_bridge.hosts.mcp.server" in rooms
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as host:
+        watchdog = threading.Timer(PATIENCE, host.kill)
+        watchdog.start()
+        assert host.stdin is not None
+        assert host.stdout is not None
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+        host.stdin.write(json.dumps(message) + "\n")
+        host.stdin.flush()
+        answer = json.loads(host.stdout.readline())
+        _, loaded = host.communicate()
+        watchdog.cancel()
+    assert answer["result"]["protocolVersion"] == "2025-11-25"
+    rooms = {name for name in loaded.split() if name.startswith("abp_bridge.")}
+    assert f"abp_bridge.{room}" in rooms
     later = ("bridge", "apps", "surfaces", "interfaces", "trace", "core.question", "core.schema")
     assert [name for name in sorted(rooms) if name.partition(".")[2].startswith(later)] == []
