@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +86,10 @@ class Host(RpcPeer):
         """What the server has heard."""
         self.request("vendor/thing")
         return [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
+
+    def heard_of(self, wanted: Callable[[Json], bool]) -> list[Json]:
+        """What the server has heard, once something that is `wanted` is among it."""
+        until = time.monotonic() + self.patience
+        while not any(map(wanted, heard := self.heard())):
+            assert time.monotonic() < until, "the server did not hear of it"
+        return heard

@@ -272,7 +272,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server(
         id = host.begin("tools/call", {"name": "wait"})
         host.request("vendor/thing")
         host.send("notifications/cancelled", {"requestId": id, "reason": "r"})
-        heard = host.heard()
+        heard = host.heard_of(lambda each: each["method"] == "notifications/cancelled")
         [call] = [each for each in heard if each["method"] == "tools/call"]
         [cancelled] = [each for each in heard if each["method"] == "notifications/cancelled"]
         assert cancelled["params"]["requestId"] == call["id"]
@@ -294,8 +294,8 @@ def test_a_cancelled_call_takes_its_questions_down(tmp_path: Path) -> None:
 def test_a_question_that_nobody_came_back_for_is_given_up(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy", PARK="0.05") as host:
         state = host.request("tools/call", {"name": "ask"})["result"]["requestState"]
-        while not (answers := [each for each in host.heard() if "error" in each]):
-            pass
+        heard = host.heard_of(lambda each: "error" in each)
+        answers = [each for each in heard if "error" in each]
         assert [each["error"]["code"] for each in answers] == [-32600]
         late = host.request("tools/call", {"name": "ask", "requestState": state})
         assert "too old" in late["error"]["message"]
@@ -356,12 +356,14 @@ def test_a_stream_that_ends_unsubscribes(tmp_path: Path) -> None:
         streams = [host.begin("subscriptions/listen", {"notifications": wanted}) for _ in range(2)]
         for _ in streams:
             host.notified("notifications/subscriptions/acknowledged")
-        for stream in streams:
-            host.heard()
-            host.send("notifications/cancelled", {"requestId": stream})
-        heard = [each["method"] for each in [*host.heard(), *host.heard()]]
-        assert heard.count("resources/subscribe") // heard.count("initialize") == 1
-        assert "resources/unsubscribe" in heard
+        first, second = streams
+        host.heard_of(lambda each: each["method"] == "resources/subscribe")
+        host.send("notifications/cancelled", {"requestId": first})
+        host.heard()
+        host.send("notifications/cancelled", {"requestId": second})
+        heard = host.heard_of(lambda each: each["method"] == "resources/unsubscribe")
+        methods = [each["method"] for each in heard]
+        assert methods.count("resources/subscribe") == methods.count("resources/unsubscribe") == 1
 
 
 @both

@@ -99,6 +99,18 @@ def test_an_era_can_be_asked_for() -> None:
         assert host.shake_hands()["error"]["code"] == -32022
 
 
+def test_the_official_sdk_is_loaded_for_an_address_only(tmp_path: Path) -> None:
+    stub = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
+    timed = (sys.executable, "-X", "importtime", "-m", "abp_bridge", "mcp", "--", *stub)
+    with Host(timed, env=environment(**DESKTOP), log=tmp_path / "log") as host:
+        assert "result" in host.shake_hands()
+        host.end()
+    lines = (tmp_path / "log.stderr").read_text().splitlines()
+    loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    assert "abp_bridge.proxies.mcp.eras" in loaded
+    assert not loaded & {"mcp", "mcp_types", "httpx2", "abp_bridge.proxies.mcp.modern_host"}
+
+
 # --- over HTTP ---
 
 
