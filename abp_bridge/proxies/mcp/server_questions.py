@@ -147,6 +147,7 @@ class ServerQuestions:
     def _name(self, id: Id, params: JsonObject) -> str:
         self._serial += 1
         if isinstance(elicitation := params.get("elicitationId"), str):
+            self._links = {name: each for name, each in self._links.items() if each in self._open}
             self._links[elicitation] = id
         return f"server-{self._serial}"
 
