@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from abp_bridge.core.json_value import JsonValue
 
+MAX_DIGITS = 4_000  # of a whole number that is read; Python refuses some more
 LONGEST = 64 * 2**20  # bytes: of a longer line nothing is looked at
 
 _WHITE = " \t\r\n\ufeff"
@@ -63,13 +64,27 @@ class Cutter:
 
 def read(line: bytes) -> JsonValue:
     """What a line says, read generously: None for what is no JSON, and for a number in it that JSON
-    cannot hold (NaN, Infinity, 1e999).
+    or Python cannot hold (NaN, Infinity, 1e999, 5,000 digits).
     """
+    return _read(line, _CODE[1])
+
+
+def read_broken(line: bytes) -> JsonValue:
+    """`read`, also of what is no UTF-8: as the most forgiving of readers would."""
+    found = read(line)
+    return _read(line, "replace") if found is None else found
+
+
+def _read(line: bytes, errors: str) -> JsonValue:
     try:
-        value: JsonValue = _READER.decode(line.decode(json.detect_encoding(line), _CODE[1]))
+        value: JsonValue = _READER.decode(line.decode(json.detect_encoding(line), errors))
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def _whole(word: str) -> int | None:
+    return int(word) if len(word) <= MAX_DIGITS else None
 
 
 def _finite(word: str) -> float | None:
@@ -78,7 +93,7 @@ def _finite(word: str) -> float | None:
 
 
 # Made once: making one costs more than reading a line.
-_READER = json.JSONDecoder(parse_constant=lambda word: None, parse_float=_finite)
+_READER = json.JSONDecoder(parse_constant=lambda word: None, parse_float=_finite, parse_int=_whole)
 
 
 def put(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:

@@ -179,10 +179,14 @@ class InjectedConnection(ByteReader):
             message = {"id": broken[1].decode()}
         response = as_object(message)
         id = response.get("id")
-        if "method" in response or not isinstance(id, str) or not id.startswith(self._prefix):
+        if "method" in response or not isinstance(id, str) or not self.is_ours(id):
             return False
         await self.feed({"id": id, **_read_response(response)})
         return True
+
+    def is_ours(self, id: JsonValue) -> bool:
+        """Whether an id is one of our requests'."""
+        return isinstance(id, str) and bool(self._prefix) and id.startswith(self._prefix)
 
     async def feed(self, message: dict[str, JsonValue]) -> None:
         """A message of the stream that is for us, without its version.

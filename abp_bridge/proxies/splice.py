@@ -28,10 +28,13 @@ class LineFilter:
         is_relevant: Whether one of these lines may need to be read: decided from their bytes, and
             asked again for each line of a block.
         rewrite: A relevant line -> what goes on in its place; nothing if that is empty.
+        passes_unread: Whether a line passes that cannot be looked at: one that is too long, or that
+            `rewrite` failed at.
     """
 
     is_relevant: Callable[[bytes], bool]
     rewrite: Callable[[bytes], Awaitable[bytes]]
+    passes_unread: bool = True
 
 
 async def _do_nothing() -> None: ...
@@ -59,8 +62,10 @@ async def splice(
         for block, whole in cutter.cut(data):
             if whole and lines.is_relevant(block):
                 await _forward_lines(block, target, lines)
-            else:
+            elif whole or lines.passes_unread:
                 await target.forward(block)
+            else:
+                logger.error("a line is not passed on: it is too long to be looked at")
     await on_end()
     rest = cutter.rest()
     if lines.is_relevant(rest):
@@ -86,7 +91,10 @@ async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) 
 async def _forward_rewritten(line: bytes, target: SharedWriter, lines: LineFilter) -> None:
     try:
         line = await lines.rewrite(line)
-    except Exception:  # whatever it is, the line is not ours to keep
-        logger.exception("a line passes as it is: looking at it failed")
+    except Exception:  # whatever it is, the line is not ours to keep, but where it must be read
+        passes = lines.passes_unread
+        words = "passes as it is" if passes else "is not passed on"
+        logger.exception("a line %s: looking at it failed", words)
+        line = line if passes else b""
     if line:
         await target.forward(line)

@@ -7,11 +7,13 @@ It remembers; what passes, and what is asked, is not its business.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from abp_bridge.core.json_value import JsonObject, as_list, as_object, as_text
 from abp_bridge.rpc.protocol import Id
 
+MAX_NOTES = 10  # different ones of one call
+_MORE = "abp-bridge: and more of the kind, see its log."
 MAX_TOOLS = 10_000  # of one server, that are remembered; of others nothing is known
 
 
@@ -55,8 +57,13 @@ class Calls:
         """Remember a page of `tools/list`: whether it is the last."""
         for each in as_list(result.get("tools")):
             tool = as_object(each)
-            if (name := as_text(tool.get("name"))) and len(self.tools) < MAX_TOOLS:
-                self.tools[name] = _decode_tool(name, tool)
+            name = as_text(tool.get("name"))
+            known = self.tools.get(name)
+            if name and (known or len(self.tools) < MAX_TOOLS):
+                listed = _decode_tool(name, tool)
+                # What destroyed something once is not harmless because its server says so later.
+                harmless = listed.harmless and (known is None or known.harmless)
+                self.tools[name] = replace(listed, harmless=harmless)
         return result.get("nextCursor") is None
 
     def begin(self, id: Id, params: JsonObject) -> OpenCall:
@@ -81,7 +88,8 @@ class Calls:
     def note(self, words: str) -> None:
         """Say this with the result of each call that is open now."""
         for call in self.open.values():
-            call.notes.append(words)
+            if words not in call.notes and len(call.notes) < MAX_NOTES:
+                call.notes.append(words if len(call.notes) < MAX_NOTES - 1 else _MORE)
 
 
 def _decode_tool(name: str, tool: JsonObject) -> Tool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.errors import describe_bug
 from abp_bridge.rpc.protocol import Id
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ class Confirmation:
         self._tasks = tasks
         self._waiting: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a person comes before any call at all."""
+        return bool(self._chosen)
+
+    def is_waiting(self, id: Id) -> bool:
+        """Whether a call with this id waits for leave."""
+        return id in self._waiting
 
     def asks_for(self, tool: Tool) -> bool:
         """Whether a person comes before a call of `tool`."""
@@ -93,13 +103,17 @@ class Confirmation:
 
         async def wait() -> None:
             with scope:
-                answer = await self._elicitor.ask(question)
+                try:
+                    refused = confirmation.refusal(tool.name, await self._elicitor.ask(question))
+                    words = "" if refused is None else str(refused.failure)
+                except Exception as problem:
+                    logger.exception("a call is refused: asking for leave failed")
+                    words = f"{describe_bug(problem)} The tool was not called."
                 del self._waiting[id]
-                refused = confirmation.refusal(tool.name, answer)
-                if refused is None:
-                    on_allowed()
+                if words:
+                    on_refused(words)
                 else:
-                    on_refused(str(refused.failure))
+                    on_allowed()
 
         self._tasks.start_soon(wait)
 

@@ -26,6 +26,8 @@ def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
         params: What it says.
         has_roots: Whether the person named folders for who asks.
     """
+    if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
+        line = byte_edit.put(line, _CAPABILITIES, {})
     line = byte_edit.put(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
     if has_roots and not declares_roots(params):
         line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})

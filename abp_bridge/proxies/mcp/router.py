@@ -9,11 +9,15 @@ a handler learns it tells the calls, or whoever asks the server's questions.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING
 
+from abp_bridge.core.json_text import is_deeper
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
+from abp_bridge.core.sanitize import label
 from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import LEGACY
 from abp_bridge.proxies import byte_edit, response_id
@@ -21,8 +25,11 @@ from abp_bridge.proxies.mcp import handshake
 from abp_bridge.proxies.splice import LineFilter
 from abp_bridge.rpc.protocol import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_DEPTH,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     Id,
     dump,
     is_id,
@@ -40,6 +47,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_BATCH = "a call that needs a person's leave (--confirm) must come by itself, not in a batch"
+_NOT_SHOWN = (
+    "a call that needs a person's leave (--confirm) is not made where its arguments cannot be shown"
+    " to them: they must be an object, and not nested deeply"
+)
+_BEFORE_INITIALIZE = ("ping", "server/discover")
+_NOT_BEGUN = "this server is begun with initialize, which comes first"
+_ESCAPED = re.compile(rb"\\u00(?:2[fF]|[46][1-9a-fA-F]|[57][0-9aA])")  # / and the letters
 _WHITE = b" \t\r\n\xef\xbb\xbf"  # before a message
 
 
@@ -67,7 +81,11 @@ class Router:
         confirmation: Confirmation,
         policy: Policy,
     ) -> None:
-        self.from_host = LineFilter(self._is_relevant_from_host, self._rewrite_from_host)
+        self.from_host = LineFilter(
+            self._is_relevant_from_host,
+            self._rewrite_from_host,
+            passes_unread=not confirmation.is_on,
+        )
         self.from_server = LineFilter(self._is_relevant_from_server, self._rewrite_from_server)
         self._host = host
         self._injected = injected
@@ -77,7 +95,7 @@ class Router:
         self._confirmation = confirmation
         self._policy = policy
         self._serves_roots = False
-        self._refusal = ""  # why the server is not begun
+        self._refusal = _NOT_BEGUN  # why the server is not begun
         self._marks = (b'"initialize"', b"/discover", b"tools", injected.mark, b"cancelled")
         # The host's requests whose response is looked at before it passes.
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes]] = {}
@@ -85,34 +103,65 @@ class Router:
     # --- lines of the host ---
 
     def _is_relevant_from_host(self, data: bytes) -> bool:
-        return bool(self._refusal) or any(mark in data for mark in self._marks)
+        if self._refusal or any(mark in data for mark in self._marks):
+            return True
+        if self._questions.is_asking and (b'"result"' in data or b'"error"' in data):
+            return True
+        return self._confirmation.is_on and (_is_escaped(data) or not _are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
-        message = byte_edit.read(line)
+        message = byte_edit.read_broken(line)
         if await self._injected.take_response(line, message):
             return b""
-        if isinstance(message, list) and self._refuse_batch(message):
-            return b""
+        if isinstance(message, list):
+            return await self._rewrite_batch(line, message)
         if not isinstance(message, dict):
-            return line
+            return self._pass_unread(line)
         method, id = message.get("method"), message.get("id")
+        if method is None and is_id(id) and self._questions.is_open(id):
+            logger.error("the host answers a question that the server asked us: it goes no further")
+            return b""
+        if self._names_ours(message):
+            return b""
         handle = _FROM_HOST.get(method) if isinstance(method, str) else None
         if self._refusal and method != "initialize":
+            if self._refusal is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
+                return line if handle is None else handle(self, line, id, {})
             handle = Router._refuse_all
         return line if handle is None else handle(self, line, id, as_object(message.get("params")))
 
-    def _refuse_batch(self, messages: list[JsonValue]) -> bool:
-        """Calls that come several as one, which old revisions allow, are not made where one needs
-        leave: whether that is so.
+    def _pass_unread(self, line: bytes) -> bytes:
+        """A line that is no message: where calls need leave, or nobody has begun, it may be one."""
+        if not line.strip(_WHITE) or not (self._refusal or self._confirmation.is_on):
+            return line
+        self._respond_error(None, PARSE_ERROR, "abp-bridge cannot read this, and does not pass it")
+        return b""
+
+    async def _rewrite_batch(self, line: bytes, messages: list[JsonValue]) -> bytes:
+        """Several messages as one, as old revisions have them: what is ours, and what must not pass
+        unasked, is taken out.
         """
-        each = [as_object(message) for message in messages]
-        tools = [as_text(as_object(one.get("params")).get("name")) for one in each if _calls(one)]
-        if not any(self._confirmation.asks_for(self._calls.tool(name)) for name in tools):
+        left = [each for each in messages if not await self._take_out(as_object(each))]
+        return line if len(left) == len(messages) else dump(left) if left else b""
+
+    async def _take_out(self, message: JsonObject) -> bool:
+        if await self._injected.take_response(b"", message) or self._names_ours(message):
+            return True
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            return is_id(id) and self._questions.is_open(id)
+        tool = self._calls.tool(as_text(as_object(message.get("params")).get("name")))
+        needs_leave = method == "tools/call" and self._confirmation.asks_for(tool)
+        if not (self._refusal or needs_leave or method == "initialize"):
             return False
-        for one in each:
-            if is_id(id := one.get("id")):
-                self._respond_error(id, INVALID_REQUEST, _NO_BATCH)
+        if is_id(id):
+            self._respond_error(id, INVALID_REQUEST, self._refusal or _NO_BATCH)
         return True
+
+    def _names_ours(self, message: JsonObject) -> bool:
+        """Whether it is a notification about a request of ours, which the server knows not."""
+        request = as_object(message.get("params")).get("requestId")
+        return "id" not in message and self._injected.is_ours(request)
 
     def _refuse_all(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         if is_id(id):
@@ -159,12 +208,18 @@ class Router:
         return line
 
     def _call_tool(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
-        if not is_id(id):
-            return line
         tool = self._calls.tool(as_text(params.get("name")))
         if not self._confirmation.asks_for(tool):
-            self._begin(id, params)
+            if is_id(id):
+                self._begin(id, params)
             return line
+        arguments = params.get("arguments")
+        if not is_id(id) or self._confirmation.is_waiting(id):
+            logger.error("a call is not passed on: its id is none, or another's: %s", label(id, 80))
+            return b""
+        if is_deeper(params, MAX_DEPTH) or not isinstance(arguments, (dict, NoneType)):
+            self._respond_error(id, INVALID_PARAMS, _NOT_SHOWN)
+            return b""
 
         def on_allowed() -> None:
             self._begin(id, params)
@@ -206,14 +261,14 @@ class Router:
         if is_id(id):
             self._on_response[id] = on_response
 
-    def _respond_error(self, id: Id, code: int, message: str) -> None:
+    def _respond_error(self, id: Id | None, code: int, message: str) -> None:
         error: JsonObject = {"code": code, "message": message}
         self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "error": error}))
 
     # --- lines of the server ---
 
     def _is_relevant_from_server(self, data: bytes) -> bool:
-        if b"elicitation" in data or not _are_objects(data):
+        if b"elicitation" in data or not _are_objects(data) or _is_escaped(data):
             return True
         if self._serves_roots and b"roots" in data:
             return True
@@ -224,12 +279,15 @@ class Router:
     async def _rewrite_from_server(self, line: bytes) -> bytes:
         if self._only_ends_call(line):
             return line
-        message = byte_edit.read(line)
+        message = byte_edit.read_broken(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
             self._policy.overhear(line)
             return b""
+        if isinstance(message, list):
+            left = [each for each in message if not await self._take_question(as_object(each))]
+            return line if len(left) == len(message) else dump(left) if left else b""
         if not isinstance(message, dict):
-            return line
+            return self._hold_unread(line)
         method, id = message.get("method"), message.get("id")
         if method is None:
             on_response = self._on_response.pop(id, None) if is_id(id) else None
@@ -249,10 +307,26 @@ class Router:
         self._calls.open.pop(id, None)
         return True
 
+    def _hold_unread(self, line: bytes) -> bytes:
+        """What cannot be read passes, unless it may be a question: the host is asked none of those
+        but by us.
+        """
+        if b"elicitation" not in line and not _is_escaped(line):
+            return line
+        logger.error("a line of the server's cannot be read, and may ask something: it is dropped")
+        return b""
+
+    async def _take_question(self, message: JsonObject) -> bool:
+        is_question = message.get("method") == "elicitation/create"
+        return is_question and await self._elicit(
+            message.get("id"), as_object(message.get("params"))
+        )
+
     async def _elicit(self, id: JsonValue, params: JsonObject) -> bool:
-        if not is_id(id):
-            return False
-        await self._questions.take(id, params)
+        if is_id(id):
+            await self._questions.take(id, params)
+        else:
+            logger.error("the server asks without an id that could be answered: nobody is asked")
         return True
 
     async def _list_roots(self, id: JsonValue, params: JsonObject) -> bool:
@@ -274,8 +348,11 @@ class Router:
         return False
 
 
-def _calls(message: JsonObject) -> bool:
-    return message.get("method") == "tools/call"
+def _is_escaped(data: bytes) -> bool:
+    """Whether a plain letter is written as an escape, which nobody needs to: a word that is looked
+    for may hide behind it.
+    """
+    return b"\\u00" in data and _ESCAPED.search(data) is not None
 
 
 def _are_objects(lines: bytes) -> bool:

@@ -7,13 +7,14 @@ error here, and what is still open at the end is cancelled before the server hea
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from abp_bridge.core.json_text import is_deeper
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, as_text
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.rpc.protocol import MAX_DEPTH, Id, dump
@@ -37,11 +38,17 @@ CANCEL: JsonObject = {"action": "cancel"}
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """A question that is asked: what ends it, and the only call that it may belong to."""
+    """A question that is asked: what ends it, and what it may belong to, as it was when it came."""
 
     scope: anyio.CancelScope
-    call: str | None
-    accepted: bool = False  # the server says itself that it is done
+    calls: Sequence[str]
+    harmless: bool
+    link: str = ""  # its elicitationId, where it is one
+
+    @property
+    def call(self) -> str | None:
+        """The only call that it may belong to."""
+        return self.calls[0] if len(self.calls) == 1 else None
 
 
 class ServerQuestions:
@@ -76,7 +83,6 @@ class ServerQuestions:
         self._origin = origin
         self._beat = beat
         self._open: dict[Id, _OpenQuestion] = {}
-        self._links: dict[str, Id] = {}  # the open questions that are links, by elicitationId
         self._serial = 0
 
     @property
@@ -89,15 +95,22 @@ class ServerQuestions:
         if id in self._open:
             logger.warning("the server asks twice with the id %s: only once it is answered", id)
             return
-        if len(self._open) >= MAX_OPEN or is_deeper(params, MAX_DEPTH):
+        too_many = f"{MAX_OPEN} of its questions are open" if len(self._open) >= MAX_OPEN else ""
+        too_deep = "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
+        if problem := too_many or too_deep:
+            self._refuse(problem)
             self._answer(id, CANCEL)
             await self._connection.sent()
             return
-        calls = self._calls.carriers()
+        link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
         self._open[id] = question = _OpenQuestion(
-            anyio.CancelScope(), calls[0] if len(calls) == 1 else None
+            anyio.CancelScope(), self._calls.carriers(), self._calls.are_harmless(), link
         )
         self._tasks.start_soon(self._handle, id, params, question)
+
+    def is_open(self, id: Id) -> bool:
+        """Whether the server waits for our answer to a question with this id."""
+        return id in self._open
 
     def withdraw(self, id: Id) -> bool:
         """The server takes its question back: it gets no answer. Whether it was open."""
@@ -113,10 +126,12 @@ class ServerQuestions:
                 question.scope.cancel()
 
     def complete(self, elicitation: str) -> None:
-        """The server says that the person has done what it sent them to an address for."""
-        if (question := self._open.get(self._links.get(elicitation, ""))) is not None:
-            question.accepted = True
-            question.scope.cancel()
+        """The server says that the person has done what it sent them to an address for: it needs
+        no answer any more. That they agreed to go there nobody said here, so it is a cancel.
+        """
+        for question in self._open.values():
+            if elicitation and question.link == elicitation:
+                question.scope.cancel()
 
     def end(self) -> None:
         """Nobody can be asked any more: what is open is cancelled at once, as far as the server
@@ -136,46 +151,37 @@ class ServerQuestions:
             async with anyio.create_task_group() as beating:
                 beating.start_soon(self._show_life, as_object(params.get("_meta")))
                 with asked.scope:
-                    result = await self.ask(params, self._name(id, params))
+                    result = await self._ask(params, asked)
                 beating.cancel_scope.cancel()
         except Exception:
             logger.exception("a question of the server's is cancelled: asking it failed")
         if self._open.get(id) is asked:  # else it was taken back, or all has ended
             del self._open[id]
-            self._answer(id, {"action": "accept"} if asked.accepted else result)
+            self._answer(id, result)
 
-    def _name(self, id: Id, params: JsonObject) -> str:
-        self._serial += 1
-        if isinstance(elicitation := params.get("elicitationId"), str):
-            self._links = {name: each for name, each in self._links.items() if each in self._open}
-            self._links[elicitation] = id
-        return f"server-{self._serial}"
-
-    async def ask(self, params: JsonObject, name: str) -> JsonObject:
-        """Ask by the ladder: the result of the `elicitation/create` that has these parameters.
-
-        Args:
-            params: The server's.
-            name: Our own id of the question.
-        """
+    async def _ask(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
+        """Ask by the ladder: the result of the `elicitation/create` that has these parameters."""
         from abp_bridge.protocols.mcp.asked import decode_question, encode_answer  # once needed
 
-        harmless = self._calls.are_harmless()
+        self._serial += 1
         try:
             question = decode_question(
                 params,
-                id=name,
+                id=f"server-{self._serial}",
                 origin=self._origin,
-                calls=self._calls.carriers(),
-                destructive=not harmless,
+                calls=asked.calls,
+                destructive=not asked.harmless,
             )
         except RemoteProtocolError as problem:
-            logger.warning("a question of the server's is cancelled: %s", problem)
-            self._calls.note(_tell(f"{problem}"))
+            self._refuse(f"{problem}")
             return CANCEL
         answer = await self._elicitor.ask(question)
         self._note(answer)
         return encode_answer(question, answer)
+
+    def _refuse(self, problem: str) -> None:
+        logger.warning("a question of the server's is cancelled: %s", problem)
+        self._calls.note(_tell(problem))
 
     def _note(self, answer: Answer) -> None:
         """Who called is told where nobody answered: else it takes the cancel for a person's."""

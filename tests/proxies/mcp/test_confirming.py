@@ -115,3 +115,60 @@ def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
         assert host.response(5)["error"]
         assert host.response(6)["error"]
         assert not called(host)
+
+
+NESTED = '{"a":' * 490 + "1" + "}" * 490
+# what a model writes as arguments, or a host around them, so that nobody could be shown it
+UNSHOWN: dict[str, bytes] = {
+    "nested": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":%b}}'
+    % NESTED.encode(),
+    "nested past reading": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":%b}}'
+    % (b'{"a":' * 9_000 + b"1" + b"}" * 9_000),
+    "a list": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":["/"]}}',
+    "a text": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":"{}"}}',
+    "no id": b'{"method":"tools/call","params":{"name":"look"}}',
+    "an odd id": b'{"id":[5],"method":"tools/call","params":{"name":"look"}}',
+}
+
+
+@pytest.mark.parametrize("case", UNSHOWN)
+def test_a_call_that_cannot_be_shown_is_not_made(case: str, tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+        host.initialize("2025-11-25", elicitation=FORM)
+        host.write(UNSHOWN[case] + b"\n")
+        host.request("ping")
+        assert not called(host)
+
+
+# what is hard to read, and is asked about all the same
+HARD: dict[str, bytes] = {
+    "a long number": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":{"n":%b}}}'
+    % (b"7" * 5_000),
+    "no UTF-8": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":{"n":"\xff"}}}',
+    "an escaped method": b'{"id":5,"method":"t\\u006fols/call","params":{"name":"look"}}',
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_a_call_that_is_hard_to_read_is_asked_about(case: str, tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+        host.initialize("2025-11-25", elicitation=FORM)
+        host.write(HARD[case] + b"\n")
+        host.reply(host.asked()["id"], {"action": "decline"})
+        assert host.response(5)["result"]["isError"]
+        host.request("ping")
+        assert not called(host)
+
+
+def test_a_call_with_the_id_of_one_that_waits_is_not_made(tmp_path: Path) -> None:
+    with proxied(
+        tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        host.send(CALLS, {"name": "look"}, id=5)
+        question = host.asked()
+        host.send(CALLS, {"name": "azure"}, id=5)
+        host.reply(question["id"], {"action": "decline"})
+        assert host.response(5)["result"]["isError"]
+        host.request("ping")
+        assert not called(host)
+        assert host.end() == 0

@@ -156,7 +156,7 @@ async def test_what_is_too_much_is_cancelled_and_nothing_is_asked_twice() -> Non
         tasks.cancel_scope.cancel()
 
 
-async def test_what_the_server_says_is_done_is_taken_down_and_accepted() -> None:
+async def test_what_the_server_says_is_done_is_taken_down() -> None:
     person = Person()
     link = {"mode": "url", "message": "?", "url": "https://e.example/", "elicitationId": "E1"}
     async with anyio.create_task_group() as tasks:
@@ -166,6 +166,6 @@ async def test_what_the_server_says_is_done_is_taken_down_and_accepted() -> None
             await anyio.lowlevel.checkpoint()
         questions.complete("another")
         questions.complete("E1")
-        assert (await sink.until(1))[0]["result"] == {"action": "accept"}
+        assert (await sink.until(1))[0]["result"] == {"action": "cancel"}
         questions.complete("E1")
         tasks.cancel_scope.cancel()
