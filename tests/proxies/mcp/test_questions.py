@@ -84,7 +84,7 @@ def test_no_disguise_brings_a_question_to_the_host(disguise: str, tmp_path: Path
         host.initialize("2025-11-25", elicitation=FORM)
         call = host.call("say", lines=[DISGUISED[disguise] % asks + "\n"])
         assert host.response(call)["result"]["content"][0]["text"] == "said"
-        answered = {}
+        answered: Json = {}
         while answered.get("id") != 900:
             host.request("ping")
             answered = next((each for each in host.to_server() if each.get("id") == 900), {})
