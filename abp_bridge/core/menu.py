@@ -437,7 +437,7 @@ def _wanted(asked: Field) -> str:
 
 _FILLER = (
     "are is do does did will would should shall can could may really sure the this that please"
-    " confirm"
+    " confirm you your i we it there"
 )
 _NO_ACT = frozenset(_FILLER.split())
 

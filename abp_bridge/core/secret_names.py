@@ -139,14 +139,21 @@ def holds_secret(name: str) -> bool:
     """Whether what stands under a name is a secret: `apiKey`, `X-Vault-Token`, `login[password]`,
     `PGPASSWORD`, `db_pass`, `contraseña`.
     """
-    words = _BORDERS.sub(" ", _fold(name[-LONGEST_NAME:])).strip()
+    words = _BORDERS.sub(" ", _fold(_without_unseen(name)[-LONGEST_NAME:])).strip()
     if _HOLDS.search(words) is not None:
         return _COUNTED.search(words) is None
     return _VARIABLE.match(name) is not None
 
 
+def _without_unseen(words: str) -> str:
+    """Without characters of no width, and soft hyphens, which would split a word for us only."""
+    if words.isascii():
+        return words
+    return "".join(each for each in words if unicodedata.category(each) != "Cf")
+
+
 def _fold(words: str) -> str:
     """Words apart, in small letters and without accents."""
-    apart = _JOINTS.sub(" ", _CAMEL.sub(" ", words))
+    apart = _JOINTS.sub(" ", _CAMEL.sub(" ", _without_unseen(words)))
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", apart))
     return unicodedata.normalize("NFC", plain).casefold()

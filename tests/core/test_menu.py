@@ -76,6 +76,10 @@ ONE_STEP = {
         asked("elicitation/confirm", message="Are you sure?", destructive=True),
         ["No", "Yes, do it"],
     ),
+    "a destructive confirm that speaks to its reader": (
+        asked("elicitation/confirm", message="You are about to drop it", destructive=True),
+        ["No", "Yes, do it"],
+    ),
     "a boolean": (
         asked("elicitation/input", prompt="Train?", schema={"type": "boolean"}),
         ["Yes", "No", "Skip"],

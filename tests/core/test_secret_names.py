@@ -90,6 +90,13 @@ def test_a_name_of_a_secret_is_known(name: str) -> None:
     assert holds_secret(name)
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad", "\u2060", "\ufeff", "\u202e"])
+def test_what_nobody_sees_hides_no_secret(unseen: str) -> None:
+    assert holds_secret(f"pass{unseen}word")
+    assert holds_secret(f"password{unseen * 300}")
+    assert asks_for_secret(f"Your pass{unseen}word?")
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_another_name_is_not_taken_for_one(name: str) -> None:
     assert not holds_secret(name)

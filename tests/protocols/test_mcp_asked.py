@@ -315,7 +315,17 @@ def ask(properties: Json, message: str = "Do it?", **more: Json) -> Question:
     )
 
 
+def titled(**options: str) -> Json:
+    """A choice whose values have titles."""
+    return {"oneOf": [{"const": value, "title": title} for value, title in options.items()]}
+
+
 PAIR: Json = {"type": "string", "enum": ["Approve", "Deny"]}
+MONGO: Json = {
+    "type": "string",
+    "enum": ["Yes", "No"],
+    "enumNames": ["Yes, I confirm", "No, I do not confirm"],
+}
 
 
 @pytest.mark.parametrize(
@@ -328,7 +338,19 @@ PAIR: Json = {"type": "string", "enum": ["Approve", "Deny"]}
             Kind.CONFIRM,
             "Do it?\n\nSure: Really",
         ),
-        ({"decision": PAIR}, Kind.INPUT, "Do it?"),
+        ({"decision": PAIR}, Kind.CONFIRM, "Do it?\n\ndecision\n\nYes: Approve\nNo: Deny"),
+        ({"confirmation": {"enum": ["Yes", "No"]}}, Kind.CONFIRM, "Do it?"),
+        ({"archived": {"enum": ["No", "Yes"]}}, Kind.CONFIRM, "Do it?\n\narchived"),
+        (
+            {"confirmation": MONGO},
+            Kind.CONFIRM,
+            "Do it?\n\nYes: Yes, I confirm\nNo: No, I do not confirm",
+        ),
+        (
+            {"confirmation": titled(reject="Leave it", accept="Delete all")},
+            Kind.CONFIRM,
+            "Do it?\n\nYes: Delete all\nNo: Leave it",
+        ),
     ],
 )
 def test_a_lone_consent_has_to_be_answered(properties: Json, kind: Kind, message: str) -> None:
@@ -337,13 +359,23 @@ def test_a_lone_consent_has_to_be_answered(properties: Json, kind: Kind, message
     assert question.fields[0].required
 
 
+@pytest.mark.parametrize(("default", "yes"), [("Yes", True), ("No", False)])
+def test_what_is_suggested_of_a_harmless_pair_stays_suggested(default: str, yes: bool) -> None:
+    question = ask({"confirmation": {**MONGO, "default": default}}, destructive=False)
+    assert question.fields[0].default is yes
+
+
 @pytest.mark.parametrize(
     "properties",
     [
         {"size": {"type": "string", "enum": ["small", "large"]}},
         {"decision": {"type": "string", "enum": ["accept", "reject", "later"]}},
-        {"decision": {"type": "string", "enum": ["Yes", "No"]}},
         {"decision": {"type": "string", "enum": ["reject", "deny"]}},
+        {"decision": {"type": "string", "enum": ["allow", "..."]}},
+        {"decision": titled(accept="No, reject", reject="Yes, accept")},
+        {"next": titled(a="Cancel the order", b="Continue shopping")},
+        {"decision": {"enum": ["accept", "reject"], "maxLength": 2}},
+        {"status": {"enum": ["accepted", "rejected"]}},
         {"decision": {"enum": [1, 2]}},
         {"name": {"type": "string"}},
         {"confirm": {"type": "boolean"}, "name": {"type": "string"}},
@@ -379,32 +411,84 @@ def test_a_form_that_only_may_be_about_a_deed_carries_no_warning() -> None:
     assert ask({"name": {"type": "string"}}).warning == ""
 
 
-CASES: list[tuple[Json, Json, str]] = [
-    ({"confirm": {"type": "boolean"}}, {"confirm": True}, "accept"),
-    ({"confirm": {"type": "boolean"}}, {"confirm": False}, "decline"),
-    ({"userConfirmed": {"type": "boolean"}}, {"userConfirmed": False}, "decline"),
-    ({"archived": {"type": "boolean"}}, {"archived": False}, "accept"),
-    ({"decision": PAIR}, {"decision": "Approve"}, "accept"),
-    ({"decision": PAIR}, {"decision": "Deny"}, "decline"),
-    ({"confirmation": {"enum": ["Yes", "No"]}}, {"confirmation": "No"}, "decline"),
-    ({"confirmation": {"enum": ["Yes", "No"]}}, {"confirmation": "Yes"}, "accept"),
-    ({"archived": {"enum": ["Yes", "No"]}}, {"archived": "No"}, "accept"),
-    ({"a": PAIR, "b": {"type": "string"}}, {"a": "Deny"}, "accept"),
-    ({}, {"confirmed": False}, "decline"),
-    ({}, {"confirmed": True}, "accept"),
+CASES: list[tuple[Json, Json, Json]] = [
+    ({"confirm": {"type": "boolean"}}, True, True),
+    ({"confirm": {"type": "boolean"}}, False, None),
+    ({"userConfirmed": {"type": "boolean"}}, False, None),
+    ({"archived": {"type": "boolean"}}, False, False),
+    ({"decision": PAIR}, True, "Approve"),
+    ({"decision": PAIR}, False, None),
+    ({"confirmation": {"enum": ["Yes", "No"]}}, False, None),
+    ({"confirmation": {"enum": ["Yes", "No"]}}, True, "Yes"),
+    ({"archived": {"enum": ["Yes", "No"]}}, False, "No"),
+    ({"archived": {"enum": ["No", "Yes"]}}, True, "Yes"),
+    ({"confirmation": MONGO}, True, "Yes"),
+    ({"answer": MONGO}, False, None),
+    ({"decision": titled(decline="Stop", accept="Go")}, True, "accept"),
+    ({"decision": titled(decline="Stop", accept="Go")}, False, None),
+    ({"a": titled(x="I do not agree", y="I agree")}, True, "y"),
+    ({"a": {"enum": [0, 1], "enumNames": ["Deny", "Allow"]}}, True, 1),
+    ({"a": {"enum": ["continue", "cancel"]}}, False, None),
 ]
 
 
-@pytest.mark.parametrize(("properties", "content", "action"), CASES)
+@pytest.mark.parametrize(("properties", "said", "gets"), CASES)
 def test_a_persons_no_is_a_decline_wherever_it_stands(
-    properties: Json, content: Json, action: str
+    properties: Json, said: bool, gets: Json
 ) -> None:
     question = ask(properties)
+    [name] = properties
+    content, problems = validate_answer(question, {name: said})
+    assert not problems
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content, route="page")
-    result = encode_answer(question, answer)
     meta = {"abp": {"answeredBy": "person", "route": "page"}}
-    expected = {"content": content if properties else {}} if action == "accept" else {}
-    assert result == {"action": action, **expected, "_meta": meta}
+    expected: Json = {"action": "decline"}
+    if gets is not None:
+        expected = {"action": "accept", "content": {name: gets}}
+    assert encode_answer(question, answer) == {**expected, "_meta": meta}
+
+
+def test_a_pair_beside_another_field_is_data() -> None:
+    question = ask({"a": PAIR, "b": {"type": "string"}})
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"a": "Deny"})
+    assert encode_answer(question, answer)["content"] == {"a": "Deny"}
+
+
+@pytest.mark.parametrize(("said", "action"), [(True, "accept"), (False, "decline")])
+def test_the_yes_of_an_empty_form_has_no_content(said: bool, action: str) -> None:
+    question = ask({})
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirmed": said})
+    content: Json = {"content": {}} if said else {}
+    meta = {"abp": {"answeredBy": "person"}}
+    assert encode_answer(question, answer) == {"action": action, **content, "_meta": meta}
+
+
+SUGGESTED: list[tuple[Json, str]] = [
+    ({"type": "string", "default": "users"}, "suggested: users"),
+    ({"type": "string", "default": ""}, ""),
+    ({"type": "integer", "default": 7, "description": "How many"}, "How many suggested: 7"),
+    ({"type": "boolean", "default": False}, "suggested: no"),
+    ({"enum": ["a", "b"], "enumNames": ["A", "B"], "default": "b"}, "suggested: B"),
+    ({"type": "array", "items": {"enum": ["a", "b"]}, "default": ["a", "b"]}, "suggested: a, b"),
+    ({"type": "string", "format": "password", "default": "planted"}, ""),
+]
+
+
+@pytest.mark.parametrize(("part", "description"), SUGGESTED)
+def test_what_cannot_be_undone_has_nothing_filled_in(part: Json, description: str) -> None:
+    properties = {"a": part, "b": {"type": "string"}}
+    field = ask(properties).fields[0]
+    assert (field.default, field.description) == (MISSING, description)
+    assert ask(properties, destructive=False).fields[0].default == part["default"]
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "boolean", "default": True}, {**MONGO, "default": "Yes"}]
+)
+def test_what_is_suggested_of_a_lone_consent_is_said_in_words(part: Json) -> None:
+    question = ask({"confirmation": part})
+    assert question.fields[0].default is MISSING
+    assert "suggested: yes" in question.message.lower()
 
 
 @pytest.mark.parametrize(

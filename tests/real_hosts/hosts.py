@@ -100,7 +100,7 @@ def gist(response: Json) -> tuple[Json, Json, Json]:
 
 # what is answered to MongoDB's server -> how many databases are dropped
 MONGODB: dict[str, tuple[Json, int]] = {
-    "yes": (accept(confirmation="Yes"), 1),
+    "yes": (accept(confirmation="Yes, do it"), 1),
     "no": (accept(confirmation="No"), 0),
     "decline": (DECLINE, 0),
     "cancel": (CANCEL, 0),

@@ -17,8 +17,8 @@ from .stage import PATIENCE, Stage
 CONFIG = Path(__file__).with_name("opencode.json").read_text()
 # what is pressed on the page -> how many databases are dropped, and what the model hears
 PRESSED = {
-    "yes": ({"action": "send", "field-0": "0"}, 1, "Successfully dropped"),
-    "no": ({"action": "send", "field-0": "1"}, 0, "User did not confirm"),
+    "yes": ({"action": "yes"}, 1, "Successfully dropped"),
+    "no": ({"action": "no"}, 0, "User did not confirm"),
     "decline": ({"action": "decline"}, 0, "User did not confirm"),
 }
 

@@ -35,8 +35,8 @@ def test_without_the_bridge_mongodbs_server_drops_a_database_unasked(mongodb: Mo
 
 # what is pressed on the page -> what becomes of the database
 PRESSED: dict[str, tuple[dict[str, str], int]] = {
-    "yes": ({"action": "send", "field-0": "0"}, 1),
-    "no": ({"action": "send", "field-0": "1"}, 0),
+    "yes": ({"action": "yes"}, 1),
+    "no": ({"action": "no"}, 0),
     "decline": ({"action": "decline"}, 0),
     "cancel": ({"action": "cancel"}, 0),
 }
@@ -59,7 +59,7 @@ def test_mongodbs_question_is_on_the_page(mongodb: MongoDB, person: Person, pres
 
 # what a host answers at once, by itself
 INSTANT: dict[str, Json] = {
-    "yes": {"action": "accept", "content": {"confirmation": "Yes"}},
+    "yes": {"action": "accept", "content": {"confirmation": "Yes, do it"}},
     "nothing": {"action": "accept", "content": {}},
     "no": {"action": "decline"},
     "cancel": {"action": "cancel"},
@@ -167,7 +167,7 @@ AZURE = {"vault": "v", "secret": "s", "subscription": "00000000-0000-0000-0000-0
 
 @pytest.mark.parametrize("pressed", ["reject", "decline", "cancel"])
 def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: str) -> None:
-    fields = {"action": pressed} if pressed != "reject" else {"action": "send", "field-0": "1"}
+    fields = {"action": "no" if pressed == "reject" else pressed}
     server = [str(installed("azure")), "server", "start"]
     with Host(server, can=CANNOT, env=person.environment) as host:
         host.greet()

@@ -10,35 +10,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
 from abp_bridge.core.normal_schema import normalize
 from abp_bridge.core.question import (
     IRREVERSIBLE,
+    MISSING,
     Answer,
     AnsweredBy,
+    Choice,
     Field,
     FieldType,
     Kind,
     Outcome,
     Question,
+    is_default,
 )
+from abp_bridge.core.schema import is_valid
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import GO_ON, asks_nothing, decode_fields, mark_secrets
 
 MAX_URL = 2_000  # characters; browsers and their address bars show no more
 
-# What a field of consent is called, and what its values are.
+# What a field of consent is called.
 _CONSENT = re.compile(
     r"(?:confirm|approv|accept|allow|consent|proceed|agree|authori[sz])\w*|ok|continue",
     re.IGNORECASE,
 )
-_ALLOWS = {"accept", "approve", "allow"}
-_REFUSES = {"reject", "decline", "deny"}
+# What the options of a pair begin with; a plain yes or no may also be about a matter of fact.
+_PLAIN = {"yes": True, "no": False, "true": True, "false": False}
+_CONSENTING = (
+    *("accept", "approve", "allow", "confirm", "consent", "proceed", "continue", "agree"),
+    *("grant", "ok", "okay", "authorize", "authorise"),
+)
+_REFUSING = (
+    *("reject", "decline", "deny", "refuse", "disallow", "disagree", "forbid"),
+    *("not", "never", "don't", "don\u2019t"),
+)
+_VERBS = dict.fromkeys(_CONSENTING, True) | dict.fromkeys(_REFUSING, False)
+_STOPS = dict.fromkeys(("cancel", "abort", "stop"), False)  # alone: "Cancel the order" is a deed
+_FILLERS = {"i", "we", "do", "please"}
+_OPTION_WORDS = re.compile("[\\w'\u2019]+")
 
 
 def decode_question(
@@ -61,28 +77,112 @@ def decode_question(
         RemoteProtocolError: They cannot be put to anybody.
     """
     decode = decode_link if as_object(raw).get("mode") == "url" else decode_form
-    question = _require_consent(decode(raw, id=id, origin=origin))
-    return replace(
+    question = decode(raw, id=id, origin=origin)
+    question = replace(
         question,
         calls=tuple(calls),
         destructive=question.destructive or (destructive and not question.link),
         presumed=not question.destructive,
     )
+    if question.destructive:
+        question = replace(question, fields=tuple(map(_unprefill, question.fields)))
+    return _require_consent(question, as_object(raw))
 
 
-def _require_consent(question: Question) -> Question:
+def _unprefill(field: Field) -> Field:
+    """The field with what the server proposes said beside it, where one key would accept it."""
+    columns = tuple(map(_unprefill, field.columns))
+    emptied = replace(field, default=MISSING, columns=columns)
+    if field.default is MISSING or field.secret:
+        return emptied
+    chosen = ", ".join(each.label for each in field.choices if is_default(field, each))
+    words = {True: "yes", False: "no"} if field.type is FieldType.BOOLEAN else {}
+    shown = chosen or words.get(field.default is True) or to_text(field.default)
+    said = sanitize.message(f"suggested: {shown}", 1_000) if shown else ""
+    return replace(emptied, description=" ".join(filter(None, (field.description, said))))
+
+
+def _require_consent(question: Question, params: JsonObject) -> Question:
     if question.kind is Kind.CONFIRM or len(question.fields) != 1:
         return question
     [field] = question.fields
-    required = (replace(field, required=True),)
-    if _refusal_in(field):
-        return replace(question, fields=required)
-    if field.type is not FieldType.BOOLEAN:
+    pair = _pair_in(question)
+    if field.type is not FieldType.BOOLEAN and pair is None:
         return question
     named = field.title or ("" if _CONSENT.fullmatch(field.name) else field.label)
     about = ": ".join(filter(None, (named, field.description)))
     message = "\n\n".join(filter(None, (question.message, about)))
-    return replace(question, kind=Kind.CONFIRM, message=message, fields=required)
+    if pair is None:
+        field = replace(field, required=True)
+        return replace(question, kind=Kind.CONFIRM, message=message, fields=(field,))
+    default = MISSING if field.default is MISSING else is_default(field, pair.allows)
+    return replace(
+        question,
+        kind=Kind.CONFIRM,
+        message="\n\n".join(filter(None, (message, pair.words))),
+        fields=(replace(GO_ON, name=field.name, title=field.title, default=default),),
+        whole={},
+        request=params,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The options of a lone choice of two that is a yes or no."""
+
+    allows: Choice
+    refuses: Choice
+
+    @property
+    def words(self) -> str:
+        """What its options are called, and what is said of them, where that is more than yes and
+        no.
+        """
+        named = (("Yes", self.allows), ("No", self.refuses))
+        if all(word.lower() == each.label.lower() and not each.description for word, each in named):
+            return ""
+        return "\n".join(
+            f"{word}: " + ": ".join(filter(None, (each.label, each.description)))
+            for word, each in named
+        )
+
+    @property
+    def is_leave(self) -> bool:
+        """Whether its words speak of leave, not of a fact."""
+        texts = (text for each in (self.allows, self.refuses) for text in (each.key, each.label))
+        return any(word in _VERBS for text in texts for word in _words(text))
+
+
+def _pair_in(question: Question) -> _Pair | None:
+    """The only field's options, where they are a yes and a no: by their values, else by their
+    labels, and not where these say the contrary.
+    """
+    field = question.fields[0]
+    if len(question.fields) != 1 or field.type is not FieldType.CHOICE or len(field.choices) != 2:
+        return None
+    if not all(is_valid({field.name: each.value}, question.whole) for each in field.choices):
+        return None
+    first, second = field.choices
+    verdicts = (
+        (_allows(first.key), _allows(second.key)),
+        (_allows(first.label), _allows(second.label)),
+    )
+    clear = {each for each in verdicts if set(each) == {True, False}}
+    if len(clear) != 1:
+        return None
+    [(first_allows, _)] = clear
+    return _Pair(first, second) if first_allows else _Pair(second, first)
+
+
+def _allows(text: str) -> bool | None:
+    """Whether an option gives leave or refuses it; None where its words do not say."""
+    words = [word for word in _words(text) if word not in _FILLERS]
+    table = _PLAIN | _VERBS | (_STOPS if len(words) == 1 else {})
+    return table.get(words[0]) if words else None
+
+
+def _words(text: str) -> list[str]:
+    return _OPTION_WORDS.findall(text.lower())
 
 
 def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
@@ -173,44 +273,40 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     A person's no is a decline, also where the form has a field for it; what a host answered by
     itself, and what nobody did, is a cancel.
     """
-    outcome = answer.outcome
+    outcome, content = answer.outcome, answer.content
+    pair = _asked_pair(question)
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         outcome = Outcome.CANCELLED
-    elif outcome is Outcome.ACCEPTED and _refuses(question, answer.content):
+    elif outcome is Outcome.ACCEPTED and _refuses(question, content, pair):
         outcome = Outcome.DECLINED
+    if pair is not None:
+        content = {
+            name: (pair.allows if said is True else pair.refuses).value
+            for name, said in content.items()
+        }
     said = {"answeredBy": answer.answered_by.value, "route": answer.route}
     meta: JsonObject = {"abp": {word: value for word, value in said.items() if value}}
-    return {**encode_reply(question, outcome, answer.content), "_meta": meta}
+    return {**encode_reply(question, outcome, content), "_meta": meta}
 
 
-def _refuses(question: Question, content: JsonObject) -> bool:
+def _asked_pair(question: Question) -> _Pair | None:
+    """The server's own options of what was asked as a yes or no."""
+    if not question.request or question.link:
+        return None
+    return _pair_in(decode_form(question.request, id=question.id, origin=question.origin))
+
+
+def _refuses(question: Question, content: JsonObject, pair: _Pair | None) -> bool:
     """Whether what was answered is the no of a consent, which has no other field."""
-    if len(question.fields) != 1:
+    if [each.type for each in question.fields] != [FieldType.BOOLEAN]:
         return False
     [field] = question.fields
-    value = content.get(field.name)
-    if field.type is FieldType.BOOLEAN:
-        return value is False and _asks_consent(field)
-    return bool(_word(value)) and _word(value) == _refusal_in(field)
-
-
-def _refusal_in(field: Field) -> str:
-    """The word among two values of consent that says no; empty where they are no such pair."""
-    words = {_word(choice.value) for choice in field.choices}
-    if len(words) != 2 or len(field.choices) != 2:
-        return ""
-    if words == {"yes", "no"}:
-        return "no" if _asks_consent(field) else ""
-    refusing = words & _REFUSES
-    return refusing.pop() if len(refusing) == 1 and words & _ALLOWS else ""
+    leave = (pair is not None and pair.is_leave) or _asks_consent(field)
+    return content.get(field.name) is False and leave
 
 
 def _asks_consent(field: Field) -> bool:
     return any(_CONSENT.fullmatch(word) for word in re.findall(r"[A-Za-z][a-z]*", field.name))
-
-
-def _word(value: JsonValue) -> str:
-    return value.strip().lower() if isinstance(value, str) else ""
 
 
 def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> dict[str, JsonValue]:

@@ -91,7 +91,7 @@ def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
         leave = host.asked()
         assert host.text(host.call("say", lines=[])) == "said"
         host.reply(leave["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
-        host.reply(host.asked()["id"], {"action": "accept", "content": {"decision": "accept"}})
+        host.reply(host.asked()["id"], {"action": "accept", "content": {"decision": "Read"}})
         assert host.text(waiting) == "done: secret"
 
 

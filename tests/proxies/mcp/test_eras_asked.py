@@ -42,9 +42,9 @@ def deeds(tmp_path: Path) -> list[str]:
 
 
 LEGACY_SERVERS: dict[str, Json] = {
-    "mongodb": {"confirmation": "Yes"},
+    "mongodb": {"confirmation": "Yes, do it"},
     "okta": {"confirm": "Deactivate"},
-    "azure": {"decision": "accept"},
+    "azure": {"decision": "Read"},
     "fastmcp": {"value": "yes"},
     "supabase": {"confirmed": "Run"},
 }

@@ -15,16 +15,16 @@ Json = Any
 
 # how each server asks, and what a host answers that says yes in it
 YES: dict[str, Json] = {
-    "mongodb": {"confirmation": "Yes"},
+    "mongodb": {"confirmation": "Yes, do it"},
     "okta": {"confirm": "Deactivate"},
-    "azure": {"decision": "accept"},
+    "azure": {"decision": "Read"},
     "fastmcp": {"value": "yes"},
     "supabase": {"confirmed": "Run"},
 }
 NO: dict[str, Json] = {
     "mongodb": {"confirmation": "No"},
     "okta": {"confirm": "No, do not"},
-    "azure": {"decision": "reject"},
+    "azure": {"decision": "No, do not"},
     "supabase": {"confirmed": "No, do not"},
 }
 

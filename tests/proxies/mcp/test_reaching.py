@@ -44,9 +44,9 @@ class Desktop:
 @pytest.mark.parametrize(
     ("server", "given"),
     [
-        ("mongodb", {"action": "send", "field-0": "0"}),
+        ("mongodb", {"action": "yes"}),
         ("okta", {"action": "yes"}),
-        ("azure", {"action": "send", "field-0": "0"}),
+        ("azure", {"action": "yes"}),
         ("fastmcp", {"action": "send", "field-0": "yes"}),
         ("supabase", {"action": "yes"}),
     ],
@@ -62,6 +62,44 @@ def test_where_the_host_cannot_ask_a_page_opens(
         person.send(**given)
         assert host.text(call).startswith("done")
         assert len(host.deeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "titles"),
+    [
+        ("mongodb", ("Yes: Yes, I confirm", "No: No, I do not confirm")),
+        ("azure", ("Yes: Approve", "No: Reject")),
+    ],
+)
+def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
+    server: str, titles: tuple[str, str], tmp_path: Path
+) -> None:
+    desktop = Desktop(tmp_path)
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.call(server)
+        person = desktop.visit()
+        for words in (*titles, "Nothing says that this can be undone."):
+            assert words in person.page
+        assert person.page.index('value="no"') < person.page.index('value="yes"')
+        assert "field-0" not in person.page
+        person.send(action="no")
+        host.response(call)
+        assert not host.deeds
+        assert given(host)["action"] == "decline"
+
+
+def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    name: Json = {"type": "string", "default": "users"}
+    schema: Json = {"type": "object", "properties": {"table": name}, "required": ["table"]}
+    asked: Json = {"message": "Which table is dropped?", "requestedSchema": schema}
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.call("ask", method="elicitation/create", params=asked)
+        person = desktop.visit()
+        assert "suggested: users" in person.page
+        assert 'value="users"' not in person.page
+        person.send(action="cancel")
+        host.response(call)
 
 
 @pytest.mark.parametrize("server", ACTS)
@@ -96,9 +134,9 @@ def test_nobody_there_is_a_cancel_and_is_said_in_the_result(server: str, tmp_pat
 @pytest.mark.parametrize("server", ACTS)
 def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None:
     yes: dict[str, Json] = {
-        "mongodb": {"confirmation": "Yes"},
+        "mongodb": {"confirmation": "Yes, do it"},
         "okta": {"confirm": "Deactivate"},
-        "azure": {"decision": "accept"},
+        "azure": {"decision": "Read"},
         "fastmcp": {"value": "yes"},
         "supabase": {"confirmed": "Run"},
     }
