@@ -490,6 +490,11 @@ REFUSED_SETTINGS = {
     "notify",
     "notify_urls",
     "notify_text",
+    "without_person",
+    "audit",
+    "era",
+    "server_url",
+    "server_token",
 }
 
 
