@@ -402,3 +402,10 @@ def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
 def test_what_one_list_calls_destructive_stays_so() -> None:
     (wipe,) = merge_capabilities([Capability("wipe", destructive=True)], [Capability("wipe")])
     assert wipe.destructive
+
+
+def test_of_very_many_alternatives_the_last_are_counted() -> None:
+    error = {"code": "X", "alternatives": [f"n{number}" for number in range(1_003)]}
+    failure = decode_result({"success": False, "error": error}).failure
+    assert failure is not None
+    assert failure.alternatives[-2:] == ("n999", "and 3 more")

@@ -222,11 +222,14 @@ def _failure(error: JsonValue, cancelled: bool) -> Failure:
         retryable=retryable if isinstance(retryable, bool) else code in _RETRYABLE,
         retry_after=decode_seconds(error.get("retryAfter")),
         details=error.get("details"),
-        alternatives=tuple(
-            sanitize.label(name, 120)
-            for name in as_texts(as_list(error.get("alternatives"))[:MAX_NAMED])
-        ),
+        alternatives=_alternatives(as_texts(error.get("alternatives"))),
     )
+
+
+def _alternatives(names: Sequence[str]) -> tuple[str, ...]:
+    """What the app suggests instead; of more than `MAX_NAMED` the others are counted."""
+    more = (f"and {len(names) - MAX_NAMED} more",) if len(names) > MAX_NAMED else ()
+    return (*(sanitize.label(name, 120) for name in names[:MAX_NAMED]), *more)
 
 
 def _unwrapped(raw: JsonValue) -> JsonValue:
