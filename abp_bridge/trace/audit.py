@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -18,10 +19,13 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Outcome
 from abp_bridge.errors import AbpBridgeError
+from abp_bridge.protocols.mcp.asked import refuses
 
 if TYPE_CHECKING:
     from abp_bridge.core.json_value import JsonObject
     from abp_bridge.core.question import Answer, Question
+
+logger = logging.getLogger(__name__)
 
 KEY_LENGTH = 32  # bytes, as long as the digest
 _PRIVATE = 0o600  # who was asked what is its person's own affair
@@ -46,6 +50,7 @@ class AuditLog:
         try:
             self._key = _read_key(f"{path}.key")
             self._file = _open(path, os.O_APPEND)
+            self._torn = _is_torn(self._file)
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else problem
             raise AuditError(f"--audit {path!r} cannot be used: {why}") from None
@@ -53,10 +58,8 @@ class AuditLog:
         self._asked: dict[str, float] = {}  # when, by question
 
     def observe(self, event: SessionEvent) -> None:
-        """Note when a question is asked, and write it down when it has ended.
-
-        Raises:
-            OSError: It cannot be written any more.
+        """Note when a question is asked, and write it down when it has ended. Where that fails, the
+        log says so, and the answer goes on.
         """
         if isinstance(event, InputRequestEvent):
             self._asked[event.question.id] = self._clock()
@@ -64,27 +67,48 @@ class AuditLog:
             now = self._clock()
             times = (self._asked.pop(event.question.id, now), now)
             line = json.dumps(self._describe(event.question, event.answer, times)) + "\n"
-            os.write(self._file, line.encode())
+            self._write(line.encode(), event.question)
+
+    def _write(self, line: bytes, question: Question) -> None:
+        """The whole line, and before it the end of one that broke off."""
+        rest = b"\n" * self._torn + line
+        try:
+            while rest:
+                written = rest[: os.write(self._file, rest)]
+                self._torn = not written.endswith(b"\n")
+                rest = rest[len(written) :]
+        except OSError as problem:
+            logger.error(
+                "--audit: the record of the question %s of %s is missing, it cannot be written: %s",
+                question.id,
+                question.asker,
+                problem.strerror,
+            )
 
     def _describe(
         self, question: Question, answer: Answer, times: tuple[float, float]
     ) -> JsonObject:
+        outcome, message = answer.outcome, question.message
+        if outcome is Outcome.ACCEPTED and refuses(question, answer.content):
+            outcome = Outcome.DECLINED
+        if question.permits_call:  # without what the call is made with, which may be secret
+            message = message.partition("\n\n")[0]
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
         described: JsonObject = {
             "asked": asked,
             "ended": ended,
             "asker": question.asker,
             "origin": question.origin,
-            "question": question.message,
+            "question": message,
             "calls": list(question.calls),
             "destructive": question.destructive,
-            "outcome": answer.outcome.value,
+            "outcome": outcome.value,
             "answeredBy": answer.answered_by.value,
             "evidence": answer.evidence,
             "route": answer.route,
             "reason": answer.reason,
         }
-        if answer.outcome is not Outcome.ACCEPTED or question.secret:
+        if outcome is not Outcome.ACCEPTED or question.secret:
             return described
         return {**described, "answer": f"hmac-sha256:{self._digest(answer.content)}"}
 
@@ -98,6 +122,12 @@ def _open(path: str, flags: int) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, _PRIVATE)
     os.fchmod(descriptor, _PRIVATE)  # also where it was there before
     return descriptor
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Whether the file's last line has no end."""
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
 def _read_key(path: str) -> bytes:

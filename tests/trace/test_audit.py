@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,16 @@ import pytest
 from support.harness import run
 from support.mcp_proxy import FORM, proxied
 
+from abp_bridge.core.event import InputResolvedEvent
+from abp_bridge.core.question import (
+    Answer,
+    AnsweredBy,
+    Field,
+    FieldType,
+    Kind,
+    Outcome,
+    Question,
+)
 from abp_bridge.trace.audit import AuditLog
 
 Json = Any
@@ -67,6 +78,82 @@ def test_a_file_that_is_there_is_added_to_with_its_own_key(tmp_path: Path) -> No
     assert lines(file) == [{}]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert sorted(each.name for each in tmp_path.iterdir()) == ["audit", "audit.key"]
+
+
+def resolved(name: str, content: Json, **more: Json) -> InputResolvedEvent:
+    field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
+    question = Question(name, Kind.CONFIRM, "Sure?", (field,), "app", **more)
+    return InputResolvedEvent(0.0, question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content))
+
+
+@pytest.mark.parametrize(("said", "outcome"), [(True, "accepted"), (False, "declined")])
+def test_a_no_is_a_no(said: bool, outcome: str, tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    for permits in (True, False):
+        AuditLog(str(file)).observe(resolved("q", {"confirmed": said}, permits_call=permits))
+    for each in lines(file):
+        assert (each["outcome"], "answer" in each) == (outcome, said)
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer", "outcome"),
+    [
+        ("mongodb", {"confirmation": "No"}, "declined"),
+        ("mongodb", {"confirmation": "Yes, do it"}, "accepted"),
+        ("supabase", {"confirmed": "No, do not"}, "declined"),
+    ],
+)
+def test_what_the_server_got_is_recorded(
+    tool: str, answer: Json, outcome: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "audit"
+    with proxied(
+        tmp_path, "--page", "off", "--audit", str(file), capabilities={"elicitation": FORM}
+    ) as host:
+        call = host.call(tool)
+        host.reply(host.asked()["id"], {"action": "accept", "content": answer})
+        host.response(call)
+    assert [each["outcome"] for each in lines(file)] == [outcome]
+
+
+def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    arguments = ("--confirm", "all", "--page", "off", "--audit", str(file))
+    with proxied(tmp_path, *arguments, capabilities={"elicitation": FORM}) as host:
+        call = host.call("say", lines=["planted-value"])
+        question = host.asked()
+        assert "planted-value" in question["params"]["message"]
+        host.reply(question["id"], {"action": "decline"})
+        host.response(call)
+    (record,) = lines(file)
+    assert record["question"] == "May say of python mcp_server.py be called?"
+
+
+def test_a_record_that_cannot_be_written_is_said_once_and_the_next_begins_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "audit"
+    log = AuditLog(str(file))
+    log.observe(resolved("first", {}))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 10, hard))
+    try:
+        log.observe(resolved("second", {}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "the record of the question second of app is missing" in said
+    log.observe(resolved("third", {}))
+    whole, torn, after = file.read_text().splitlines()
+    assert len(torn) == 10
+    assert json.loads(whole)["outcome"] == json.loads(after)["outcome"] == "accepted"
+
+
+def test_a_line_that_broke_off_before_is_ended_first(tmp_path: Path) -> None:
+    file = tmp_path / "audit"
+    file.write_text('{"torn')
+    AuditLog(str(file)).observe(resolved("q", {}))
+    assert json.loads(file.read_text().splitlines()[1])["question"] == "Sure?"
 
 
 @pytest.mark.parametrize("key", ["", "00", "no key"])

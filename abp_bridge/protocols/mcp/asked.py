@@ -277,7 +277,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     pair = _asked_pair(question)
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         outcome = Outcome.CANCELLED
-    elif outcome is Outcome.ACCEPTED and _refuses(question, content, pair):
+    elif outcome is Outcome.ACCEPTED and refuses(question, content):
         outcome = Outcome.DECLINED
     if pair is not None:
         content = {
@@ -291,16 +291,17 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
 
 def _asked_pair(question: Question) -> _Pair | None:
     """The server's own options of what was asked as a yes or no."""
-    if not question.request or question.link:
+    if "requestedSchema" not in question.request:
         return None
     return _pair_in(decode_form(question.request, id=question.id, origin=question.origin))
 
 
-def _refuses(question: Question, content: JsonObject, pair: _Pair | None) -> bool:
+def refuses(question: Question, content: JsonObject) -> bool:
     """Whether what was answered is the no of a consent, which has no other field."""
     if [each.type for each in question.fields] != [FieldType.BOOLEAN]:
         return False
     [field] = question.fields
+    pair = _asked_pair(question)
     leave = (pair is not None and pair.is_leave) or _asks_consent(field)
     return content.get(field.name) is False and leave
 
