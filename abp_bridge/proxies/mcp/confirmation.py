@@ -109,7 +109,8 @@ class Confirmation:
                 except Exception as problem:
                     logger.exception("a call is refused: asking for leave failed")
                     words = f"{describe_bug(problem)} The tool was not called."
-                del self._waiting[id]
+                if self._waiting.pop(id, None) is not scope:
+                    return  # it was taken back in the turn that answered it
                 if words:
                     on_refused(words)
                 else:

@@ -172,3 +172,17 @@ def test_a_call_with_the_id_of_one_that_waits_is_not_made(tmp_path: Path) -> Non
         host.request("ping")
         assert not called(host)
         assert host.end() == 0
+
+
+def test_leave_and_the_calls_end_in_one_breath_are_one_of_the_two(tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+        host.initialize("2025-11-25", elicitation=FORM)
+        for _ in range(20):
+            call = host.call("say", lines=[])
+            allowed = {"action": "accept", "content": {"confirmed": "Allow"}}
+            taken_back = {"method": "notifications/cancelled", "params": {"requestId": call}}
+            said = ({"id": host.asked()["id"], "result": allowed}, taken_back)
+            lines = [json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in said]
+            host.write(b"".join(lines))
+        host.request("ping")
+        assert host.end() == 0
