@@ -253,7 +253,12 @@ def find_obstacle(settings: Settings, host: str, *, host_asks: bool) -> str:
     }
     if any(ways.get(name) for name in order_of(settings.ask_on)):
         return ""
-    page = "no command opens a browser here" if opens else "no browser is to be opened"
+    page = (
+        "no browser can be opened: this process has neither DISPLAY nor WAYLAND_DISPLAY, and"
+        " $BROWSER names no command that opens one"
+        if opens
+        else "no browser is to be opened, which --page open allows"
+    )
     return f"{host} offers no way to ask its user, and {page}"
 
 

@@ -71,7 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser(words)
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        options.parser.error(_describe_unknown(unknown, options.parser.format_help()))
+        wrong = _describe_unknown(unknown, options.parser.format_help())
+        usage = options.parser.usage or ""
+        if " -- " in usage and "--" not in words:
+            wrong += f"; if it is the other command's own, put -- before that command: {usage}"
+        options.parser.error(wrong)
     if options.run is None:
         parser.print_help()
         return 2

@@ -55,7 +55,7 @@ def refusal(why: JsonValue) -> str:
     """What the host is told in place of the server's answer where nobody can be asked."""
     return (
         f"abp-bridge mcp reaches nobody who could answer this server's questions: {why}."
-        " Without a person it would do what it should ask for. Give --page open where there is a"
-        " desktop, --tty DEVICE, or --questions-api PORT; or --without-person to run it all the"
-        " same, with every question answered 'cancel'."
+        " Without a person it would do what it should ask for. Mend that, or give --tty DEVICE or"
+        " --questions-api PORT; or --without-person to run it all the same, with every question"
+        " answered 'cancel'."
     )

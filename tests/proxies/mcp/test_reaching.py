@@ -189,11 +189,25 @@ def test_what_is_no_answer_never_reaches_the_server_as_one(
         assert given(host)["action"] == "cancel"
 
 
-def test_without_any_way_to_a_person_the_handshake_names_the_cure(tmp_path: Path) -> None:
-    with Proxied(tmp_path) as host:
+@pytest.mark.parametrize("words", [["npx", "-y", "thing"], ["--port", "3", "uvx"]])
+def test_a_servers_options_need_dashes_before_it(words: list[str]) -> None:
+    ended = run("mcp", *words)
+    assert ended.returncode == 2
+    assert "put -- before that command: abp-bridge mcp [OPTION]... -- SERVER" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "cure"),
+    [("off", "--page open"), ("open", "neither DISPLAY nor WAYLAND_DISPLAY, and $BROWSER")],
+)
+def test_without_any_way_to_a_person_the_handshake_names_the_cure(
+    page: str, cure: str, tmp_path: Path
+) -> None:
+    with Proxied(tmp_path, "--page", page) as host:
         error = host.initialize()["error"]
-        for word in ("--page open", "--tty", "--questions-api", "--without-person"):
+        for word in (cure, "--tty", "--questions-api", "--without-person"):
             assert word in error["message"]
+        assert ("--page open" in error["message"]) is (page == "off")
         host.end()
         assert host.lines_to_server() == [], "the server heard nothing of this host"
 
