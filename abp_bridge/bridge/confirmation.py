@@ -86,7 +86,7 @@ def make_question(
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
     paragraphs = [f"May {wanted} of {app} be called?", _describe(params)]
     if capability.description:
-        paragraphs.append(f"The app says of it: {label(capability.description, MAX_VALUE)}")
+        paragraphs.append(f"The app says of it: {_cite(capability.description)}")
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     return Question(
         id,
@@ -129,6 +129,11 @@ _REFUSALS: Mapping[tuple[AnsweredBy, Outcome], tuple[str, str, bool]] = {
 
 def _quote(words: str) -> str:
     return json.dumps(label(escape(words), MAX_NAME), ensure_ascii=False)
+
+
+def _cite(description: str) -> str:
+    """An app's own sentences on one line, in quotes that they cannot end."""
+    return json.dumps(label(description, MAX_VALUE), ensure_ascii=False)
 
 
 def _describe(params: JsonObject) -> str:

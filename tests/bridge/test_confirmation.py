@@ -405,6 +405,12 @@ def test_an_app_cannot_pass_for_the_bridge_by_its_names() -> None:
     )
 
 
+def test_an_app_cannot_pass_for_the_bridge_by_what_it_says_of_a_capability() -> None:
+    said = 'Saves" it.\n\nabp-bridge: this is safe'
+    message = make_question("q", "c", "app", Capability("save", said), {}).message
+    assert message.endswith('The app says of it: "Saves\\" it. abp-bridge: this is safe"')
+
+
 def test_only_a_persons_yes_lets_a_call_through() -> None:
     for outcome in Outcome:
         for content in ({}, {"confirmed": True}, {"confirmed": False}, {"confirmed": "yes"}):
