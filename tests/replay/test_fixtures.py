@@ -316,6 +316,14 @@ def offered_as_options(shown: Shown) -> bool:
     return [(len(each["options"]), each["custom"]) for each in shown.offered] == [(2, False)]
 
 
+def entry_by_entry(shown: Shown) -> bool:
+    """Each entry of the list that the app got was asked for as such."""
+    (entries,) = (each for each in shown.answer["data"]["value"].values() if isinstance(each, list))
+    said = [json.dumps(each) for each in (*shown.forms, *shown.cards, *shown.offered)]
+    numbers = range(1, len(entries) + 1)
+    return len(entries) > 1 and all(any(f"Entry {n} " in each for each in said) for n in numbers)
+
+
 def by_the_model(shown: Shown) -> bool:
     return len(shown.told) == len(shown.brought) == 1 and shown.question.message in shown.told[0]
 
@@ -326,11 +334,13 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
         "as JSON text": text_form,
         "as options, the safe one first": safe_first_form,
         "a yes or no per option": yes_or_no_form,
+        "one entry after the other": entry_by_entry,
     },
     Surface.ACP_FORM: {
         "": form,
         "as JSON text": text_form,
         "as options, the safe one first": safe_first_form,
+        "one entry after the other": entry_by_entry,
     },
     Surface.MCP_URL: {"on a page of the bridge's own": page},
     Surface.ACP_URL: {"on a page of the bridge's own": page},
@@ -341,6 +351,7 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
         "by pages": paged,
         "as toggles": toggles,
         "one field after the other": field_by_field,
+        "one entry after the other": entry_by_entry,
     },
     Surface.TERMINAL: {
         "": terminal,
@@ -349,6 +360,7 @@ HOW: dict[Surface, dict[str, Callable[[Shown], bool]]] = {
     },
     Surface.QUESTIONS_API: {
         "": offered,
+        "one entry after the other": entry_by_entry,
         "as typed text": offered_as_text,
         "as JSON text": lambda shown: (
             offered_as_text(shown) and "JSON" in json.dumps(shown.offered)

@@ -466,7 +466,10 @@ async def test_a_file_of_another_type_or_too_large_is_not_sent(
             "File must be image/png, not application/pdf"
         )
         await picker.set_input_files(large)
-        assert "too large" in await picker.evaluate("picker => picker.validationMessage")
+        await page.tab.wait_for_function(
+            "picker => picker.validationMessage.includes('too large')",
+            arg=await picker.element_handle(),
+        )
         await page.send_as_it_is()
         await expect(page.tab.get_by_role("alert")).to_contain_text("at most 10485760 can be given")
         await picker.set_input_files(largest)

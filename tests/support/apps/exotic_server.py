@@ -314,7 +314,9 @@ class Stub:
         for method, params in asked:
             self.serial += 1
             open_[self.serial] = None
-            self.out(id=self.serial, method=method, params=params)
+            asked_now = {"id": self.serial, "method": method, "params": params}
+            print(json.dumps({"jsonrpc": "2.0", **asked_now}))  # what is asked at once is one write
+        sys.stdout.flush()
         while any(each is None for each in open_.values()):
             message = self.read()
             if "method" not in message and message.get("id") in open_:
