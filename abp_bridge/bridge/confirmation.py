@@ -67,7 +67,14 @@ def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> lis
 
 
 def make_question(
-    id: str, call: str, origin: str, capability: Capability, params: JsonObject, *, name: str = ""
+    id: str,
+    call: str,
+    origin: str,
+    capability: Capability,
+    params: JsonObject,
+    *,
+    name: str = "",
+    presumed: bool = False,
 ) -> Question:
     """The question for leave to make a call.
 
@@ -81,6 +88,7 @@ def make_question(
         capability: What would be called.
         params: With what.
         name: What the app calls itself.
+        presumed: Whether it counts as destructive as long as nobody says otherwise.
     """
     wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
@@ -96,6 +104,7 @@ def make_question(
         origin,
         calls=(call,),
         destructive=capability.destructive,
+        presumed=presumed,
         permits_call=True,
     )
 

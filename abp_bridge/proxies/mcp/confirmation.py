@@ -98,6 +98,7 @@ class Confirmation:
             self._origin,
             _capability(tool),
             as_object(params.get("arguments")),
+            presumed=True,
         )
         scope = self._waiting[id] = anyio.CancelScope()
 

@@ -49,6 +49,8 @@ def test_whether_a_person_comes_before_a_tool(
             assert words.startswith(
                 f"abp-bridge asks: May {tool} of python mcp_server.py be called?"
             )
+            says = "Nothing says that this can be undone" in words
+            assert says is (tool in ("azure", "never-listed"))
             assert not called(host)
             host.reply(message["id"], {"action": "decline"})
             assert host.response(call)["result"]["isError"]
