@@ -120,7 +120,8 @@ class Question:
     params: Json
 
     def answer(self, answer: Json, pace: Iterator[float] = READING) -> None:
-        time.sleep(next(pace))
+        longer = 1 + len(self.params.get("message", "")) / 150  # as long as a text takes to read
+        time.sleep(next(pace) * min(longer, 5))
         self.host.reply(self.id, answer)
 
 
