@@ -205,7 +205,7 @@ class Call:
             )
         if lost := self._count_lost() - self._lost_before:
             lines.append(
-                f"({lost} notifications did not reach this host, which read too slowly: newer ones"
-                " took their place)"
+                f"({lost} notifications did not reach this host while this ran: it read too slowly,"
+                " or did not wait for the call, and newer ones took their place)"
             )
         return lines

@@ -15,7 +15,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import anyio
 
@@ -35,7 +35,8 @@ from abp_bridge.rpc.protocol import (
 
 MAX_OUTBOX = 64 * 2**20  # bytes that wait to be written, before nothing more is read
 MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
-_BOUNDED = ("notification", "newest")
+_EACH, _NEWEST = "notification", "newest"  # of notifications: each counts, or the newest of a key
+_BOUNDED = (_EACH, _NEWEST)
 MAX_TOGETHER = 4 * 1024  # bytes of messages that wait, before they leave in a write of their own
 DEFERRAL = 0.005  # seconds that what nobody waits for may wait for something to leave with
 FAREWELL = 0.5  # seconds for what is still to be said when the other side says no more
@@ -43,7 +44,14 @@ FAREWELL = 0.5  # seconds for what is still to be said when the other side says 
 OnSent = Callable[[float], None]  # when a message has left, by the reader's `peer_time`
 
 
-_Key = tuple[str, Hashable]  # of a message that waits: its kind, and which it is
+class _Key(NamedTuple):
+    """Of a message that waits: `kind` and `id` tell it from the others, and of those that may be
+    dropped, `topic` says what it is one of many about.
+    """
+
+    kind: str
+    id: Hashable
+    topic: Hashable = None
 
 
 class ByteReader(Protocol):
@@ -181,7 +189,7 @@ class JsonRpcConnection:
         self._leaving: OnSent | None = None  # of the message that the tail ends with
         self._queued = 0
         self._notifications: Counter[str] = Counter()  # that wait, by kind
-        self._runs: dict[str, dict[Hashable, dict[_Key, None]]] = {kind: {} for kind in _BOUNDED}
+        self._topics: dict[str, dict[Hashable, dict[_Key, None]]] = {each: {} for each in _BOUNDED}
         self._serial = 0
         self._work = anyio.Event()
         self._room: anyio.Event | None = None  # that somebody waits for
@@ -269,7 +277,7 @@ class JsonRpcConnection:
             self.notify(*after, deferred=True)
         id, data = self._protocol.request(method, params)
         waiter = self._waiting[id] = _Waiter()
-        self._enqueue(("request", id), data)
+        self._enqueue(_Key("request", id), data)
         try:
             await waiter.done
         finally:
@@ -290,7 +298,7 @@ class JsonRpcConnection:
         params: JsonValue = None,
         *,
         key: Hashable = None,
-        run: Hashable = None,
+        topic: Hashable = None,
         deferred: bool = False,
     ) -> None:
         """Tell. Beyond `MAX_NOTIFICATIONS` that wait, or `MAX_OUTBOX` bytes, older ones are dropped
@@ -301,12 +309,13 @@ class JsonRpcConnection:
             params: Its parameters.
             key: Of the notifications with one key that wait to be written only the newest stays;
                 without a key each counts.
-            run: What it is one of many about: the oldest of those, or of more, are dropped first.
+            topic: What it is one of many about: the oldest of those, or of more, are dropped
+                first.
             deferred: It leaves with whatever is sent next, before it in one write, or after
                 `DEFERRAL`: nobody waits for it.
         """
-        kind = ("newest", key) if key is not None else ("notification", (run, self._new_key("")))
-        self._enqueue(kind, self._protocol.notify(method, params), deferred=deferred)
+        waiting = self._new_key(_EACH, topic) if key is None else _Key(_NEWEST, key, topic)
+        self._enqueue(waiting, self._protocol.notify(method, params), deferred=deferred)
 
     def respond(self, id: Id, result: JsonValue, on_sent: OnSent | None = None) -> None:
         """Answer the other side's request `id`.
@@ -393,20 +402,20 @@ class JsonRpcConnection:
             self._on_protocol_error(event)
 
     def _cancel(self, id: Id, reason: str) -> None:
-        unsent = self._outbox.pop(("request", id), None)
+        unsent = self._outbox.pop(_Key("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
         if unsent is not None or self._cancel_request is None or self._closed:
             return
         method, params = self._cancel_request(id, reason)
-        self._enqueue(("withdraw", id), self._protocol.notify(method, params))
+        self._enqueue(_Key("withdraw", id), self._protocol.notify(method, params))
 
     # --- the outbox ---
     # `_tail` is what is left of the message that has begun to leave, `_outbox` the ones after it.
 
-    def _new_key(self, kind: str) -> _Key:
+    def _new_key(self, kind: str, topic: Hashable = None) -> _Key:
         self._serial += 1
-        return kind, self._serial
+        return _Key(kind, self._serial, topic)
 
     def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
         if self._closed or not data:
@@ -421,14 +430,14 @@ class JsonRpcConnection:
             self.coalesced += 1
             self._queued += len(data) - len(self._outbox[key])
             self._outbox[key] = data
-        elif key[0] in _BOUNDED and not self._make_room(key, len(data)):
+        elif key.kind in _BOUNDED and not self._make_room(key, len(data)):
             self.dropped += 1
         else:
             self._outbox[key] = data
             self._queued += len(data)
-            if key[0] in _BOUNDED:
-                self._notifications[key[0]] += 1
-                self._runs[key[0]].setdefault(_run_of(key), {})[key] = None
+            if key.kind in _BOUNDED:
+                self._notifications[key.kind] += 1
+                self._topics[key.kind].setdefault(key.topic, {})[key] = None
         if self._tail:
             return
         if waits:
@@ -437,28 +446,28 @@ class JsonRpcConnection:
             self._flush_now()
 
     def _make_room(self, key: _Key, size: int) -> bool:
-        """Drop what waits longest, of its own run or else of the longest, until a notification
+        """Drop what waits longest, of its own topic or else of the largest, until a notification
         fits; whether it does.
         """
-        kind, runs = key[0], self._runs[key[0]]
+        kind, topics = key.kind, self._topics[key.kind]
         while self._outbox and (
             self._notifications[kind] >= MAX_NOTIFICATIONS or self._queued + size > MAX_OUTBOX
         ):
-            run = runs.get(_run_of(key)) or max(runs.values(), key=len, default=None)
-            if run is None:
+            topic = topics.get(key.topic) or max(topics.values(), key=len, default=None)
+            if topic is None:
                 return False
-            oldest = next(iter(run))
+            oldest = next(iter(topic))
             self._queued -= len(self._outbox.pop(oldest))
             self._forget_notification(oldest)
             self.dropped += 1
         return True
 
     def _forget_notification(self, key: _Key) -> None:
-        self._notifications[key[0]] -= 1
-        runs, run = self._runs[key[0]], _run_of(key)
-        del runs[run][key]
-        if not runs[run]:
-            del runs[run]
+        self._notifications[key.kind] -= 1
+        topics = self._topics[key.kind]
+        del topics[key.topic][key]
+        if not topics[key.topic]:
+            del topics[key.topic]
 
     def _wake_later(self) -> None:
         def wake() -> None:
@@ -502,14 +511,14 @@ class JsonRpcConnection:
         data = b""
         while self._outbox and len(data) < MAX_TOGETHER and self._leaving is None:
             key, more = self._outbox.popitem(last=False)
-            if key[0] in _BOUNDED:
+            if key.kind in _BOUNDED:
                 self._forget_notification(key)
             self._note_leaving(key)
             data = data + more if data else more
         return data
 
     def _note_leaving(self, key: _Key) -> None:
-        if key[0] == "request" and (waiter := self._waiting.get(key[1])) is not None:
+        if key.kind == "request" and (waiter := self._waiting.get(key.id)) is not None:
             self._leaving = waiter.note_sent
         else:
             self._leaving = self._on_sent.pop(key, None)
@@ -530,10 +539,6 @@ class JsonRpcConnection:
                         await self._writer.writable()
         except OSError:
             scope.cancel()  # the other side is gone
-
-
-def _run_of(key: _Key) -> Hashable:
-    return key[1][0] if key[0] == "notification" and isinstance(key[1], tuple) else None
 
 
 class _Waiter:

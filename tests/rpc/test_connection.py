@@ -550,10 +550,10 @@ async def test_of_what_has_no_key_the_oldest_are_dropped_beyond_a_bound_and_coun
 async def test_a_run_gives_way_before_what_came_earlier() -> None:
     async with running(room=0) as ends:
         ends.link.notify("first")
-        ends.link.notify("log", {"n": "alarm"}, run="alarm")
+        ends.link.notify("log", {"n": "alarm"}, topic="alarm")
         for n in range(2 * MAX_NOTIFICATIONS):
-            ends.link.notify("log", {"n": n}, run="tick")
-        ends.link.notify("log", {"n": "bell"}, run="bell")
+            ends.link.notify("log", {"n": n}, topic="tick")
+        ends.link.notify("log", {"n": "bell"}, topic="bell")
         assert ends.link.dropped == MAX_NOTIFICATIONS + 2
         ends.sink.make_room()
         await until(lambda: len(ends.sink.messages) == MAX_NOTIFICATIONS + 1)

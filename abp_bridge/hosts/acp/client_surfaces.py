@@ -297,11 +297,11 @@ class ClientSurfaces:
             after=None if announcement is None else self._encode_update(announcement),
         )
 
-    def update(self, update: JsonObject, key: Hashable = None, run: Hashable = None) -> None:
-        """Tell the client a `session/update`; `key` and `run` as `JsonRpcConnection.notify` has
+    def update(self, update: JsonObject, key: Hashable = None, topic: Hashable = None) -> None:
+        """Tell the client a `session/update`; `key` and `topic` as `JsonRpcConnection.notify` has
         them.
         """
-        self._connection.notify(*self._encode_update(update), key=key, run=run)
+        self._connection.notify(*self._encode_update(update), key=key, topic=topic)
 
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
         return "session/update", {"sessionId": self.session, "update": update}

@@ -125,7 +125,7 @@ class AcpSession:
             self._surfaces.update(
                 acp.encode_notice(notice),
                 key=None if field is None else ("state", self.id, app, str(field)),
-                run=notice.name,
+                topic=notice.name,
             )
 
     def _operate(self, operation: str, notice: Notice) -> None:

@@ -138,7 +138,7 @@ class McpSession(McpSurfaces):
             )
             if request.client.version < V2025_03_26 and progress.message:  # it has no words there
                 words: JsonObject = {"level": "info", "data": progress.message}
-                self._connection.subscriptions.log(words, key=("progress", token))
+                self._connection.subscriptions.log(words, key=("progress in words", token))
 
     def list_resources(self) -> list[JsonObject]:
         """The resources there are now, as `resources/list` has them."""

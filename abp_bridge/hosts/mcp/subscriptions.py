@@ -85,8 +85,8 @@ class Subscriptions:
         if (self.initialized and level >= self.level) or any(
             level >= least for least in self._logged.values()
         ):
-            run = as_text(as_object(params["data"]).get("event"))
-            self._rpc.notify("notifications/message", params, key=key, run=run)
+            topic = as_text(as_object(params["data"]).get("event"))
+            self._rpc.notify("notifications/message", params, key=key, topic=topic)
 
     def updated(self, uri: str) -> None:
         """Tell those who watch this resource that it has changed."""
