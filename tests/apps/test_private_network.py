@@ -5,15 +5,13 @@ a private network. What a server on it hears is counted there.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from support.harness import Hosted, hosted, text
+from support.http_server import Reply, Request, serving
 from support.pages.server import Web, web
 
 Json = Any
@@ -49,31 +47,15 @@ MANIFEST = '{"abp": "0.1", "app": {"id": "lure", "name": "Lure", "version": "1"}
 def lure() -> Iterator[str]:
     """A site that shows the bridge a page, and leads a browser wherever `to` says: its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            to = parse_qs(parts.query).get("to", [""])[0]
-            browser = "abp-bridge" not in self.headers["User-Agent"]
-            body = (MANIFEST if parts.path == "/abp.json" else PAGE).encode()
-            leads = to and browser
-            self.send_response(302 if leads else 200)
-            self.send_header("Location", to) if leads else None
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Request) -> Reply:
+        to = request.query.get("to", "")
+        browser = "abp-bridge" not in request.headers["User-Agent"]
+        body = MANIFEST if request.parts.path == "/abp.json" else PAGE
+        leads = {"Location": to} if to and browser else {}
+        return Reply(body.encode(), "text/html; charset=utf-8", 302 if leads else 200, leads)
 
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(answer) as site:
+        yield site
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from support.http_server import Reply, json_reply, serving
+from support.http_server import Request as HttpRequest
 
 Json = Any
 
@@ -56,19 +56,23 @@ class Model:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self._ids = count(1)
-        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        self._serving = serving(self.answer)
 
     def __enter__(self) -> Model:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = self._serving.__enter__()
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, *problem: Any) -> None:
+        self._serving.__exit__(*problem)
+
+    def answer(self, request: HttpRequest) -> Reply:
+        """What a host gets for one request of HTTP."""
+        if request.method == "GET":
+            return json_reply({"object": "list", "data": [{"id": "mock", "object": "model"}]})
+        for path, form in _FORMATS.items():
+            if request.method == "POST" and request.parts.path.endswith(path):
+                return Reply(self.turn(form, _request(request.json)), "text/event-stream")
+        return Reply() if request.method == "HEAD" else json_reply({"input_tokens": 1})
 
     def turn(self, form: Json, request: Request) -> bytes:
         """What the model does next, as a stream: it says words, or calls a tool."""
@@ -95,48 +99,6 @@ class Model:
         found = (tool for tool in request.tools if tool.name.endswith(name))
         tool = next(found, Tool(name))
         return {"$tool": tool.name, "$namespace": tool.namespace, "$arguments": arguments}
-
-
-class _Server(ThreadingHTTPServer):
-    """Hosts that are interrupted or end just drop their connections."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """One HTTP connection of a host."""
-
-    protocol_version = "HTTP/1.1"
-    model: Model
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-    def do_HEAD(self) -> None:
-        self._send(b"", "text/plain")
-
-    def do_GET(self) -> None:
-        self._send(
-            b'{"object": "list", "data": [{"id": "mock", "object": "model"}]}', "application/json"
-        )
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for path, form in _FORMATS.items():
-            if self.path.partition("?")[0].endswith(path):
-                return self._send(self.model.turn(form, _request(body)), "text/event-stream")
-        return self._send(b'{"input_tokens": 1}', "application/json")
-
-    def _send(self, body: bytes, kind: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 def _request(body: Json) -> Request:

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from support.era_host import Host
 from support.harness import environment
+from support.http_server import Reply, Request, json_reply, serving
 from support.mcp_proxy import DESKTOP, MCP
 
-from .supabase import PROJECT, TOKEN, Supabase, run_supabase
+from .servers import installed
 
 Json = Any
 
+TOKEN = f"sbp_{'0' * 40}"
+PROJECT = "abcdefghijklmnopqrst"
 DROP = {"project_id": PROJECT, "query": "DROP TABLE users"}
+
+
+@dataclass
+class Supabase:
+    """A running server at `url`, and the SQL that the API behind it `ran`."""
+
+    url: str
+    ran: list[str] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Reply:
+        self.ran.append(request.json["query"])
+        return json_reply([], 201)
 
 
 @pytest.fixture(scope="module")
 def supabase() -> Iterator[Supabase]:
-    with run_supabase() as server:
-        yield server
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    server = Supabase(f"http://127.0.0.1:{port}/mcp")
+    with serving(server.answer) as at:
+        places = ["--api-url", at, "--secret-url-template", f"{at}/{{ref}}/{{name}}"]
+        command = [str(installed("supabase")), "--http", "--port", port, *places]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert "listening" in process.stdout.readline()
+            try:
+                yield server
+            finally:
+                process.terminate()
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])

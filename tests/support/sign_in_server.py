@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
+
+from support.http_server import Reply, Request, first_values, json_reply, serving
 
 Json = Any
+
+PLACES = {
+    "issuer": "",
+    "authorization_endpoint": "/authorize",
+    "token_endpoint": "/token",
+    "registration_endpoint": "/register",
+}
+KNOWN = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
 
 
 @dataclass
@@ -46,31 +53,27 @@ class SignInServer:
         """The only one that it takes now."""
         return f"tok-{len(self.granted)}-secret"
 
-    def answer(self, method: str, path: str, body: bytes, token: str) -> tuple[int, Json]:
+    def answer(self, request: Request) -> Reply:
+        path = request.parts.path
+        if path == "/authorize":
+            return Reply(status=302, headers={"Location": self.sign_in(request.query)})
         if path.startswith("/.well-known/oauth-protected-resource"):
-            return 200, {"resource": self.url, "authorization_servers": [self.here]}
+            return json_reply({"resource": self.url, "authorization_servers": [self.here]})
         if path.startswith("/.well-known/"):
-            return 200, {
-                "issuer": self.here,
-                "authorization_endpoint": f"{self.here}/authorize",
-                "token_endpoint": f"{self.here}/token",
-                "registration_endpoint": f"{self.here}/register",
-                "response_types_supported": ["code"],
-                "code_challenge_methods_supported": ["S256"],
-            }
+            places = {name: f"{self.here}{at}" for name, at in PLACES.items()}
+            return json_reply(places | KNOWN)
         if path == "/register":
             self.clients += 1
-            return 201, {**json.loads(body), "client_id": f"client-{self.clients}"}
+            return json_reply({**request.json, "client_id": f"client-{self.clients}"}, 201)
         if path == "/token":
-            return self.grant({k: v[0] for k, v in parse_qs(body.decode()).items()})
-        if path != "/mcp" or method != "POST":
-            return 404, {}
-        if token != f"Bearer {self.token}" or not self.granted:
-            return 401, {}
-        message = json.loads(body)
-        return 200, {"jsonrpc": "2.0", "id": message["id"], "result": {"ok": True}}
+            return json_reply(self.grant(first_values(request.body.decode())))
+        if path != "/mcp" or request.method != "POST":
+            return json_reply({}, 404)
+        if request.headers["authorization"] != f"Bearer {self.token}" or not self.granted:
+            return json_reply({}, 401)
+        return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": {"ok": True}})
 
-    def grant(self, given: dict[str, str]) -> tuple[int, Json]:
+    def grant(self, given: dict[str, str]) -> Json:
         if given["grant_type"] == "authorization_code":
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()
             assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.challenge
@@ -79,11 +82,10 @@ class SignInServer:
             assert given["refresh_token"] == "renew"
         self.granted.append(given["grant_type"])
         token = {"access_token": self.token, "refresh_token": "renew"}
-        return 200, {**token, "token_type": "Bearer", "expires_in": self.lifetime}
+        return {**token, "token_type": "Bearer", "expires_in": self.lifetime}
 
-    def sign_in(self, address: str) -> str:
-        """Where a browser is sent on to, when its person signs in at this address."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+    def sign_in(self, asked: dict[str, str]) -> str:
+        """Where a browser is sent on to, when its person signs in as it is `asked` to."""
         self.challenge = asked["code_challenge"]
         brought = {"error": "access_denied"} if self.refuses else {"code": "the-code"}
         return f"{asked['redirect_uri']}?{urlencode({**brought, 'state': asked['state']})}"
@@ -92,42 +94,5 @@ class SignInServer:
 @contextmanager
 def sign_in_server() -> Iterator[SignInServer]:
     running = SignInServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self.reply("GET", b"")
-
-        def do_POST(self) -> None:
-            self.reply("POST", self.rfile.read(int(self.headers["content-length"])))
-
-        def reply(self, method: str, body: bytes) -> None:
-            path = urlsplit(self.path).path
-            if path == "/authorize":
-                self.send_response(302)
-                self.send_header("location", running.sign_in(self.path))
-                self.send_header("content-length", "0")
-                self.end_headers()
-                return
-            token = self.headers.get("authorization", "")
-            status, answer = running.answer(method, path, body, token)
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    running.here = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(running.answer) as running.here:
         yield running
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from support.http_server import Reply, Request, json_reply, serving
 
 Json = Any
 
@@ -50,6 +49,17 @@ class SqlServer:
 
     def sign(self, query: str) -> str:
         return hmac.new(KEY, query.encode(), hashlib.sha256).hexdigest() + '"\\ü\u2028'
+
+    def reply(self, request: Request) -> Reply:
+        if request.method != "POST":
+            return Reply(kind="text/plain", status=405)
+        if request.headers["authorization"] != f"Bearer {TOKEN}":
+            return Reply(b"no token", "text/plain", 401)
+        message = request.json
+        self.heard.append((dict(request.headers), message))
+        if "id" not in message:
+            return Reply(status=202)
+        return json_reply({"jsonrpc": "2.0", "id": message["id"], **self.answer(message)})
 
     def answer(self, message: Json) -> Json:
         method, params = message["method"], message.get("params", {})
@@ -110,45 +120,6 @@ def _error(code: int, message: str, data: Json = None) -> Json:
 @contextmanager
 def sql_server() -> Iterator[SqlServer]:
     running = SqlServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            if self.headers.get("authorization") != f"Bearer {TOKEN}":
-                self.reply(401, b"no token", "text/plain")
-                return
-            message = json.loads(body)
-            running.heard.append((dict(self.headers), message))
-            if "id" not in message:
-                self.reply(202, b"", "application/json")
-                return
-            answer = {"jsonrpc": "2.0", "id": message["id"], **running.answer(message)}
-            self.reply(200, json.dumps(answer).encode(), "application/json")
-
-        def do_GET(self) -> None:
-            self.reply(405, b"", "text/plain")
-
-        def do_DELETE(self) -> None:
-            self.reply(405, b"", "text/plain")
-
-        def reply(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    running.url = f"http://127.0.0.1:{server.server_address[1]}/mcp"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(running.reply) as here:
+        running.url = f"{here}/mcp"
         yield running
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
