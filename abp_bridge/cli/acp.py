@@ -12,7 +12,12 @@ import anyio
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import add_setting_options, give_up, load_settings, signals_interrupt
+from abp_bridge.cli.runtime import (
+    add_setting_options,
+    give_up,
+    load_session_settings,
+    signals_interrupt,
+)
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if not options.agent:
         give_up("the agent's command is missing, as in: abp-bridge acp --app demo -- goose acp")
-    settings = load_settings(options)
+    settings = load_session_settings(options)
     warn_if_interactive("an ACP client")
     return anyio.run(_serve, settings, options.agent, *take_over_stdio(), backend_options=OPTIONS)
 

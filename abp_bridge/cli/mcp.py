@@ -16,7 +16,7 @@ import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
+from abp_bridge.cli.runtime import add_setting_options, load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import label, server_name
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 
     Returns its exit code where it ended by itself.
     """
-    settings = load_settings(options, usual=Settings(page="open"))
+    settings = load_session_settings(options, usual=Settings(page="open"))
     if bool(options.server) == bool(settings.server_url):
         print_message("name one server: its command after --, or its address with --url")
         return WRONG_USAGE

@@ -113,6 +113,21 @@ def load_settings(
     return settings
 
 
+def load_session_settings(options: argparse.Namespace, usual: Settings | None = None) -> Settings:
+    """`load_settings` of a process that is asked something only later: a terminal that is named and
+    cannot be used ends it now.
+    """
+    settings = load_settings(options, usual=usual)
+    if settings.tty is not None:
+        from abp_bridge.surfaces.terminal.device import check_terminal
+
+        try:
+            check_terminal(settings.tty)
+        except AbpBridgeError as problem:
+            give_up(f"--tty: {problem}")
+    return settings
+
+
 def configure_log(options: argparse.Namespace) -> None:
     """Log as flags and environment say, and name what looks like a misspelt setting.
 

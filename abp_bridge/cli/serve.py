@@ -12,7 +12,7 @@ from weakref import WeakSet
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.runtime import add_setting_options, load_settings, signals_interrupt
+from abp_bridge.cli.runtime import add_setting_options, load_session_settings, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.connection import McpConnection
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
     Returns the exit code.
     """
-    settings = load_settings(options)
+    settings = load_session_settings(options)
     warn_if_interactive("an MCP host or an ACP client")
     source, sink = take_over_stdio()
     anyio.run(_serve, settings, source, sink, backend_options=OPTIONS)

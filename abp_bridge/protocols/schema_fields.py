@@ -248,14 +248,25 @@ def mark_secrets(
 ) -> tuple[Field, ...]:
     """The fields with those marked that ask for a secret, as `core.secret_names` decides.
 
-    `around` is what else may say so, the nearest first.
+    Where only the prompt speaks of one ("Your API key, please"), it may be meant for any field that
+    can be typed: all of them are secrets then.
+
+    Args:
+        fields: What is asked.
+        around: What else may say so, the nearest first.
+        prompt: The words that all of it is asked for with.
     """
-    wording = prompt if len(fields) == 1 else ""  # "Enter your API key" often names no field
+
+    def find(wording: str) -> list[bool]:
+        return [
+            is_secret(each.name, each.schema, around, wording, typed=each.type in _TYPED)
+            for each in fields
+        ]
+
+    own = find("")
+    found = own if any(own) else find(prompt)
     return tuple(
-        _secret(field)
-        if is_secret(field.name, field.schema, around, wording, typed=field.type in _TYPED)
-        else field
-        for field in fields
+        _secret(field) if secret else field for field, secret in zip(fields, found, strict=True)
     )
 
 

@@ -16,7 +16,17 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from support.harness import PATIENCE, SERVE, VERSIONS, RawHost, accept, environment, hosted, text
+from support.harness import (
+    PATIENCE,
+    SERVE,
+    VERSIONS,
+    RawHost,
+    accept,
+    environment,
+    hosted,
+    run,
+    text,
+)
 
 Json = Any
 
@@ -458,6 +468,25 @@ def test_a_setting_that_cannot_be_used_is_said_and_nothing_starts(setting: str) 
     assert done.stdout == ""
     assert done.stderr.startswith(f"abp-bridge: {name}='{value}' cannot be used: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [["serve"], ["mcp", "--", "true"], ["acp", "--", "true"]])
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ("/nonexistent", "the terminal /nonexistent cannot be opened: No such file or directory"),
+        ("/dev/null", "/dev/null is no terminal"),
+    ],
+)
+def test_a_terminal_that_cannot_be_used_is_found_at_the_start(
+    command: list[str], device: str, why: str
+) -> None:
+    name, *rest = command
+    done = run(name, "--tty", device, *rest)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"abp-bridge: --tty: {why}. Type 'tty' in the terminal to use: it prints the name to give\n"
+    )
 
 
 # --- calls, as a host sees them -------------------------------------------------------------------

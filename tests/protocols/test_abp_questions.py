@@ -832,11 +832,24 @@ NO_SECRETS: dict[str, tuple[str, Json]] = {
             "schema": {"type": "string", "sensitive": False},
         },
     ),
-    "a form that only speaks of one": (
+    "a form that only speaks of one, the app says": (
         "elicitation/input",
-        {"prompt": "Set up the password policy", "schema": {"properties": {"a": ONE, "b": ONE}}},
+        {
+            "prompt": "Set up the password policy",
+            "schema": {"properties": {"a": ONE, "b": ONE}},
+            "sensitive": False,
+        },
     ),
 }
+
+
+def test_a_form_that_asks_for_a_secret_in_its_words_alone_may_mean_any_field() -> None:
+    """Those that can be typed; where a field of its own is there for it, only that one."""
+    schema: Json = {"properties": {"a": ONE, "b": {"type": "number"}, "c": {"type": "boolean"}}}
+    asked = {"prompt": "User name and password, please", "schema": schema}
+    assert [each.secret for each in decoded("elicitation/input", asked).fields] == [1, 1, 0]
+    schema["properties"]["password"] = ONE
+    assert [each.secret for each in decoded("elicitation/input", asked).fields] == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("method", "params"), NO_SECRETS.values(), ids=NO_SECRETS)

@@ -238,9 +238,18 @@ def controlling() -> str | None:
     for fd in (None, 2, 0, 1):
         with contextlib.suppress(OSError, SurfaceUnsupportedError):
             name = CONTROLLING if fd is None else os.ttyname(fd)
-            os.close(_open_terminal(name))
+            check_terminal(name)
             return name
     return None
+
+
+def check_terminal(path: str) -> None:
+    """Open the terminal at `path`, and close it again.
+
+    Raises:
+        SurfaceUnsupportedError: It cannot be opened, or is none.
+    """
+    os.close(_open_terminal(path))
 
 
 def forget_keys(fd: int) -> None:

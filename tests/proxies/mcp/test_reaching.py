@@ -213,12 +213,16 @@ def test_without_any_way_to_a_person_the_handshake_names_the_cure(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "env"),
-    [((), DESKTOP), (("--tty", "/dev/null"), {}), (("--page", "open"), DESKTOP)],
+    ("arguments", "env"), [((), DESKTOP), (("--tty",), {}), (("--page", "open"), DESKTOP)]
 )
 def test_one_way_is_enough(arguments: tuple[str, ...], env: dict[str, str], tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    if arguments == ("--tty",):
+        arguments = ("--tty", os.ttyname(theirs))
     with proxied(tmp_path, *arguments, env=env):
         pass
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_the_page_is_switched_off_by_a_word(tmp_path: Path) -> None:
@@ -297,6 +301,26 @@ def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
         assert answered["content"] == {"apiToken": "planted-7f3a"}
     said = host.log_file.read_text().rpartition("\n< ")[0]
     assert "planted-7f3a" not in said, "only the server's own result has it"
+
+
+def test_a_secret_that_only_the_message_names_is_asked_on_the_page_only(tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    text: Json = {"type": "string"}
+    asked: Json = {
+        "message": "Please sign in with your user name and your password.",
+        "requestedSchema": {"type": "object", "properties": {"first": text, "second": text}},
+    }
+    with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
+        call = host.call("ask", method="elicitation/create", params=asked)
+        page = desktop.visit()
+        assert page.page.count('type="password"') == 2
+        page.send(**{"field-0": "me", "field-1": "planted-7f3a"})
+        page.send(action="send")
+        answered = json.loads(host.text(call))["result"]
+        assert answered["content"] == {"first": "me", "second": "planted-7f3a"}
+    assert "elicitation/create" not in "".join(
+        line for line in host.log_file.read_text().splitlines() if line.startswith("< ")
+    ), "the host is asked nothing"
 
 
 LINK: Json = {
