@@ -48,8 +48,8 @@ def needs_leave(capability: Capability, chosen: Collection[str]) -> bool:
     )
 
 
-def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> list[str]:
-    """Warnings of what was chosen by a name that no capability has: nobody is asked for it."""
+def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> list[tuple[str, str]]:
+    """What was chosen by a name that no capability has: (the name, which is meant, in words)."""
     from difflib import get_close_matches
 
     names = {each.name.lower(): each.name for each in offered}
@@ -58,11 +58,7 @@ def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> lis
         if word in (ALL, DESTRUCTIVE) or any(needs_leave(each, [word]) for each in offered):
             continue
         near = get_close_matches(word.lower(), names, 1, SIMILAR)
-        hint = f"; is {label(names[near[0]])} meant?" if near else ""
-        found.append(
-            f"--confirm {word}: no connected app has a capability of that name, and nobody is asked"
-            f" before one{hint}"
-        )
+        found.append((label(word), f"; is {label(names[near[0]])} meant?" if near else ""))
     return found
 
 

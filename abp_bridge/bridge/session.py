@@ -272,7 +272,11 @@ class Bridge:
         if not self._apps or not self._settings.confirm:
             return []
         offered = [each.capability for each in self.capabilities()]
-        return confirmation.strange_names(self._settings.confirm, offered)
+        return [
+            f"--confirm {name}: no connected app has a capability of that name, and nobody is asked"
+            f" before one{hint}"
+            for name, hint in confirmation.strange_names(self._settings.confirm, offered)
+        ]
 
     async def close(self, reason: str) -> None:
         """The session is over: what is open ends, the apps are told, temporary files go.

@@ -43,6 +43,7 @@ class Confirmation:
         self._tasks = tasks
         self._waiting: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
+        self._strange = ""  # what was chosen by a name that no tool has, in words
 
     @property
     def is_on(self) -> bool:
@@ -59,17 +60,27 @@ class Confirmation:
             return False
         from abp_bridge.bridge import confirmation  # loaded where it is needed only
 
-        return confirmation.needs_leave(_capability(tool), self._chosen)
+        return bool(self._strange) or confirmation.needs_leave(_capability(tool), self._chosen)
 
     def check_names(self, tools: Sequence[Tool]) -> None:
-        """Warn of what was chosen by a name that none of all these tools has."""
+        """See which of the chosen names none of all these tools has: nobody knows which tool was
+        meant, so a person comes before each from then on, and is told why.
+        """
         if not self._chosen:
             return
         from abp_bridge.bridge import confirmation
 
         capabilities = [_capability(tool) for tool in tools]
-        for warning in confirmation.strange_names(self._chosen, capabilities):
-            logger.warning("%s", warning)
+        before, self._strange = (
+            self._strange,
+            " ".join(
+                f"--confirm {name}: this server has no tool of that name{hint or '.'} Until that is"
+                " mended you are asked before every tool."
+                for name, hint in confirmation.strange_names(self._chosen, capabilities)
+            ),
+        )
+        if self._strange not in ("", before):
+            logger.warning("%s", self._strange)
 
     def ask(
         self,
@@ -99,7 +110,7 @@ class Confirmation:
             _capability(tool),
             as_object(params.get("arguments")),
             presumed=True,
-        )
+        ).with_note(self._strange)
         scope = self._waiting[id] = anyio.CancelScope()
 
         async def wait() -> None:
@@ -113,7 +124,7 @@ class Confirmation:
                 if self._waiting.pop(id, None) is not scope:
                     return  # it was taken back in the turn that answered it
                 if words:
-                    on_refused(words)
+                    on_refused(" ".join(filter(None, (words, question.note))))
                 else:
                     on_allowed()
 

@@ -97,13 +97,26 @@ def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
         assert host.text(waiting) == "done: secret"
 
 
-def test_a_name_that_no_tool_has_is_a_warning(tmp_path: Path) -> None:
+def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Path) -> None:
+    """Nobody knows which was meant: the question says so, and what is refused."""
+    said = (
+        "--confirm azur: this server has no tool of that name; is azure meant? Until that is mended"
+        " you are asked before every tool."
+    )
     with proxied(
         tmp_path, "--confirm", "azur", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
-        host.request("ping")
+        call = host.call("look")
+        question = host.asked()
+        assert said in question["params"]["message"]
+        host.reply(question["id"], {"action": "decline"})
+        assert host.text(call).endswith(said)
+        assert not called(host)
+        call = host.call("say", lines=[])
+        host.reply(host.asked()["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
+        assert host.text(call) == "said"
         host.end()
-    assert "is azure meant?" in host.log_file.with_suffix(".stderr").read_text()
+    assert said in host.log_file.with_suffix(".stderr").read_text()
 
 
 def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
