@@ -35,7 +35,7 @@ LONGEST = 86_400.0  # seconds, a day: the longest time that can be set
 _CONFIRM_WORDS = ("destructive", "all")  # of --confirm, beside the names of capabilities
 # Read by others than this table: by the relay of the ACP proxy, and by the reference bridge only.
 _ELSEWHERE = ("ABP_RELAY_TOKEN", "ABP_DOWNLOAD_TIMEOUT")
-SIMILAR = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
+SIMILARITY = 0.8  # of difflib's ratio: a name this near to a setting's is taken for a misspelt one
 
 
 class SettingsError(AbpBridgeError):
@@ -614,7 +614,7 @@ def misspelt(environ: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in strange:
         from difflib import get_close_matches
 
-        if nearest := get_close_matches(name.upper(), [*known, *by_flag], 1, SIMILAR):
+        if nearest := get_close_matches(name.upper(), [*known, *by_flag], 1, SIMILARITY):
             yield name, by_flag.get(nearest[0], nearest[0])
 
 
@@ -670,7 +670,7 @@ def _check_confirm(settings: Settings) -> Iterator[str]:
             )
         from difflib import get_close_matches
 
-        for meant in get_close_matches(name.lower(), _CONFIRM_WORDS, 1, SIMILAR):
+        for meant in get_close_matches(name.lower(), _CONFIRM_WORDS, 1, SIMILARITY):
             yield (
                 f"--confirm {name!r}: is {meant} meant? A capability of that name is given by its"
                 f" tool's, abp_{name}"

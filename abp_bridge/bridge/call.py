@@ -70,16 +70,16 @@ class Call:
         self._ask_leave = ask_leave
         self._made = False  # the app has heard of it
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
-        self._left = timeout
+        self._remaining = timeout
         self._asked: set[str] = set()
         self._cancelled = ""
-        self._lost = ""
+        self._disconnect_reason = ""
         self._questions: dict[str, Question] = {}
         self._refused: set[Kind] = set()
         self._progress: Progress | None = None
         self._count_lost = count_lost
         self._lost_before = count_lost()
-        self._told: dict[str, tuple[str, int]] = {}  # line: what it speaks of, how often it came
+        self._notices: dict[str, tuple[str, int]] = {}  # line: what it speaks of, how often it came
         self._omitted = 0
         self._done = anyio.Event()
         self._ended = _SESSION_ENDED
@@ -103,7 +103,7 @@ class Call:
 
     def on_disconnect(self, reason: str) -> None:
         """The app is gone: there is nobody left to tell, and no result to wait for."""
-        self._lost = self._lost or reason
+        self._disconnect_reason = self._disconnect_reason or reason
         self._scope.cancel()
 
     async def run(self) -> None:
@@ -111,7 +111,7 @@ class Call:
         result: CallResult | None = None
         try:
             with self._scope:
-                result = await self._refuse() or await self._make()
+                result = await self._check_approval() or await self._make()
             if result is None:
                 result = await self._give_up()
             result, files = self._keep(result)
@@ -127,7 +127,7 @@ class Call:
             if self._on_end is not None:
                 self._on_end(self._ended)
 
-    async def _refuse(self) -> CallResult | None:
+    async def _check_approval(self) -> CallResult | None:
         return None if self._ask_leave is None else await self._ask_leave(self.id)
 
     async def _make(self) -> CallResult:
@@ -136,10 +136,10 @@ class Call:
         return await self._app.call(self.capability, self._params, self.id)
 
     async def _give_up(self) -> CallResult:
-        if self._lost:
+        if self._disconnect_reason:
             return failed(
                 "DISCONNECTED",
-                f"The app is gone: {self._lost}. Reconnect with abp_connect.",
+                f"The app is gone: {self._disconnect_reason}. Reconnect with abp_connect.",
                 retryable=True,
             )
         late = f"{self.capability} took longer than {self._timeout:g} s"
@@ -157,7 +157,7 @@ class Call:
         What is surely this call's `own` question ends with it.
         """
         if not self._asked and not self._scope.cancel_called:
-            self._left = self._scope.deadline - anyio.current_time()
+            self._remaining = self._scope.deadline - anyio.current_time()
             self._scope.deadline = FOREVER
         self._asked.add(question.id)
         if own:
@@ -170,7 +170,7 @@ class Call:
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)
         if not self._asked and not self._scope.cancel_called:
-            self._scope.deadline = anyio.current_time() + self._left
+            self._scope.deadline = anyio.current_time() + self._remaining
 
     def on_progress(self, report: Progress) -> None:
         """Pass a report on, unless it repeats the last or the call is over."""
@@ -184,12 +184,12 @@ class Call:
         The others are counted: those that came first, of the same run or else of the longest.
         """
         line, subject = describe(notice), f"{notice.name} {notice.data.get('field')}"
-        _, count = self._told.pop(line, ("", 0))
-        if len(self._told) >= MAX_SUMMARY_LINES:
-            subjects = [about for about, _ in self._told.values()]
+        _, count = self._notices.pop(line, ("", 0))
+        if len(self._notices) >= MAX_SUMMARY_LINES:
+            subjects = [about for about, _ in self._notices.values()]
             run = subject if subject in subjects else max(subjects, key=subjects.count)
-            self._omitted += self._told.pop(list(self._told)[subjects.index(run)])[1]
-        self._told[line] = subject, count + 1
+            self._omitted += self._notices.pop(list(self._notices)[subjects.index(run)])[1]
+        self._notices[line] = subject, count + 1
 
     def summary(self) -> list[str]:
         """What the app told while it ran, a line each, repeated ones counted; and how much of it
@@ -197,7 +197,7 @@ class Call:
         """
         lines = [
             f"{line} ({count} times)" if count > 1 else line
-            for line, (_, count) in self._told.items()
+            for line, (_, count) in self._notices.items()
         ]
         if self._omitted:
             lines.append(

@@ -24,7 +24,7 @@ from abp_bridge.core.question import (
 from abp_bridge.core.sanitize import escape, label
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.mcp.results import tool_name
-from abp_bridge.settings import SIMILAR
+from abp_bridge.settings import SIMILARITY
 
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
 
@@ -57,7 +57,7 @@ def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> lis
     for word in chosen:
         if word in (ALL, DESTRUCTIVE) or any(needs_leave(each, [word]) for each in offered):
             continue
-        near = get_close_matches(word.lower(), names, 1, SIMILAR)
+        near = get_close_matches(word.lower(), names, 1, SIMILARITY)
         found.append((label(word), f"; is {label(names[near[0]])} meant?" if near else ""))
     return found
 

@@ -39,7 +39,7 @@ MAX_OPERATIONS = 1_000  # names of running operations that are known; more an ap
 MAX_ENDED_CALLS = 1_000  # call ids that are remembered, to know late reports and questions by
 
 
-class SessionApi(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection needs of its session."""
 
     host: Host
@@ -55,7 +55,7 @@ class SessionApi(Protocol):
 class AppConnection:
     """One app's connection (implements `AppListener`).
 
-    `live` holds it open until `close` is set or the app is gone; then `closed` is set.
+    `live` holds it open until `close_requested` is set or the app is gone; then `closed` is set.
 
     Args:
         session: What it belongs to, and what tells the host.
@@ -69,7 +69,7 @@ class AppConnection:
         calls: The running calls, by id.
     """
 
-    def __init__(self, session: SessionApi, target: str, app: App) -> None:
+    def __init__(self, session: ConnectionOwner, target: str, app: App) -> None:
         self.id = ""
         self.target = target
         self.app = app

@@ -154,9 +154,9 @@ class Elicitor:
                 logger.debug("%s: %s could not ask (%s)", question.id, name, type(problem).__name__)
                 routing.refuse(attempt, problem)
                 continue
-            if routing.accept(answer):
+            if routing.conclude(answer):
                 return answer
-        return routing.host_answer or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
+        return routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
 
 
 def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:

@@ -31,7 +31,7 @@ class Routing:
     """One question's way through the surfaces that can ask it, best first."""
 
     def __init__(self, question: Question, variants: Sequence[SurfaceVariant]) -> None:
-        self._host_answer: Answer | None = None
+        self._fallback: Answer | None = None
         self._question = question
         self._variants = variants
         self._problems: list[str] = []
@@ -40,14 +40,14 @@ class Routing:
         """Where to ask, one after the other, as long as none of them ends it."""
         for attempt in candidate_attempts(self._question, self._variants):
             # A host without a person has nobody to send anywhere.
-            if self._host_answer is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
+            if self._fallback is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
                 yield attempt
 
     def refuse(self, attempt: Attempt, problem: Exception) -> None:
         """The surface cannot ask it after all."""
         self._problems.append(f"{attempt.variant.surface.value}: {problem}")
 
-    def accept(self, answer: Answer) -> bool:
+    def conclude(self, answer: Answer) -> bool:
         """Whether `answer` ends the question.
 
         What a host answered by itself does not while somebody else may be asked, and neither does
@@ -56,21 +56,21 @@ class Routing:
         accepted = answer.outcome is Outcome.ACCEPTED
         nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))
         if answer.answered_by in nobody or answer.outcome is Outcome.UNSUPPORTED:
-            self._host_answer = self._host_answer or answer
+            self._fallback = self._fallback or answer
             return False
         return True
 
     @property
-    def host_answer(self) -> Answer | None:
+    def fallback(self) -> Answer | None:
         """What the host answered by itself, without a person: the question's answer if no other
         surface finds one. Where it was asked for leave, with what gets a person asked.
         """
         there = {variant.surface for variant in self._variants}
         ways = [words for surface, words in _PERSONS_OWN.items() if surface not in there]
-        if self._host_answer is None or not self._question.permits_call or not ways:
-            return self._host_answer
-        reason = f"{self._host_answer.reason} To be asked yourself, set up {' or '.join(ways)}."
-        return replace(self._host_answer, reason=reason)
+        if self._fallback is None or not self._question.permits_call or not ways:
+            return self._fallback
+        reason = f"{self._fallback.reason} To be asked yourself, set up {' or '.join(ways)}."
+        return replace(self._fallback, reason=reason)
 
     def reason(self) -> str:
         """Why nobody could be asked, for the app's developer: each surface with its reason, and the

@@ -291,7 +291,7 @@ class Bridge:
                 await connection.closed.wait()
         self._results.close()
 
-    # --- connection.Session ---
+    # --- ConnectionOwner ---
 
     def new_id(self, kind: str) -> str:
         """An id that the session has not used: `call-1`, `question-2`."""

@@ -130,7 +130,7 @@ class Ledger:
             id: The question.
             event: What happened.
             answer: What the question ends with, for an event that ends it.
-            route: The surface that shows it, for `Event.ASK`.
+            route: The surface that shows it, for `LedgerEvent.ASK`.
 
         Returns:
             Whether it counted: False when the question is no longer open, which nothing changes.

@@ -19,7 +19,7 @@ FEW = 4  # options; with more, a select is another shape of question
 
 
 class Surface(enum.Enum):
-    """One way a host can be asked."""
+    """One way a person can be asked: through the host, or by what they set up beside it."""
 
     MCP_FORM = "mcp-form"
     MCP_URL = "mcp-url"
@@ -323,8 +323,10 @@ _BY_FIELD = {
 
 def find_cell(asked: QuestionShape, variant: SurfaceVariant) -> Cell:
     """The cell for a shape and a variant; a pair that is not in the matrix is refused."""
-    row = MATRIX.get((variant.surface, variant.version), {})
-    cell = row.get(asked) or refusal(f"{variant.surface.value} {variant.version} is not known here")
+    column = MATRIX.get((variant.surface, variant.version), {})
+    cell = column.get(asked) or refusal(
+        f"{variant.surface.value} {variant.version} is not known here"
+    )
     if not variant.loopback:
         return _NO_LOOPBACK
     if variant.plain and variant.surface is Surface.MCP_FORM and cell.asks:

@@ -1,5 +1,5 @@
-"""Any question that buttons can answer, as a walk of steps with at most k buttons each, and the
-walk back to one answer.
+"""Any question that buttons can answer, as a walk of steps with as many buttons each as a host
+shows, and the walk back to one answer.
 
 Nothing is cut: what does not fit on one step is on the next, and paging comes round again. Nothing
 is invented: the answer is what was pressed. With two buttons a host shows "allow" and "deny" and
@@ -91,14 +91,14 @@ def obstacle(question: Question) -> str:
 class Menu:
     """One walk. `step` is what to show now; `choose` takes what was pressed on it."""
 
-    def __init__(self, question: Question, k: int = 4) -> None:
-        """`k` is how many buttons the host shows, at least 2.
+    def __init__(self, question: Question, max_buttons: int = 4) -> None:
+        """`max_buttons` is how many buttons the host shows, at least 2.
 
         Raises ValueError when there is an `obstacle`.
         """
-        if (problem := obstacle(question)) or k < 2:
-            raise ValueError(problem or f"nothing can be chosen with {k} buttons")
-        self._walk = _walk_question(question, k)
+        if (problem := obstacle(question)) or max_buttons < 2:
+            raise ValueError(problem or f"nothing can be chosen with {max_buttons} buttons")
+        self._walk = _walk_question(question, max_buttons)
         self._note = f"\n{question.note}" if question.note else ""
         self._taken = 0
         self._limit = MIN_STEPS + 10 * sum(len(_choices(each)) for each in question.fields)
@@ -157,7 +157,7 @@ class _LeftError(Exception):
     """Everything that could be said was denied, again and again."""
 
 
-class _Way(enum.Enum):
+class _MenuAction(enum.Enum):
     """What a button can mean that is no value of the app's."""
 
     MORE = enum.auto()
@@ -168,39 +168,39 @@ class _Way(enum.Enum):
     CHANGE = enum.auto()
 
 
-_Pressed = JsonValue | _Way
+_Pressed = JsonValue | _MenuAction
 _Walk = Generator[_Page, _Pressed, _Pressed]
 
-_MORE: Final = _Item("More …", _Way.MORE)
-_SKIP: Final = _Item("Skip", _Way.SKIP, rejects=True)
-_EMPTY: Final = _Item("Leave empty", _Way.EMPTY, rejects=True)
-_SEND: Final = _Item("Send", _Way.SEND)
-_CHANGE: Final = _Item("Change", _Way.CHANGE)
+_MORE: Final = _Item("More …", _MenuAction.MORE)
+_SKIP: Final = _Item("Skip", _MenuAction.SKIP, rejects=True)
+_EMPTY: Final = _Item("Leave empty", _MenuAction.EMPTY, rejects=True)
+_SEND: Final = _Item("Send", _MenuAction.SEND)
+_CHANGE: Final = _Item("Change", _MenuAction.CHANGE)
 
 
-def _walk_question(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
+def _walk_question(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, MenuResult]:
     if question.kind is Kind.CONFIRM or question.consents:
         return (yield from _confirm(question))
     if len(question.fields) == 1:
         # An app that asks for one value says itself whether "none" is among its options; where an
         # agent's field may stay empty, there is a "Skip"; where that is null, "Leave empty".
         only = question.fields[0]
-        leave = _SKIP if only.empty is MISSING else _EMPTY
-        only = replace(only, required=leave is _SKIP and (only.required or question.wrapped))
+        skip = _SKIP if only.empty is MISSING else _EMPTY
+        only = replace(only, required=skip is _SKIP and (only.required or question.wrapped))
         heading = (
             question.message
             if question.wrapped
             else f"{sanitize.label(question.message, PART_LIMIT)} {_wanted(only)}"
         )
-        value = yield from _field(only, heading, k, leave)
-        if value is _Way.EMPTY:
+        value = yield from _field(only, heading, max_buttons, skip)
+        if value is _MenuAction.EMPTY:
             return MenuResult(Outcome.ACCEPTED)
         return (
             MenuResult(Outcome.DECLINED)
-            if isinstance(value, _Way)
+            if isinstance(value, _MenuAction)
             else MenuResult(Outcome.ACCEPTED, {only.name: value})
         )
-    return (yield from _form(question, k))
+    return (yield from _form(question, max_buttons))
 
 
 def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
@@ -216,7 +216,7 @@ def _confirm(question: Question) -> Generator[_Page, _Pressed, MenuResult]:
     return MenuResult(Outcome.ACCEPTED, {question.fields[0].name: confirmed is True})
 
 
-def _form(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
+def _form(question: Question, max_buttons: int) -> Generator[_Page, _Pressed, MenuResult]:
     content: dict[str, JsonValue] = {}
     todo = list(question.fields)
     while True:
@@ -225,36 +225,42 @@ def _form(question: Question, k: int) -> Generator[_Page, _Pressed, MenuResult]:
                 f"{sanitize.label(question.message, PART_LIMIT)} ({question.fields.index(each) + 1}"
                 f" of {len(question.fields)}) {_wanted(each)}"
             )
-            value = yield from _field(each, heading, k, _SKIP if each.required else _EMPTY)
-            if value is _Way.SKIP:
+            value = yield from _field(
+                each, heading, max_buttons, _SKIP if each.required else _EMPTY
+            )
+            if value is _MenuAction.SKIP:
                 return MenuResult(Outcome.DECLINED)
             content.pop(each.name, None)
-            if not isinstance(value, _Way):
+            if not isinstance(value, _MenuAction):
                 content[each.name] = value
         summary = "\n".join(f"{each.label}: {_labels(each, content)}" for each in question.fields)
         sent = (
             f"{sanitize.label(question.message, PART_LIMIT)} {summary}"
-            if k == 2
+            if max_buttons == 2
             else question.message
         )  # with two buttons, titles are all that is seen
-        pressed = yield from _one_of(f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], k)
-        if pressed is _Way.SEND:
+        pressed = yield from _one_of(
+            f"{sent}\nSend this?", summary, [_SEND, _CHANGE, _SKIP], max_buttons
+        )
+        if pressed is _MenuAction.SEND:
             return MenuResult(Outcome.ACCEPTED, content)
-        if pressed is _Way.SKIP:
+        if pressed is _MenuAction.SKIP:
             return MenuResult(Outcome.DECLINED)
         fields = [
             _Item(f"{each.label}: {_labels(each, content)}", number)
             for number, each in enumerate(question.fields)
         ]
-        changed = yield from _one_of(f"{question.message}\nChange which?", summary, fields, k)
+        changed = yield from _one_of(
+            f"{question.message}\nChange which?", summary, fields, max_buttons
+        )
         assert isinstance(changed, int)
         todo = [question.fields[changed]]
 
 
-def _field(asked: Field, title: str, k: int, leave: _Item) -> _Walk:
-    """One field: its value, or what `leave` stands for."""
+def _field(asked: Field, title: str, max_buttons: int, skip: _Item) -> _Walk:
+    """One field: its value, or what `skip` stands for."""
     if asked.type is FieldType.CHOICES:
-        return (yield from _several(asked, title, leave, k))
+        return (yield from _several(asked, title, skip, max_buttons))
     choices = _choices(asked)
     items = [
         _Item(_marked(asked, choice), choice.value) for choice in _default_first(asked, choices)
@@ -265,13 +271,13 @@ def _field(asked: Field, title: str, k: int, leave: _Item) -> _Walk:
         yield from _one_of(
             title,
             _explained(asked, choices),
-            items if asked.required and len(items) == k > 2 else [*items, leave],
-            k,
+            items if asked.required and len(items) == max_buttons > 2 else [*items, skip],
+            max_buttons,
         )
     )
 
 
-def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
+def _several(asked: Field, title: str, skip: _Item, max_buttons: int) -> _Walk:
     """Toggles, until "Done".
 
     What may not be pressed, because of the least or the most that may be chosen, is not there.
@@ -284,7 +290,7 @@ def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
     page = 0
     while True:
         done = (
-            [_Item(f"Done ({len(chosen)} chosen)", _Way.DONE)]
+            [_Item(f"Done ({len(chosen)} chosen)", _MenuAction.DONE)]
             if least <= len(chosen) <= most
             else []
         )
@@ -299,17 +305,17 @@ def _several(asked: Field, title: str, leave: _Item, k: int) -> _Walk:
         )
         about = f"Chosen: {picked}\n{_explained(asked, asked.choices)}"
         pressed, page = yield from _paged(
-            title, about, [*toggles, leave], k, pinned=done, page=page
+            title, about, [*toggles, skip], max_buttons, pinned=done, page=page
         )
-        if pressed is _Way.DONE:
+        if pressed is _MenuAction.DONE:
             return [choice.value for choice in asked.choices if choice.key in chosen]
-        if pressed is leave.value:
+        if pressed is skip.value:
             return pressed
         chosen ^= {str(pressed)}
 
 
-def _one_of(title: str, about: str, items: Sequence[_Item], k: int) -> _Walk:
-    pressed, _ = yield from _paged(title, about, items, k)
+def _one_of(title: str, about: str, items: Sequence[_Item], max_buttons: int) -> _Walk:
+    pressed, _ = yield from _paged(title, about, items, max_buttons)
     return pressed
 
 
@@ -317,26 +323,26 @@ def _paged(
     title: str,
     about: str,
     items: Sequence[_Item],
-    k: int,
+    max_buttons: int,
     *,
     pinned: Sequence[_Item] = (),
     page: int = 0,
 ) -> Generator[_Page, _Pressed, tuple[_Pressed, int]]:
     """One of `items`: (its value, the page it was on). `pinned` ones are on every page."""
-    if k == 2:
+    if max_buttons == 2:
         return (
             yield from _yes_or_no(title, about, [*items[:-1], *pinned, items[-1]], page)
         )  # the way out comes last
-    if len(items) + len(pinned) <= k:
+    if len(items) + len(pinned) <= max_buttons:
         return (yield _Page(title, about, [*pinned, *items])), 0
-    size = k - 1 - len(pinned)
+    size = max_buttons - 1 - len(pinned)
     pages = [items[start : start + size] for start in range(0, len(items), size)]
     page %= len(pages)
     while True:
         pressed = yield _Page(
             title, f"{about}\n(page {page + 1} of {len(pages)})", [*pinned, *pages[page], _MORE]
         )
-        if pressed is not _Way.MORE:
+        if pressed is not _MenuAction.MORE:
             return pressed, page
         page = (page + 1) % len(pages)
 

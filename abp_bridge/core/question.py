@@ -120,7 +120,8 @@ class Question:
         wrapped: Whether the app wants the value of the only field, not an object of fields.
         default: The app's own answer, for a preference that nobody gives.
         destructive: Whether a yes cannot be undone, as the app says.
-        presumed: That is not said: it is only taken to be so.
+        presumed: Nobody said whether it is destructive: it is taken to be so, until a tool's
+            annotations say otherwise.
         link: The address that the app asks the person to open, safe to show; it may let in
             whoever has it.
         permits_call: Whether it is the bridge's own, for leave to make the call that it belongs to.

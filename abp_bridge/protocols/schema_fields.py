@@ -26,7 +26,7 @@ from abp_bridge.core.secret_names import is_secret
 from abp_bridge.errors import RemoteProtocolError
 
 # What is asked where the answer is an object without members: nothing but to go on.
-GO_ON = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on")
+ACKNOWLEDGE = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Go on")
 
 MAX_CHOICES = 2_000  # options of a field; a person searches among hundreds, and labels are compared
 MAX_FIELDS = 200  # fields of a form; every surface shows all of them

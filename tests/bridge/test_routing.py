@@ -38,9 +38,9 @@ def test_a_question_goes_to_each_surface_that_can_ask_it() -> None:
 
 def test_what_a_person_said_ends_it() -> None:
     routing = Routing(asked(), [FORM])
-    assert routing.accept(said(Outcome.DECLINED, AnsweredBy.PERSON))
-    assert routing.accept(said(Outcome.ACCEPTED, AnsweredBy.UNKNOWN))
-    assert routing.host_answer is None
+    assert routing.conclude(said(Outcome.DECLINED, AnsweredBy.PERSON))
+    assert routing.conclude(said(Outcome.ACCEPTED, AnsweredBy.UNKNOWN))
+    assert routing.fallback is None
 
 
 def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> None:
@@ -50,8 +50,8 @@ def test_a_policys_yes_and_what_is_not_proven_wait_for_the_next_surface() -> Non
         (Outcome.CANCELLED, AnsweredBy.UNKNOWN),
     ):
         routing = Routing(asked(), [FORM])
-        assert not routing.accept(said(outcome, by))
-        assert routing.host_answer == said(outcome, by)
+        assert not routing.conclude(said(outcome, by))
+        assert routing.fallback == said(outcome, by)
 
 
 def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
@@ -60,9 +60,9 @@ def test_a_host_that_says_no_by_itself_sends_nobody_anywhere() -> None:
     tried = []
     for attempt in routing.attempts():
         tried.append(attempt.variant.surface)
-        assert not routing.accept(no if len(tried) == 1 else later)
+        assert not routing.conclude(no if len(tried) == 1 else later)
     assert tried == [Surface.MCP_FORM, Surface.TERMINAL]
-    assert routing.host_answer is no
+    assert routing.fallback is no
 
 
 def test_when_no_surface_is_left_each_says_why() -> None:

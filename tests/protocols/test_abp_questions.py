@@ -29,7 +29,7 @@ from abp_bridge.protocols.abp import (
     encode_problem,
     encode_withdrawn,
 )
-from abp_bridge.protocols.schema_fields import GO_ON
+from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
 
 Json = Any
 
@@ -394,9 +394,15 @@ def test_a_preference_fills_what_a_reference_stands_for() -> None:
 )
 def test_an_object_of_nothing_is_a_plain_go_on(schema: Json) -> None:
     question = decoded("elicitation/input", {"prompt": "Start?", "schema": schema})
-    assert (question.kind, field(question), question.message) == (Kind.CONFIRM, GO_ON, "Start?")
+    assert (question.kind, field(question), question.message) == (
+        Kind.CONFIRM,
+        ACKNOWLEDGE,
+        "Start?",
+    )
     yes, no = (
-        encode_answer(question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {GO_ON.name: said}))
+        encode_answer(
+            question, Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {ACKNOWLEDGE.name: said})
+        )
         for said in (True, False)
     )
     assert (yes["success"], yes["data"]) == (True, {"value": {}})
@@ -407,7 +413,7 @@ def test_an_object_of_nothing_is_a_plain_go_on(schema: Json) -> None:
 def test_a_preference_of_nothing_has_a_default() -> None:
     params = {"schema": {"type": "object", "properties": {}}, "default": {}}
     question = decoded("elicitation/preference", params)
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {GO_ON.name: False})
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {ACKNOWLEDGE.name: False})
     assert encode_answer(question, answer)["data"] == {"value": {}}
 
 

@@ -27,7 +27,7 @@ from abp_bridge.core.question import (
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.asked import decode_form, decode_question, encode_answer, encode_reply
 from abp_bridge.protocols.mcp.elicitation import Action, decode_reply, encode_form
-from abp_bridge.protocols.schema_fields import GO_ON, decode_choices
+from abp_bridge.protocols.schema_fields import ACKNOWLEDGE, decode_choices
 
 Json = Any
 
@@ -215,12 +215,14 @@ def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
 
 def test_an_empty_form_asks_only_for_consent() -> None:
     question = decode({})
-    assert (question.kind, question.fields) == (Kind.CONFIRM, (GO_ON,))
-    assert encode_reply(question, Outcome.ACCEPTED, {GO_ON.name: True}) == {
+    assert (question.kind, question.fields) == (Kind.CONFIRM, (ACKNOWLEDGE,))
+    assert encode_reply(question, Outcome.ACCEPTED, {ACKNOWLEDGE.name: True}) == {
         "action": "accept",
         "content": {},
     }
-    assert encode_reply(question, Outcome.ACCEPTED, {GO_ON.name: False}) == {"action": "decline"}
+    assert encode_reply(question, Outcome.ACCEPTED, {ACKNOWLEDGE.name: False}) == {
+        "action": "decline"
+    }
     assert encode_reply(question, Outcome.CANCELLED, {}) == {"action": "cancel"}
 
 

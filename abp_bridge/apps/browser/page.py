@@ -86,7 +86,7 @@ class AppPage:
         self._connected = False
         self._calls = 0
         self._main_frame_id = ""
-        self._dialogs: CDPSession | None = None
+        self._cdp: CDPSession | None = None
         self._refused: set[str] = set()
         self._left = anyio.Event()
         self._guard: Guard | None = None
@@ -115,10 +115,10 @@ class AppPage:
         context.on("page", self._on_window)
         # Playwright says neither which frame opened a dialog nor whether a navigation replaced the
         # document.
-        self._dialogs = await context.new_cdp_session(page)
-        self._dialogs.on("Page.frameNavigated", self._on_navigation)
-        self._dialogs.on("Page.javascriptDialogOpening", self._on_dialog)
-        await self._dialogs.send("Page.enable")
+        self._cdp = await context.new_cdp_session(page)
+        self._cdp.on("Page.frameNavigated", self._on_navigation)
+        self._cdp.on("Page.javascriptDialogOpening", self._on_dialog)
+        await self._cdp.send("Page.enable")
 
     async def restrict(self, guard: Guard) -> None:
         """From now on what the page requests, and where that redirects, goes only to hosts that
@@ -127,15 +127,15 @@ class AppPage:
         Raises:
             PlaywrightError: The page or its browser is gone.
         """
-        assert self._dialogs is not None
+        assert self._cdp is not None
         self._guard = guard
-        self._dialogs.on("Fetch.requestPaused", lambda e: self._tasks.start_soon(self._judge, e))
-        tree = await self._dialogs.send("Page.getFrameTree")
+        self._cdp.on("Fetch.requestPaused", lambda e: self._tasks.start_soon(self._judge, e))
+        tree = await self._cdp.send("Page.getFrameTree")
         self._main_frame_id = tree["frameTree"]["frame"]["id"]
-        await self._dialogs.send("Fetch.enable")
+        await self._cdp.send("Fetch.enable")
 
     async def _judge(self, event: Mapping[str, Any]) -> None:
-        assert self._dialogs is not None
+        assert self._cdp is not None
         assert self._guard is not None
         answer = {"requestId": event["requestId"]}
         method, problem = "Fetch.continueRequest", None
@@ -151,7 +151,7 @@ class AppPage:
                 self._unreachable = problem
             self._refuse_request(event["request"]["url"], problem)
         with suppress(PlaywrightError):
-            await self._dialogs.send(method, answer)
+            await self._cdp.send(method, answer)
 
     def _refuse_request(self, url: str, problem: AppError) -> None:
         whose = site(url) or label(url, 80)
@@ -438,10 +438,10 @@ class AppPage:
                 await self._close_dialog(accept, typed)
 
     async def _close_dialog(self, accept: bool, typed: str = "") -> None:
-        assert self._dialogs is not None
+        assert self._cdp is not None
         given = {"accept": accept, "promptText": typed}
         with anyio.move_on_after(DISMISS_LIMIT), suppress(PlaywrightError):
-            await self._dialogs.send("Page.handleJavaScriptDialog", given)
+            await self._cdp.send("Page.handleJavaScriptDialog", given)
 
     def _on_download(self, download: Download) -> None:
         self._note(f"a download was refused: {label(download.suggested_filename)}")

@@ -11,7 +11,7 @@ from abp_bridge.core import json_text
 from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.settings import SIMILAR
+from abp_bridge.settings import SIMILARITY
 
 MAX_REQUEST = 16 * 2**20  # bytes of a file: it may hold a long list of options, and no more
 
@@ -66,7 +66,7 @@ def _check_names(params: Iterable[str], known: Collection[str]) -> None:
     from difflib import get_close_matches
 
     for name in params:
-        if name not in known and (near := get_close_matches(name, known, 1, SIMILAR)):
+        if name not in known and (near := get_close_matches(name, known, 1, SIMILARITY)):
             raise UsageError(f"the params have {name!r}, which is nothing; {near[0]!r} is")
 
 

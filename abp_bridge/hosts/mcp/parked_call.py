@@ -109,7 +109,7 @@ class ParkedCall:
         self.call = call
         self.waiters: list[ToolRequest] = []
         self.pending: dict[str, Pending] = {}
-        self.unheard_progress: Progress | None = None
+        self.pending_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
         self.asking = 0  # questions that are in front of the person, however they got there
         self.asked = 0  # questions that were ever to go with a round

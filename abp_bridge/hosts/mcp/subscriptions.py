@@ -26,7 +26,7 @@ class Subscriptions:
 
     Attributes:
         initialized: Whether the legacy host is ready to hear anything.
-        level: The least level of logs it wants, as an index of `LEVELS`.
+        level: The least level of logs it wants, as an index of `LOG_LEVELS`.
         subscribed: The uris of the resources whose updates it wants.
     """
 

@@ -85,11 +85,11 @@ class McpSurfaces:
 
         A modern one declares them with each request.
         """
-        carrier = self._find_carrier(calls)
+        delivery = self._find_delivery(calls)
         declared = {
-            carrier.variant(Surface.MCP_FORM): carrier.capabilities.form,
-            carrier.variant(Surface.MCP_URL): carrier.capabilities.url,
-            SurfaceVariant(Surface.MCP_SAMPLING): carrier.capabilities.sampling,
+            delivery.variant(Surface.MCP_FORM): delivery.capabilities.form,
+            delivery.variant(Surface.MCP_URL): delivery.capabilities.url,
+            SurfaceVariant(Surface.MCP_SAMPLING): delivery.capabilities.sampling,
             SurfaceVariant(Surface.MODEL): self._ask_model,
         }
         return [
@@ -106,45 +106,45 @@ class McpSurfaces:
         observe: Observer = no_observer,
     ) -> SurfaceResponse:
         """Ask by a form, by a link to the page, or through the model (`InputProvider.ask`)."""
-        carrier = self._find_carrier(question.calls)
+        delivery = self._find_delivery(question.calls)
         if variant.surface is Surface.MODEL:
-            return await _ask_through_model(carrier.parked, question, problem)
-        with carrier.asking():
+            return await _ask_through_model(delivery.parked, question, problem)
+        with delivery.asking():
             if variant.surface is Surface.MCP_URL:
-                return await self._ask_by_url(carrier, question)
+                return await self._ask_by_url(delivery, question)
             reply = await self._request(
-                carrier, _NEEDED[variant.surface], *_encode(question, variant, carrier, problem)
+                delivery, _NEEDED[variant.surface], *_encode(question, variant, delivery, problem)
             )
             if variant.surface is Surface.MCP_SAMPLING:
                 content = elicitation.decode_sampled(reply.result)
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds)
             return _decode_response(reply, question)
 
-    async def _ask_by_url(self, carrier: _Carrier, question: Question) -> SurfaceResponse:
+    async def _ask_by_url(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
         """By the address that the question itself has; by one of our page for any other."""
         if not question.link:
-            return await self._ask_on_page(carrier, question)
+            return await self._ask_on_page(delivery, question)
         named = as_text(question.request.get("elicitationId")) or f"abp-{question.id}"
         params = elicitation.encode_url(question, question.link, named)
-        reply = await self._request(carrier, URL, "elicitation/create", params)
+        reply = await self._request(delivery, URL, "elicitation/create", params)
         response = _decode_response(reply, question)
         return replace(response, content={field.name: True for field in question.fields})
 
-    async def _ask_on_page(self, carrier: _Carrier, question: Question) -> SurfaceResponse:
-        named = not carrier.client.modern or carrier.profile.url_ids
+    async def _ask_on_page(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
+        named = not delivery.client.modern or delivery.profile.url_ids
         elicitation_id = f"abp-{question.id}" if named else None
 
         async def send_link(page: PageQuestion) -> SurfaceResponse:
             params = elicitation.encode_url(
                 question.with_note(page.directions), page.url, elicitation_id
             )
-            reply = await self._request(carrier, URL, "elicitation/create", params)
+            reply = await self._request(delivery, URL, "elicitation/create", params)
             return _decode_response(reply, question)
 
         try:
             return await self._page.ask(question, send_link)
         finally:
-            if carrier.client.version == V2025_11_25:  # it alone has a word for it
+            if delivery.client.version == V2025_11_25:  # it alone has a word for it
                 self._connection.rpc.notify(
                     "notifications/elicitation/complete", {"elicitationId": elicitation_id}
                 )
@@ -153,32 +153,32 @@ class McpSurfaces:
         """Show the link by a form without fields; or its address alone with the result of the call,
         of which the model then tells its user (`Host.send_link`).
         """
-        carrier = self._find_carrier(question.calls)
-        if not carrier.capabilities.form or FORM in self._not_supported:
-            return await _send_address_through_model(carrier.parked, question, link)
-        params = model_messages.encode_link(question, link.url, modes=carrier.capabilities.modes)
-        with carrier.asking():
-            reply = await self._request(carrier, FORM, "elicitation/create", params)
+        delivery = self._find_delivery(question.calls)
+        if not delivery.capabilities.form or FORM in self._not_supported:
+            return await _send_address_through_model(delivery.parked, question, link)
+        params = model_messages.encode_link(question, link.url, modes=delivery.capabilities.modes)
+        with delivery.asking():
+            reply = await self._request(delivery, FORM, "elicitation/create", params)
             response = _decode_response(reply, question)
-            return replace(response, variant=carrier.variant(Surface.MCP_FORM))
+            return replace(response, variant=delivery.variant(Surface.MCP_FORM))
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
         """Ask the host for the folders it grants, for at most `ROOTS_LIMIT` seconds; none where it
         does not say (`Host.roots`).
         """
-        carrier = self._find_carrier(calls)
-        if not carrier.capabilities.roots:
+        delivery = self._find_delivery(calls)
+        if not delivery.capabilities.roots:
             return ()
         try:
             with anyio.fail_after(ROOTS_LIMIT):
-                return decode_roots((await self._request(carrier, ROOTS, "roots/list", {})).result)
+                return decode_roots((await self._request(delivery, ROOTS, "roots/list", {})).result)
         except (TimeoutError, AbpBridgeError):  # it does not say, whyever
             return ()
 
-    def _find_carrier(self, calls: Sequence[str]) -> _Carrier:
+    def _find_delivery(self, calls: Sequence[str]) -> _Delivery:
         parked = self._find_parked(calls)
         client = self._connection.client if parked is None else parked.client
-        return _Carrier(
+        return _Delivery(
             parked,
             client,
             elicitation.decode_capabilities(client.capabilities, client.version),
@@ -186,17 +186,20 @@ class McpSurfaces:
         )
 
     async def _request(
-        self, carrier: _Carrier, need: str, method: str, params: JsonObject
+        self, delivery: _Delivery, need: str, method: str, params: JsonObject
     ) -> Reply:
         """What the host answers, and its own time for it."""
-        if not carrier.client.modern:
+        # With a handshake the question is a request of ours. Without one it is the result of the
+        # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
+        # (`ToolCalls.resume`).
+        if not delivery.client.modern:
             return await self._request_legacy(need, method, params)
-        if carrier.parked is None:
+        if delivery.parked is None:
             raise SurfaceUnsupportedError(
                 "a host of this era is asked only inside of a call, and none is running",
                 lasting=False,
             )
-        return await carrier.parked.ask(method, params, need)
+        return await delivery.parked.ask(method, params, need)
 
     async def _request_legacy(self, need: str, method: str, params: JsonObject) -> Reply:
         try:
@@ -216,7 +219,7 @@ class McpSurfaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Carrier:
+class _Delivery:
     """How a question gets to the host: with a call that takes it along, if there is one, to the
     host as it showed itself there.
     """
@@ -281,7 +284,7 @@ async def _send_address_through_model(
 
 
 def _encode(
-    question: Question, variant: SurfaceVariant, carrier: _Carrier, problem: str
+    question: Question, variant: SurfaceVariant, delivery: _Delivery, problem: str
 ) -> tuple[str, JsonObject]:
     """A question as a request: its method and parameters."""
     if variant.surface is Surface.MCP_SAMPLING:
@@ -289,7 +292,7 @@ def _encode(
     return "elicitation/create", elicitation.encode_form(
         question,
         variant.version,
-        modes=carrier.capabilities.modes,
+        modes=delivery.capabilities.modes,
         plain=variant.plain,
         titles=variant.titles,
         problem=problem,

@@ -58,7 +58,7 @@ _NEEDS = {Kind.SAMPLING: "sampling"}
 _FORM = "elicitation"
 
 
-Outcome = TypeVar("Outcome")
+EndT = TypeVar("EndT")
 Ended_co = TypeVar("Ended_co", covariant=True)
 
 
@@ -152,8 +152,8 @@ class ToolCalls:
     async def begin(
         self,
         request: ToolRequest,
-        start: Start[Outcome],
-        encode: Callable[[Outcome, ToolRequest], JsonObject],
+        start: Start[EndT],
+        encode: Callable[[EndT, ToolRequest], JsonObject],
     ) -> JsonObject:
         """Start a call and wait for it: its result, or what it asks.
 
@@ -177,11 +177,11 @@ class ToolCalls:
             for waiter in parked.waiters:
                 self._on_progress(waiter, progress)
             if not parked.waiters:
-                replaces = parked.unheard_progress is not None and parked.wants_progress
+                replaces = parked.pending_progress is not None and parked.wants_progress
                 self.replaced_progress += replaces
-                parked.unheard_progress = progress
+                parked.pending_progress = progress
 
-        def on_end(outcome: Outcome) -> None:
+        def on_end(outcome: EndT) -> None:
             parked.end(partial(encode, outcome))
 
         self._starting += 1
@@ -264,9 +264,9 @@ class ToolCalls:
         """
         parked.attach(request)
         request.parked = parked
-        if parked.unheard_progress is not None:
-            self._on_progress(request, parked.unheard_progress)
-            parked.unheard_progress = None
+        if parked.pending_progress is not None:
+            self._on_progress(request, parked.pending_progress)
+            parked.pending_progress = None
         self._deadlines.pop(parked.call.id, None)
         timeout = self._timeout_of(request)
         timeout.left -= anyio.current_time() - request.began

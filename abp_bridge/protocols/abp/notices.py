@@ -15,7 +15,7 @@ PREFIX = "notifications/"
 PROGRESS = PREFIX + "progress"
 MAX_NUMBER = 1e15  # up to which a float still tells two steps apart
 
-_EVENTS = {event.value: event for event in NoticeKind if event is not NoticeKind.OTHER}
+_EVENTS = {kind.value: kind for kind in NoticeKind if kind is not NoticeKind.OTHER}
 
 
 def decode_notice(raw: JsonValue) -> Notice:
@@ -29,11 +29,11 @@ def decode_notice(raw: JsonValue) -> Notice:
     name = sanitize.label(name, 120) if isinstance(name, str) and name else "unnamed"
     name = name if name.startswith(PREFIX) else PREFIX + name
     data = payload_object(raw.get("data", raw.get("params")))
-    event = _EVENTS.get(name.removeprefix(PREFIX), NoticeKind.OTHER)
-    if event is NoticeKind.CAPABILITIES_CHANGED:
+    kind = _EVENTS.get(name.removeprefix(PREFIX), NoticeKind.OTHER)
+    if kind is NoticeKind.CAPABILITIES_CHANGED:
         data = decode_changes(data)
     operation = data.get("operationId")
-    return Notice(event, name, data, _name(operation) if operation is not None else None)
+    return Notice(kind, name, data, _name(operation) if operation is not None else None)
 
 
 def decode_changes(raw: JsonValue) -> dict[str, list[str]]:

@@ -29,7 +29,7 @@ from abp_bridge.core.schema import Schema
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp.calls import decode_seconds
 from abp_bridge.protocols.schema_fields import (
-    GO_ON,
+    ACKNOWLEDGE,
     asks_nothing,
     decode_choices,
     decode_field,
@@ -68,7 +68,7 @@ def decode_question(raw: JsonValue, *, id: str, origin: str) -> Question:
     )
     named = params.get("operationId")
     parts = _DECODERS[kind](params)
-    kind = Kind.CONFIRM if parts["fields"] == (GO_ON,) else kind
+    kind = Kind.CONFIRM if parts["fields"] == (ACKNOWLEDGE,) else kind
     return Question(
         id=id,
         kind=kind,
@@ -84,7 +84,7 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
     """How a question ended -> the ABP elicitation response `{success, data?, error?, cancelled?,
     metadata}`.
     """
-    if question.fields == (GO_ON,) and answer.content.get(CONFIRMED) is False:
+    if question.fields == (ACKNOWLEDGE,) and answer.content.get(CONFIRMED) is False:
         answer = replace(answer, outcome=Outcome.DECLINED)
     metadata: dict[str, JsonValue] = {
         "answeredBy": answer.answered_by.value,
@@ -182,7 +182,7 @@ _FAILURES: dict[Outcome, tuple[str, bool, bool, str]] = {
 
 
 def _data(question: Question, content: JsonObject) -> dict[str, JsonValue]:
-    if question.fields == (GO_ON,):
+    if question.fields == (ACKNOWLEDGE,):
         return {VALUE: {}}
     if question.kind in (Kind.INPUT, Kind.PREFERENCE):
         return {VALUE: content.get(VALUE) if question.wrapped else dict(content)}
@@ -222,7 +222,7 @@ def _input(params: JsonObject) -> _Parts:
     prompt = _prompt(params, "Please fill this in.")
     properties = schema.get("properties")
     if asks_nothing(schema):
-        return {"message": prompt, "fields": (GO_ON,), "wrapped": False}
+        return {"message": prompt, "fields": (ACKNOWLEDGE,), "wrapped": False}
     if isinstance(properties, Mapping) and properties and kind_of(schema) in ("object", ""):
         fields = decode_fields(properties, schema.get("required"))
         # A field that is required and not there could never be filled in: that is the app's

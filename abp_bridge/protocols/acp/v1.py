@@ -71,7 +71,7 @@ def encode_form(
 ) -> dict[str, JsonValue]:
     """The parameters of a form-mode `elicitation/create`, tied to a tool call.
 
-    `plain` and `problem` as in `encode_form`.
+    `plain` and `problem` as MCP's `encode_form` has them.
     """
     form = mcp.encode_form(question, V2025_11_25, plain=plain, problem=problem)
     schema = as_object(form["requestedSchema"])

@@ -32,7 +32,12 @@ from abp_bridge.core.question import (
 from abp_bridge.core.schema import is_valid
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action
-from abp_bridge.protocols.schema_fields import GO_ON, asks_nothing, decode_fields, mark_secrets
+from abp_bridge.protocols.schema_fields import (
+    ACKNOWLEDGE,
+    asks_nothing,
+    decode_fields,
+    mark_secrets,
+)
 
 MAX_URL = 2_000  # characters; browsers and their address bars show no more
 
@@ -120,7 +125,7 @@ def _require_consent(question: Question, params: JsonObject) -> Question:
         question,
         kind=Kind.CONFIRM,
         message="\n\n".join(filter(None, (message, pair.words))),
-        fields=(replace(GO_ON, name=field.name, title=field.title, default=default),),
+        fields=(replace(ACKNOWLEDGE, name=field.name, title=field.title, default=default),),
         whole={},
         request=params,
     )
@@ -202,7 +207,7 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
         id=id,
         kind=Kind.CONFIRM,
         message=sanitize.message(message) or "Please open this.",
-        fields=(GO_ON,),
+        fields=(ACKNOWLEDGE,),
         origin=origin,
         wrapped=False,
         link=url,
@@ -252,7 +257,7 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
     paragraphs = sanitize.message(message).split("\n\n")
     nothing = asks_nothing(schema)
-    fields = (GO_ON,) if nothing else decode_fields(properties, schema.get("required"))
+    fields = (ACKNOWLEDGE,) if nothing else decode_fields(properties, schema.get("required"))
     return Question(
         id=id,
         kind=Kind.CONFIRM if nothing else Kind.INPUT,
@@ -315,8 +320,8 @@ def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> d
 
     What is neither an accept nor a decline is a cancel.
     """
-    if question.fields == (GO_ON,):
-        outcome = Outcome.DECLINED if content.get(GO_ON.name) is False else outcome
+    if question.fields == (ACKNOWLEDGE,):
+        outcome = Outcome.DECLINED if content.get(ACKNOWLEDGE.name) is False else outcome
         content = {}
     action = _ACTIONS.get(outcome, Action.CANCEL)
     has_content = action is Action.ACCEPT and not question.link

@@ -67,14 +67,14 @@ class Router:
         self._sessions = sessions
         self._questions = questions
         self._endpoints = endpoints
-        self._marks: tuple[bytes, ...] = (b'"initialize"',)  # of the client's relevant lines
+        self._needles: tuple[bytes, ...] = (b'"initialize"',)  # of the client's relevant lines
         # The client's requests whose response is looked at before it passes.
         self._on_response: dict[Id, Callable[[JsonObject], Awaitable[None]]] = {}
 
     # --- lines of the client ---
 
     def _is_relevant_from_client(self, data: bytes) -> bool:
-        return any(mark in data for mark in self._marks)
+        return any(mark in data for mark in self._needles)
 
     async def _rewrite_from_client(self, line: bytes) -> bytes:
         message = byte_edit.read(line)
@@ -94,9 +94,9 @@ class Router:
             self._questions.modes = ("form",) if capabilities.url else ("form", "url")
         self._expect(id, self._on_initialized)
         if self._endpoints is None and not downgrades:
-            self._marks = ()  # nothing of ours is to be found in what passes
+            self._needles = ()  # nothing of ours is to be found in what passes
             return line
-        self._marks = (
+        self._needles = (
             b'"initialize"',
             b'"session/',
             b'"session\\/',
@@ -120,7 +120,7 @@ class Router:
                 " their lines pass, and nothing else is done",
                 sanitize.label(version, 20),
             )
-            self._marks, self._endpoints, self._questions.modes = (), None, ()
+            self._needles, self._endpoints, self._questions.modes = (), None, ()
 
     def _new(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         """`session/new` and `session/fork`: the agent says later which session it is."""

@@ -1,6 +1,6 @@
-"""The lines that a proxy has business with while host and server speak of the same era with a
-handshake: two tables from method to handler, one for what the host says and one for what the server
-says. Everything else passes as it came.
+"""The lines that a proxy has business with: two tables from method to handler, one for what the
+host says and one for what the server says. Everything else passes as it came. Both sides speak of
+the era with a handshake here: `eras.py` stands before one that does not.
 
 A line of the host is changed in one place only: its `initialize` says what can be asked here. What
 a handler learns it tells the calls, or whoever asks the server's questions.
