@@ -78,7 +78,7 @@ class Witness:
             response.content,
             by_buttons=variant.surface is Surface.ACP_PERMISSION,
         )
-        seen = Glimpse(response.seconds or 0.0, preset)
+        seen = Glimpse(response.seconds or 0.0, preset, response.exact)
         machine = _MACHINES.get(variant.surface)
         before = tuple(self._before)
         if machine is None and not by_hand:
@@ -168,7 +168,7 @@ class _Exchange:
         """Ask list by list and entry by entry; what does not fit as a whole is asked again, as it
         was given.
         """
-        content, times, todo = dict[str, JsonValue](), list[float](), question
+        content, steps, todo = dict[str, JsonValue](), list[SurfaceResponse](), question
         response = SurfaceResponse(Outcome.INVALID)
         for _ in range(1 + MAX_REPEATS):
             walked, names = walk(todo), {each.name for each in todo.fields}
@@ -177,15 +177,14 @@ class _Exchange:
                 response, _ = await self.ask(asked, attempt)
                 if response.outcome is not Outcome.ACCEPTED:
                     return response
-                times += [] if response.seconds is None else [response.seconds]
+                steps.append(response)
                 try:
                     asked = walked.send(response.content)
                 except StopIteration as end:
                     kept = {name: value for name, value in content.items() if name not in names}
                     content, asked = kept | end.value, None
             if not (problems := answer_errors(question, content)):
-                seconds = median(times) if times else None
-                return replace(response, content=content, seconds=seconds)
+                return _join(steps, content)
             wrong = field_errors(question, content)
             fields = tuple(each for each in question.fields if not wrong or each.name in wrong)
             todo = _prefilled(replace(question, fields=fields), content)
@@ -201,7 +200,7 @@ class _Exchange:
         """Ask for what is wrong, field by field, and keep the rest; where only all of it together
         does not fit, all of it, as it was given. Who sent nothing left nothing empty on purpose.
         """
-        content, seconds = dict(response.content), [response.seconds]
+        content, steps = dict(response.content), [response]
         for _ in range(MAX_REPEATS):
             nothing = all(value is None for value in content.values())
             wrong = field_errors(question, content)
@@ -215,20 +214,19 @@ class _Exchange:
                 if response.outcome is not Outcome.ACCEPTED:
                     return response
                 content |= response.content
-                seconds.append(response.seconds)
+                steps.append(response)
             if not (problems := answer_errors(question, content)):
                 break
             response, problems = await self._show(_prefilled(question, content), plain, problems)
             if response.outcome is not Outcome.ACCEPTED:
                 return response
             content = dict(response.content)
-            seconds.append(response.seconds)
+            steps.append(response)
             if not problems:
                 break
         else:
             return _invalid(response)
-        known = [each for each in seconds if each is not None]
-        return SurfaceResponse(Outcome.ACCEPTED, content, median(known) if known else None)
+        return _join(steps, content)
 
     async def _repeat(
         self, question: Question, plain: SurfaceVariant, problems: Sequence[str]
@@ -248,7 +246,14 @@ class _Exchange:
         if response.outcome is not Outcome.ACCEPTED or question.kind is Kind.SAMPLING:
             return response, []
         content, wrong = validate_answer(question, response.content)
-        return SurfaceResponse(response.outcome, content, response.seconds), wrong
+        return replace(response, content=content), wrong
+
+
+def _join(steps: Sequence[SurfaceResponse], content: JsonObject) -> SurfaceResponse:
+    """The response that accepted steps come to, each as long as most of them."""
+    times = [each.seconds for each in steps if each.seconds is not None]
+    seconds, exact = median(times) if times else None, all(each.exact for each in steps)
+    return replace(steps[-1], content=content, seconds=seconds, exact=exact)
 
 
 def _prefilled(question: Question, content: JsonObject) -> Question:

@@ -39,10 +39,13 @@ class Glimpse:
         seconds: The host's own time for it, or for most of its steps.
         preset: It is the default or the first choice, in a form or among buttons, or nothing: what
             somebody takes who does not look.
+        exact: Whether that time is the answer's own. It is not where the host brought some of what
+            it was asked, and not all: it waited for the rest as long as its clock has it.
     """
 
     seconds: float
     preset: bool
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,10 @@ def _alike(at: Circumstances) -> Sequence[Glimpse]:
 
 
 def _is_steady(at: Circumstances) -> bool:
-    times = [each.seconds for each in _alike(at)]
+    last = _alike(at)
+    times = [each.seconds for each in last]
     longest = max(times)
-    known = len(times) == SIMILAR and longest < inf
+    known = len(times) == SIMILAR and longest < inf and all(each.exact for each in last)
     return known and longest - min(times) <= min(STEADY * longest, JITTER)
 
 

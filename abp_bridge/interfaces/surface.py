@@ -25,12 +25,14 @@ class SurfaceResponse:
         content: By field name, as it came: the bridge validates it.
         seconds: The time that a host took by itself, for a step as most were (`median`); None
             where the person answered on a surface of their own.
+        exact: Whether that time is the answer's own (`evidence.Glimpse`).
         variant: Of the host, where it answered what was asked on another surface.
     """
 
     outcome: Outcome
     content: JsonObject = field(default_factory=dict)
     seconds: float | None = None
+    exact: bool = True
     variant: SurfaceVariant | None = None
 
 

@@ -136,11 +136,13 @@ class Reply:
     """What the other side answered a request with.
 
     `seconds` is its own time, from our last byte to its first: never more, and less by what this
-    process did just before it read that, and by the time in which it read nothing at all.
+    process did just before it read that, and by the time in which it read nothing at all. Not
+    `exact` where others' time may be in it.
     """
 
     result: JsonValue
     seconds: float
+    exact: bool = True
 
 
 class JsonRpcConnection:

@@ -29,8 +29,8 @@ READING = 0.5
 TIMER = "steady-latency"
 
 
-def glimpses(*seconds: float, preset: bool = False) -> list[Glimpse]:
-    return [Glimpse(each, preset) for each in seconds]
+def glimpses(*seconds: float, preset: bool = False, exact: bool = True) -> list[Glimpse]:
+    return [Glimpse(each, preset, exact) for each in seconds]
 
 
 HOST = {
@@ -48,6 +48,27 @@ HOST = {
         Glimpse(71.2, preset=False),
         PERSON,
         "interactive-host",
+    ),
+    "three rounds that a host ended by its clock": (
+        None,
+        glimpses(300.0, 300.0, exact=False),
+        Glimpse(300.0, preset=False, exact=False),
+        PERSON,
+        "reading-time",
+    ),
+    "one such round among them": (
+        True,
+        [*glimpses(300.0), *glimpses(300.0, exact=False)],
+        Glimpse(300.0, preset=False),
+        PERSON,
+        "interactive-host",
+    ),
+    "such a round, before it can be read": (
+        True,
+        [],
+        Glimpse(0.001, preset=False, exact=False),
+        POLICY,
+        "faster-than-reading",
     ),
     "one was taken down": (True, glimpses(0.9, inf), SLOW, PERSON, "interactive-host"),
     "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),

@@ -41,6 +41,7 @@ class Pending:
         done: Set when there is an answer or a problem.
         answer: The host's, as it came.
         answered: When it came, by the same clock.
+        exact: Whether each time that it was shown all that was shown with it was answered.
         problem: Why there will be none.
     """
 
@@ -50,6 +51,7 @@ class Pending:
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject | None = None
     answered: float = 0.0
+    exact: bool = True
     problem: Exception | None = None
 
     def fail(self, problem: Exception) -> None:
@@ -157,10 +159,13 @@ class ParkedCall:
 
         What is not asked any more, or was never shown, is nobody's question.
         """
-        for key, answer in answers.items():
-            if (pending := self.pending.get(key)) is not None and pending.shown is not None:
+        shown = {key: each for key, each in self.pending.items() if each.shown is not None}
+        is_complete = shown.keys() <= answers.keys()
+        for key, pending in shown.items():
+            pending.exact &= is_complete
+            if key in answers:
                 del self.pending[key]
-                pending.answer, pending.answered = answer, arrived
+                pending.answer, pending.answered = answers[key], arrived
                 pending.done.set()
 
     # --- the app ---
@@ -209,7 +214,7 @@ class ParkedCall:
         if pending.answer is None or pending.shown is None:
             assert pending.problem is not None
             raise pending.problem
-        return Reply(pending.answer, max(0.0, pending.answered - pending.shown))
+        return Reply(pending.answer, max(0.0, pending.answered - pending.shown), pending.exact)
 
     @contextmanager
     def tell_model(self, question: str, text: str, *, asks: bool = False) -> Iterator[ModelMessage]:

@@ -117,7 +117,7 @@ class McpSurfaces:
             )
             if variant.surface is Surface.MCP_SAMPLING:
                 content = elicitation.decode_sampled(reply.result)
-                return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds)
+                return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds, reply.exact)
             return _decode_response(reply, question)
 
     async def _ask_by_url(self, delivery: _Delivery, question: Question) -> SurfaceResponse:
@@ -301,4 +301,4 @@ def _encode(
 
 def _decode_response(reply: Reply, question: Question) -> SurfaceResponse:
     action, content = elicitation.decode_reply(reply.result, question)
-    return SurfaceResponse(OUTCOMES[action], content, reply.seconds)
+    return SurfaceResponse(OUTCOMES[action], content, reply.seconds, reply.exact)
