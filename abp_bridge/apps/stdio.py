@@ -19,7 +19,7 @@ from abp_bridge.apps.elicitation import SESSION_ENDED, handle_elicitation
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import Notice, NoticeKind
-from abp_bridge.core.sanitize import command_name
+from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.interfaces.app import AppError, AppListener, only_error
 from abp_bridge.protocols import abp
@@ -140,11 +140,18 @@ class StdioApp:
         await anyio.lowlevel.checkpoint()
 
     async def capabilities(self) -> CapabilityList:
-        """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most."""
+        """Ask for `capabilities/list` (`App.capabilities`), for `LIST_LIMIT` at most; who has no
+        such method has named them all before.
+        """
         with anyio.move_on_after(LIST_LIMIT):
-            with suppress(RemoteError, ConnectionClosedError, RemoteProtocolError):
+            try:
                 return abp.decode_capabilities(await self._request("capabilities/list", {}))
-        return CapabilityList()
+            except RemoteError as refused:
+                unknown = refused.code == METHOD_NOT_FOUND
+                return CapabilityList() if unknown else CapabilityList.failure(label(refused, 300))
+            except (ConnectionClosedError, RemoteProtocolError) as problem:
+                return CapabilityList.failure(str(problem))
+        return CapabilityList.failure()
 
     async def render_pdf(self) -> bytes:
         """A program has no page (`App.render_pdf`): always raises AppError."""

@@ -70,7 +70,6 @@ def make_question(
     params: JsonObject,
     *,
     name: str = "",
-    presumed: bool = False,
 ) -> Question:
     """The question for leave to make a call.
 
@@ -84,7 +83,6 @@ def make_question(
         capability: What would be called.
         params: With what.
         name: What the app calls itself.
-        presumed: Whether it counts as destructive as long as nobody says otherwise.
     """
     wanted = capability.name if _PLAIN.fullmatch(capability.name) else _quote(capability.name)
     app = f"{_quote(name)} ({label(origin)})" if name else label(origin)
@@ -100,7 +98,7 @@ def make_question(
         origin,
         calls=(call,),
         destructive=capability.destructive,
-        presumed=presumed,
+        presumed=capability.presumed,
         permits_call=True,
     )
 

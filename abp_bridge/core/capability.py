@@ -19,7 +19,8 @@ class Capability:
     """Something an app can do.
 
     `description` is safe to show; `input_schema` is the app's own; `destructive` is that the app
-    says it can destroy something.
+    says it can destroy something, or, `presumed`, that it may: what the app says is not known.
+    `harmless` is that it says it does not.
     """
 
     name: str
@@ -29,6 +30,8 @@ class Capability:
     experimental: bool = False
     deprecated: str = ""  # what to use instead, or just that it is
     destructive: bool = False
+    presumed: bool = False
+    harmless: bool = False
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
         """What is wrong with the parameters of a call, a sentence each; nothing where the schema
@@ -41,16 +44,32 @@ class Capability:
 
 
 class CapabilityList(tuple[Capability, ...]):
-    """Capabilities that can be called; `problems` names those of the same list that cannot, with
-    the reason, safe to show.
+    """Capabilities that can be called.
+
+    Attributes:
+        problems: Names those of the same list that cannot, with the reason, safe to show.
+        failed: Whether the app could not say what it has.
     """
 
     problems: tuple[str, ...]
+    failed: bool
 
-    def __new__(cls, found: Iterable[Capability] = (), problems: Iterable[str] = ()) -> Self:
+    def __new__(
+        cls,
+        found: Iterable[Capability] = (),
+        problems: Iterable[str] = (),
+        *,
+        failed: bool = False,
+    ) -> Self:
         made = super().__new__(cls, found)
         made.problems = tuple(problems)
+        made.failed = failed
         return made
+
+    @classmethod
+    def failure(cls, reason: str = "it did not answer in time") -> Self:
+        """Of an app that did not say what it has; `reason` is safe to show."""
+        return cls((), [f"it did not list its capabilities: {reason}"], failed=True)
 
 
 @dataclass(frozen=True, slots=True)

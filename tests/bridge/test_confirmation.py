@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import mcp_types as types
 import pytest
 from support.acp_harness import client, labels, never, pressing
@@ -23,7 +24,8 @@ from support.harness import (
     run,
     text,
 )
-from support.puppets import scripted
+from support.peer import PATIENCE
+from support.puppets import App, puppets, scripted
 
 from abp_bridge.bridge.confirmation import MAX_PARAMETERS, make_question, needs_leave, refusal
 from abp_bridge.core.capability import Capability
@@ -417,6 +419,59 @@ def test_only_a_persons_yes_lets_a_call_through() -> None:
             refused = refusal("save", Answer(outcome, AnsweredBy.PERSON, content))
             allowed = outcome is Outcome.ACCEPTED and content == {"confirmed": True}
             assert (refused is None) is allowed
+
+
+SILENT: dict[str, Json] = {
+    "an error": {"error": {"code": -32603, "message": "not now"}},
+    "a refusal": {"result": {"success": False, "error": {"code": "BUSY", "message": "not now"}}},
+    "no list": {"result": "nothing"},
+    "no answer": {},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("silent", SILENT)
+async def test_what_an_app_does_not_say_of_itself_may_be_destructive(
+    silent: str, tmp_path: Path
+) -> None:
+    """Only its list has the marks: without one, a person is asked but before what it called
+    harmless already; and no more once there is one.
+    """
+    person = Person(refuse("decline"))
+    async with (
+        puppets(tmp_path) as started,
+        hosted("--app", started.target, "--confirm", "destructive", answer=person) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(host.client.call_tool, "abp_connect", {})
+        app = await started.app()
+        offered = ["wipe", LOOK]
+        opened = {"sessionId": "s", "app": {"id": "desk"}, "capabilities": offered}
+        await app.send(id=(await app.next("initialize"))["id"], result=opened)
+        listing = await app.next("capabilities/list")
+        if SILENT[silent]:
+            await app.send(id=listing["id"], **SILENT[silent])
+        refused = await host.call("wipe")
+        assert text(refused).startswith("USER_CANCELLED: wipe was not called.")
+        (asked,) = person.read
+        assert "Nothing says that this can be undone" in asked
+        tasks.start_soon(host.call, "look")
+        await end_call(app, "look")
+        await app.send(method="notifications/capabilities/list_changed", params={})
+        await app.send(id=(await app.next("capabilities/list"))["id"], result=[SAVE, LOOK])
+        with anyio.fail_after(PATIENCE):
+            while '"save"' not in json.dumps(await host.status()):
+                await anyio.lowlevel.checkpoint()
+        tasks.start_soon(host.call, "save")
+        await end_call(app, "save")
+    assert len(person.read) == 1
+
+
+async def end_call(app: App, capability: str) -> None:
+    """The app is called for this, and is done."""
+    called = await app.next("capabilities/call")
+    assert called["params"]["capability"] == capability
+    await app.send(id=called["id"], result={"success": True, "data": "done"})
 
 
 def test_destructive_is_what_the_app_says_is() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from abp_bridge.core.capability import CallResult, Capability, Failure
+from abp_bridge.core.capability import CallResult, Capability, CapabilityList, Failure
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import (
     call_params,
@@ -228,9 +229,17 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
     ),
     "not read-only, and not destructive": (
         {"annotations": {"readOnlyHint": False, "destructiveHint": False}},
-        Capability("a"),
+        Capability("a", harmless=True),
     ),
-    "read-only": ({"annotations": {"readOnlyHint": True}}, Capability("a")),
+    "read-only": ({"annotations": {"readOnlyHint": True}}, Capability("a", harmless=True)),
+    "not destructive, as a question says it": (
+        {"destructive": False},
+        Capability("a", harmless=True),
+    ),
+    "destructive, and not": (
+        {"destructive": True, "annotations": {"readOnlyHint": True}},
+        Capability("a", destructive=True),
+    ),
     "annotations that are none": (
         {"annotations": ["destructiveHint"], "destructive": "yes"},
         Capability("a"),
@@ -278,6 +287,21 @@ MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] =
     "a list that names any names them all": (
         [[A, Capability("b")], [Capability("c")]],
         [Capability("c")],
+    ),
+    "a list that failed leaves only what is called harmless so": (
+        [
+            [A, Capability("b", harmless=True), Capability("c", destructive=True)],
+            CapabilityList.failure("why"),
+        ],
+        [
+            replace(A, destructive=True, presumed=True),
+            Capability("b", harmless=True),
+            Capability("c", destructive=True),
+        ],
+    ),
+    "what was presumed, until it is listed": (
+        [[A], CapabilityList.failure("why"), [A, Capability("b")]],
+        [A, Capability("b")],
     ),
     "nothing": ([], []),
 }

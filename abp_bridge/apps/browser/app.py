@@ -152,8 +152,8 @@ class BrowserApp:
                     problem = str(_result(listed).failure)
                 except RemoteProtocolError as refused:
                     problem = str(refused)
-                return CapabilityList((), [f"it did not list its capabilities: {problem}"])
-        return CapabilityList()
+                return CapabilityList.failure(problem)
+        return CapabilityList.failure()
 
     async def render_pdf(self) -> bytes:
         """The page as the bytes of a PDF (`App.render_pdf`).

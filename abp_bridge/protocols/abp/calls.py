@@ -93,7 +93,8 @@ def decode_capabilities(raw: JsonValue) -> CapabilityList:
     odd: dict[str, list[str]] = {}
     listed = _listed(raw)
     if listed is not None and not isinstance(listed, list):
-        return CapabilityList((), [f"its capabilities are {_shown(listed)}, and no list"])
+        problem = f"its capabilities are {_shown(listed)}, and no list"
+        return CapabilityList((), [problem], failed=True)
     for number, entry in enumerate(as_list(listed)[:MAX_LISTED], 1):
         about = as_object({"name": entry} if isinstance(entry, str) else entry)
         name = as_text(about.get("name"))
@@ -138,7 +139,7 @@ def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]
     availability (X12, X13); what one of them calls destructive stays so.
 
     An empty later source does not wipe an earlier one; a later source that names any names them
-    all.
+    all. Where the last of them failed, what nobody calls harmless is presumed to be destructive.
     """
     merged: dict[str, Capability] = {}
     for source in sources:
@@ -147,7 +148,15 @@ def merge_capabilities(*sources: Iterable[Capability]) -> tuple[Capability, ...]
             merged = {
                 name: _richer(merged.get(name), capability) for name, capability in newer.items()
             }
+        if isinstance(source, CapabilityList) and source.failed:
+            merged = {name: _presume(capability) for name, capability in merged.items()}
     return tuple(merged.values())
+
+
+def _presume(capability: Capability) -> Capability:
+    if capability.destructive or capability.harmless:
+        return capability
+    return replace(capability, destructive=True, presumed=True)
 
 
 def decode_result(raw: JsonValue) -> CallResult:
@@ -254,7 +263,8 @@ def _capability(name: str, entry: JsonObject) -> Capability:
         available=entry.get("available") is not False,
         experimental=entry.get("experimental") is True,
         deprecated=sanitize.label(deprecated),
-        destructive=_is_destructive(entry),
+        destructive=(destructive := _is_destructive(entry)),
+        harmless=not destructive and _is_harmless(entry),
     )
 
 
@@ -271,6 +281,12 @@ def _is_destructive(entry: JsonObject) -> bool:
     return hints.get("readOnlyHint") is False and hints.get("destructiveHint") is not False
 
 
+def _is_harmless(entry: JsonObject) -> bool:
+    hints = as_object(entry.get("annotations"))
+    denied = entry.get("destructive"), hints.get("destructiveHint"), hints.get("consequentialHint")
+    return False in denied or hints.get("readOnlyHint") is True
+
+
 def _richer(older: Capability | None, newer: Capability) -> Capability:
     if older is None:
         return newer
@@ -280,7 +296,8 @@ def _richer(older: Capability | None, newer: Capability) -> Capability:
         if newer.description in ("", newer.name)
         else newer.description,
         input_schema=newer.input_schema or older.input_schema,
-        destructive=newer.destructive or older.destructive,
+        destructive=newer.destructive or (older.destructive and not older.presumed),
+        harmless=newer.harmless or older.harmless,
     )
 
 

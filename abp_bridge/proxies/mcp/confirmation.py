@@ -109,7 +109,6 @@ class Confirmation:
             self._origin,
             _capability(tool),
             as_object(params.get("arguments")),
-            presumed=True,
         ).with_note(self._strange)
         scope = self._waiting[id] = anyio.CancelScope()
 
@@ -143,4 +142,4 @@ def _capability(tool: Tool) -> Capability:
     from abp_bridge.core.capability import Capability
 
     description = sanitize.message(tool.description)
-    return Capability(tool.name, description, destructive=not tool.harmless)
+    return Capability(tool.name, description, destructive=not tool.harmless, presumed=True)
