@@ -44,7 +44,7 @@ def test_a_servers_question_goes_where_its_walk_says(tmp_path: Path) -> None:
     with proxied(
         tmp_path, "--page", "off", command=traced, capabilities={"elicitation": FORM}
     ) as host:
-        call = host.call("okta")
+        call = host.begin_call("okta")
         host.reply(host.asked()["id"], {"action": "decline"})
         assert host.text(call) == "cancelled"
         host.end()

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from real_servers.servers import MongoDB, run_mongodb
+from support import npm
 
-from .hosts import PACKAGES, installed, runs_here
+from .hosts import PACKAGES, installed
 from .model import Model
 from .stage import Stage
 
@@ -44,8 +45,8 @@ def host(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def program(host: str) -> Path:
     """The program of the host, where there is the Python that it needs."""
-    if not runs_here(host):
-        pytest.skip(f"{host} needs Python {PACKAGES[host].python}")
+    if (needed := PACKAGES[host].python) and npm.find_python(needed) is None:
+        pytest.skip(f"{host} needs Python {needed}")
     return installed(host)
 
 

@@ -15,13 +15,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from support import npm, pypi
-from support.npm import Package
+from support import npm
 from support.peer import RpcPeer
 
 from .stage import BRIDGE_ENV, PATIENCE, Stage
@@ -34,30 +33,20 @@ def _text(name: str) -> str:
     return Path(__file__).with_name(name).read_text()
 
 
-PACKAGES = {host: Package(*row) for host, row in json.loads(_text("packages.json")).items()}
+PACKAGES = npm.read_packages(Path(__file__).with_name("packages.json"))
 
 END = 10.0  # seconds until a host is asked to end less gently
 A_MOMENT = 0.2  # seconds between two keys
-# Seconds that a person takes: what is quicker, or always the same, is a host's policy. Of a
-# walk most steps count, and three walks may not have that in common.
-_PACE = random.Random("a person")
-GLANCING = (0.45 + _PACE.expovariate(20) for _ in itertools.count())  # at one more like the last
-READING = (0.7 + _PACE.expovariate(2.5) for _ in itertools.count())
+# Seconds that a person takes: what is quicker, or always the same, is a host's policy.
+PACE = random.Random("a person")
+READING = (0.7 + PACE.expovariate(2.5) for _ in itertools.count())
 COMPLETED = ("completed", "end_turn")
 DENIED = 5  # acpx's exit code when something was
 
 
 def installed(host: str) -> Path:
     """The program of `host`, installed if it is not there. Raises NotInstalled."""
-    package, folder = PACKAGES[host], npm.CACHE / "hosts" / host
-    install = pypi.program if package.python else npm.program
-    return install(package, folder)
-
-
-def runs_here(host: str) -> bool:
-    """Whether there is the Python that `host` needs, if it needs one."""
-    needed = PACKAGES[host].python
-    return not needed or pypi.find_python(needed) is not None
+    return npm.program(PACKAGES[host], npm.CACHE / "hosts" / host)
 
 
 # --- what a model is told, and what a person answers ----------------------------------------------
@@ -407,12 +396,19 @@ def _server(stage: Stage, bridge_env: Mapping[str, str]) -> dict[str, Json]:
     return {"command": command, "args": args, "env": {**BRIDGE_ENV, **bridge_env}}
 
 
-def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
-    """`claude -p`: the program that `claude-agent-acp` brings along."""
+def claude_command(stage: Stage, *arguments: str, **bridge_env: str) -> list[str | Path]:
+    """Claude Code with the bridge as its server: the program that `claude-agent-acp` brings
+    along.
+    """
     program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
     servers = {"mcpServers": {"abp": _server(stage, bridge_env)}}
     options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
-    run(stage, [program, "-p", script, *options, "mcp__abp__abp_call"], claude_home(stage))
+    return [program, *arguments, *options, "mcp__abp__abp_call"]
+
+
+def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
+    """`claude -p`."""
+    run(stage, claude_command(stage, "-p", script, **bridge_env), claude_home(stage))
 
 
 def copilot_print(stage: Stage, script: str, **bridge_env: str) -> None:
@@ -441,7 +437,7 @@ def fast_agent_message(stage: Stage, script: str, **bridge_env: str) -> None:
 # --- acpx -----------------------------------------------------------------------------------------
 
 RUNTIME = Path(__file__).with_name("acpx_runtime.mjs")
-YES, NO, DISMISS = ({"outcome": kind} for kind in ("allow_once", "reject_once", "cancel"))
+YES = {"outcome": "allow_once"}
 
 
 class Runtime(Host):
@@ -475,12 +471,6 @@ class Runtime(Host):
         self.send("cancel", {})
 
 
-def acpx_page(stage: Stage, *, forms: bool) -> AbstractContextManager[Runtime]:
-    """A session with the bridge, whose app is a page in Chromium."""
-    agent = stage.bridge("demo:page", "acp")
-    return Runtime(stage, agent, stage.environment(**BRIDGE_ENV), forms=forms)
-
-
 def acpx_exec(
     stage: Stage,
     policy: str,
@@ -492,14 +482,14 @@ def acpx_exec(
     """`acpx exec`, headless, to its end: what the agent said, which is the bridge if no other is
     given.
     """
-    options = acpx_options(stage, agent)
-    command: list[str | Path] = [stage.program, *options, policy, "exec", script]
+    command = acpx_command(stage, agent, policy, script)
     return run(stage, command, env or stage.environment(**BRIDGE_ENV), code)
 
 
-def acpx_options(stage: Stage, agent: Sequence[str] = ()) -> list[str]:
+def acpx_command(stage: Stage, agent: Sequence[str], policy: str, script: str) -> list[str | Path]:
     started = shlex.join(agent or stage.bridge(kind="acp"))
-    return ["--agent", started, "--cwd", str(stage.work), "--format", "quiet"]
+    options = ["--agent", started, "--cwd", str(stage.work), "--format", "quiet"]
+    return [stage.program, *options, policy, "exec", script]
 
 
 def before_goose(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -68,29 +67,3 @@ def goose_session(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
         yield pane
         pane.until("DONE")
         pane.press("/exit", "Enter")
-
-
-@contextmanager
-def claude_tui(stage: Stage, prompt: str = PLAN) -> Iterator[Pane]:
-    """Claude Code in a terminal, with the turn `prompt` begun: the program that `claude-agent-acp`
-    brings along.
-    """
-    env = hosts.claude_home(stage)
-    command, *args = stage.bridge()
-    servers = {"mcpServers": {"abp": {"command": command, "args": args, "env": BRIDGE_ENV}}}
-    known = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "customApiKeyResponses": {"approved": [env["ANTHROPIC_API_KEY"][-20:]], "rejected": []},
-        "projects": {str(stage.work): {"hasTrustDialogAccepted": True}},
-    }
-    (stage.home / ".claude.json").write_text(json.dumps(known))
-    program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
-    options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config"]
-    with terminal(stage, env, program, *options, "--allowedTools", "mcp__abp__abp_call") as pane:
-        pane.until("\u276f")  # its prompt
-        stage.await_tool("abp_call")
-        type_keys(pane, prompt, "Enter")
-        yield pane
-        pane.until("DONE")
-        type_keys(pane, "/exit", "Enter")

@@ -7,8 +7,10 @@ agent, or stands before Goose or Claude.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +19,33 @@ from .hosts import (
     COLOUR,
     DECLINE,
     DENIED,
-    DISMISS,
-    GLANCING,
-    NO,
+    PACE,
     YES,
     Question,
     Runtime,
     accept,
     acpx_exec,
-    acpx_page,
     before_claude,
     before_goose,
     calling,
     gist,
 )
-from .stage import Stage
+from .stage import BRIDGE_ENV, Stage
 
 Json = Any
 Person = Callable[[Question], None]
+
+NO, DISMISS = {"outcome": "reject_once"}, {"outcome": "cancel"}
+# Seconds for one more like the last: of a walk most steps count, and three walks may not have that
+# in common.
+GLANCING = (0.45 + PACE.expovariate(20) for _ in itertools.count())
+
+
+def acpx_page(stage: Stage, *, forms: bool) -> AbstractContextManager[Runtime]:
+    """A session with the bridge, whose app is a page in Chromium."""
+    agent = stage.bridge("demo:page", "acp")
+    return Runtime(stage, agent, stage.environment(**BRIDGE_ENV), forms=forms)
+
 
 # --- what is asked --------------------------------------------------------------------------------
 

@@ -9,8 +9,12 @@ just started.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,6 @@ from typing import Any
 import pytest
 
 from . import hosts
-from .busy import busy_machine, cold_imports
 from .conftest import TABLE
 from .hosts import calling
 from .model import Model
@@ -52,6 +55,35 @@ KINDS: Mapping[str, Json] = {
         "params": {"message": "Delete all files?", "destructive": True},
     },
 }
+
+
+# --- a machine that is busy, and a bridge that nothing was compiled for ---------------------------
+
+# Ends with who started it, also where that is killed.
+_SPIN = """
+import os, sys
+while os.getppid() == int(sys.argv[1]):
+    for _ in range(10**5):
+        pass
+"""
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Every processor is kept busy, and one process more than there are, so that all wait."""
+    command = [sys.executable, "-I", "-S", "-c", _SPIN, str(os.getpid())]
+    processes = [subprocess.Popen(command) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def cold_imports(folder: Path) -> Mapping[str, str]:
+    """The environment of a bridge that compiles what it imports, as after an update."""
+    return {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
 # --- hosts ----------------------------------------------------------------------------------------

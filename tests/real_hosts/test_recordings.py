@@ -58,13 +58,7 @@ Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 def acpx_at_a_terminal(stage: Stage) -> None:
     """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
-    command: list[str | Path] = [
-        stage.program,
-        *hosts.acpx_options(stage),
-        "--approve-reads",
-        "exec",
-        "/plan",
-    ]
+    command = hosts.acpx_command(stage, [], "--approve-reads", "/plan")
     with terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
             pane.until(f"{city}?")

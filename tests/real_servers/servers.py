@@ -1,40 +1,26 @@
-"""The servers, each with how it is started, the host in front of the bridge, and the person."""
+"""The servers, each with how it is started, the database behind one, and the person."""
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from support import npm, pypi
-from support.harness import environment
-from support.npm import Package
-from support.peer import RpcPeer
+from support import npm
 from support.visitor import Browser
 
-Json = Any
-
 HERE = Path(__file__).parent
-PACKAGES = {
-    name: Package(*row) for name, row in json.loads((HERE / "packages.json").read_text()).items()
-}
+PACKAGES = npm.read_packages(HERE / "packages.json")
 PATIENCE = 60.0  # seconds for a server to start, and for anything else
 GLANCE = 0.05  # seconds between two looks at a file
-FORMS: dict[str, Json] = {"elicitation": {"form": {}, "url": {}}}
 
 
 def installed(name: str) -> Path:
     """A server's program, installed if it is not there yet."""
-    package = PACKAGES[name]
-    source = pypi if package.python else npm
-    program: Path = source.program(package, npm.CACHE / name)
-    return program
+    return npm.program(PACKAGES[name], npm.CACHE / name)
 
 
 @dataclass
@@ -102,58 +88,3 @@ class Person:
     def press(self, **fields: str) -> None:
         """Fill the form in, and press the button that `action` names."""
         self.browser.send(**fields)
-
-
-class Host(RpcPeer):
-    """A host that launches `abp-bridge mcp` where it launched a server."""
-
-    patience = PATIENCE
-
-    def __init__(
-        self,
-        server: list[str],
-        *options: str,
-        can: Mapping[str, Json],
-        env: Mapping[str, str],
-        bridge: bool = True,
-        log: Path | None = None,
-    ) -> None:
-        proxy = [sys.executable, "-m", "abp_bridge", "mcp", *options, "--"] if bridge else []
-        command = [*proxy, *server]
-        super().__init__(command, env=environment(ABP_PERSON_FLOOR="400", **env), log=log)
-        self.can = can
-
-    def begin_session(self) -> Json:
-        """Initialize: the whole response."""
-        client = {"name": "a host", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": self.can, "clientInfo": client}
-        return self.request("initialize", params)
-
-    def greet(self) -> None:
-        """Initialize, as a host does that gets what it expects."""
-        response = self.begin_session()
-        assert "result" in response, response
-        self.send("notifications/initialized")
-
-    def text_answering(self, call: int, response: Mapping[str, Json]) -> str:
-        """`text`, where each question meanwhile has this response at once, be it an error."""
-        asked = 0
-        while (message := self.until(lambda each: "id" in each)).get("method"):
-            assert message["method"] == "elicitation/create"
-            self._send({"id": message["id"], **response})
-            asked += 1
-        assert asked
-        assert message["id"] == call
-        return _words(message["result"])
-
-    def call(self, tool: str, **arguments: Json) -> int:
-        """Begin a tool call: its id."""
-        return self.begin("tools/call", {"name": tool, "arguments": arguments})
-
-    def text(self, call: int) -> str:
-        """All words of a call's result."""
-        return _words(self.response(call)["result"])
-
-
-def _words(result: Json) -> str:
-    return "\n".join(block.get("text", "") for block in result["content"])

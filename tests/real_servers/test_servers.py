@@ -8,14 +8,52 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.harness import RawHost
+from support.mcp_proxy import MCP
 
-from .servers import FORMS, HERE, Host, MongoDB, Person, installed
+from .servers import HERE, PATIENCE, MongoDB, Person, installed
 
 Json = Any
 
 CANNOT: dict[str, Json] = {}
+FORMS: dict[str, Json] = {"elicitation": {"form": {}, "url": {}}}
 DROP = {"database": "shop", "connectionId": "preconfigured"}
 REFUSED = "User did not confirm the execution of the `drop-database` tool"
+
+
+class Host(RawHost):
+    """A host that launches `abp-bridge mcp` where it launched a server, and `can` do so much."""
+
+    patience = PATIENCE
+
+    def __init__(
+        self,
+        server: list[str],
+        *options: str,
+        can: Mapping[str, Json],
+        env: Mapping[str, str],
+        bridge: bool = True,
+    ) -> None:
+        command = [*MCP, *options, "--", *server] if bridge else server
+        super().__init__(command=command, env={"ABP_PERSON_FLOOR": "400", **env})
+        self.can = can
+
+    def greet(self) -> None:
+        """Initialize, as a host does that gets what it expects."""
+        response = self.initialize(**self.can)
+        assert "result" in response, response
+
+    def text_answering(self, call: int, response: Mapping[str, Json]) -> str:
+        """`text`, where each question meanwhile has this response at once, be it an error."""
+        asked = 0
+        while "method" in (message := self.until(lambda each: "id" in each)):
+            assert message["method"] == "elicitation/create"
+            self._send({"id": message["id"], **response})
+            asked += 1
+        assert asked
+        assert message["id"] == call
+        self._passed.append(message)
+        return self.text(call)
 
 
 def python_server(name: str) -> list[str]:
@@ -29,7 +67,7 @@ def python_server(name: str) -> list[str]:
 def test_without_the_bridge_mongodbs_server_drops_a_database_unasked(mongodb: MongoDB) -> None:
     with Host(mongodb.command, can=CANNOT, env={}, bridge=False) as host:
         host.greet()
-        assert "Successfully dropped" in host.text(host.call("drop-database", **DROP))
+        assert "Successfully dropped" in host.text(host.begin_call("drop-database", **DROP))
     assert mongodb.commands().count("dropDatabase") == 1
 
 
@@ -47,7 +85,7 @@ def test_mongodbs_question_is_on_the_page(mongodb: MongoDB, person: Person, pres
     fields, dropped = PRESSED[pressed]
     with Host(mongodb.command, can=CANNOT, env=person.environment) as host:
         host.greet()
-        call = host.call("drop-database", **DROP)
+        call = host.begin_call("drop-database", **DROP)
         page = person.look()
         assert "mongodb-mcp-server" in page
         assert "You are about to drop the **shop** database" in page
@@ -70,7 +108,7 @@ INSTANT: dict[str, Json] = {
 def test_what_a_policy_answers_at_once_drops_nothing(mongodb: MongoDB, answer: str) -> None:
     with Host(mongodb.command, "--page", "off", can=FORMS, env={}) as host:
         host.greet()
-        call = host.call("drop-database", **DROP)
+        call = host.begin_call("drop-database", **DROP)
         assert REFUSED in host.text_answering(call, {"result": INSTANT[answer]})
     assert "dropDatabase" not in mongodb.commands()
 
@@ -78,7 +116,7 @@ def test_what_a_policy_answers_at_once_drops_nothing(mongodb: MongoDB, answer: s
 def test_without_a_person_nothing_is_dropped_and_the_result_says_why(mongodb: MongoDB) -> None:
     with Host(mongodb.command, "--page", "off", "--without-person", can=CANNOT, env={}) as host:
         host.greet()
-        words = host.text(host.call("drop-database", **DROP))
+        words = host.text(host.begin_call("drop-database", **DROP))
     assert REFUSED in words
     assert "abp-bridge" in words
     assert "dropDatabase" not in mongodb.commands()
@@ -86,7 +124,7 @@ def test_without_a_person_nothing_is_dropped_and_the_result_says_why(mongodb: Mo
 
 def test_with_no_way_to_a_person_the_server_is_not_offered(mongodb: MongoDB) -> None:
     with Host(mongodb.command, "--page", "off", can=CANNOT, env={}) as host:
-        refused = host.begin_session()
+        refused = host.initialize()
     assert "--without-person" in refused["error"]["message"]
 
 
@@ -99,7 +137,7 @@ def test_everythings_tools_are_all_there_and_its_form_is_asked(person: Person) -
         host.greet()
         names = {tool["name"] for tool in host.result("tools/list")["tools"]}
         assert {"trigger-elicitation-request", "trigger-url-elicitation"} <= names
-        call = host.call("trigger-elicitation-request")
+        call = host.begin_call("trigger-elicitation-request")
         page = person.look()
         for label in ("String", "Boolean", "email", "integer", "Untitled"):
             assert label.lower() in page.lower()
@@ -120,7 +158,7 @@ def test_what_fastmcp_asks_is_answered_on_the_page(person: Person, case: str) ->
     tool, fields, said = FASTMCP[case]
     with Host(python_server("fastmcp"), can=CANNOT, env=person.environment) as host:
         host.greet()
-        call = host.call(tool)
+        call = host.begin_call(tool)
         person.look()
         person.press(**fields)
         assert host.text(call) == said
@@ -139,7 +177,7 @@ def test_oktas_helper_deactivates_nobody_without_a_yes(person: Person, pressed: 
     fields, said = OKTA[pressed]
     with Host(python_server("okta"), can=CANNOT, env=person.environment) as host:
         host.greet()
-        call = host.call("deactivate_user")
+        call = host.begin_call("deactivate_user")
         assert "Deactivate ada@example.com?" in person.look()
         person.press(**fields)
         assert host.text(call) == said
@@ -158,7 +196,7 @@ OKTA_AT_ONCE: dict[str, Json] = {
 def test_oktas_helper_hears_no_error_and_no_policys_yes(answer: str) -> None:
     with Host(python_server("okta"), "--page", "off", can=FORMS, env={}) as host:
         host.greet()
-        call = host.call("deactivate_user")
+        call = host.begin_call("deactivate_user")
         assert host.text_answering(call, OKTA_AT_ONCE[answer]).startswith("not done")
 
 
@@ -172,7 +210,7 @@ def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: st
     with Host(server, can=CANNOT, env=person.environment) as host:
         host.greet()
         arguments = {"command": "keyvault_secret_get", "parameters": AZURE}
-        call = host.call("keyvault", intent="look", **arguments)
+        call = host.begin_call("keyvault", intent="look", **arguments)
         assert "reject" in person.look().lower()
         person.press(**fields)
         assert "cancelled" in host.text(call).lower()

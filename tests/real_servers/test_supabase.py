@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from support.era_host import Host
-from support.harness import environment
 from support.http_server import Reply, Request, json_reply, serving
 from support.mcp_proxy import DESKTOP, MCP
 
@@ -71,7 +70,7 @@ def test_sql_that_drops_runs_on_a_yes_only(
 ) -> None:
     supabase.ran.clear()
     command = [*MCP, "--url", supabase.url, "--page", "off"]
-    with Host(command, env=environment(**DESKTOP, ABP_MCP_TOKEN=TOKEN)) as host:
+    with Host(command, env={**DESKTOP, "ABP_MCP_TOKEN": TOKEN}) as host:
         host.era, host.answers = era, {"elicitation/create": answer}
         host.shake_hands()
         asked: list[Json] = []

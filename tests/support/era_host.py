@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from support.apps.exotic_server import BIG
-from support.peer import RpcPeer
+from support.harness import RawHost
 
 Json = Any
 
@@ -28,13 +28,19 @@ ANSWERS: dict[str, Json] = {
 }
 
 
-class Host(RpcPeer):
+class Host(RawHost):
     """A host of either era, which answers what it is asked as `ANSWERS` says."""
 
+    client = CLIENT
     era = "legacy"
     capabilities: Json = CAPABILITIES
     answers: Json = ANSWERS
     log: Path
+
+    def __init__(
+        self, command: Sequence[str], *, env: Mapping[str, str], log: Path | None = None
+    ) -> None:
+        super().__init__(command=command, env=env, log=log)
 
     def begin(self, method: str, params: Json = None) -> int:
         if self.era == "modern":
@@ -50,14 +56,7 @@ class Host(RpcPeer):
     def shake_hands(self) -> Json:
         if self.era == "modern":
             return self.request("server/discover")
-        hello = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": self.capabilities,
-            "clientInfo": CLIENT,
-        }
-        answer = self.request("initialize", hello)
-        self.send("notifications/initialized")
-        return answer
+        return self.initialize(**self.capabilities)
 
     def call(self, name: str, asked: list[Json] | None = None, **more: Json) -> Json:
         """Call a tool and answer what it asks, which is added to `asked`: the response."""

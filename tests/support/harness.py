@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import anyio.lowlevel
@@ -276,6 +276,8 @@ def refuse(action: str) -> Callable[[Any], types.ElicitResult]:
 class RawHost(RpcPeer):
     """A host that writes what it likes: the bridge on blocking pipes, one JSON line at a time."""
 
+    client: ClassVar[Json] = {"name": "raw", "version": "1"}
+
     def __init__(
         self,
         *arguments: str,
@@ -287,8 +289,16 @@ class RawHost(RpcPeer):
         super().__init__([*command, *arguments], env=environment(**(env or {})), cwd=cwd, log=log)
 
     def initialize(self, version: str = "2025-11-25", **capabilities: Json) -> Json:
-        client = {"name": "raw", "version": "1"}
-        opened = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}
-        answer = self.request("initialize", opened)
-        self.send("notifications/initialized")
+        hello = {"protocolVersion": version, "capabilities": capabilities}
+        answer = self.request("initialize", {**hello, "clientInfo": self.client})
+        if "result" in answer:
+            self.send("notifications/initialized")
         return answer
+
+    def begin_call(self, tool: str, **arguments: Json) -> int:
+        """Call a tool: the id of the call."""
+        return self.begin("tools/call", {"name": tool, "arguments": arguments})
+
+    def text(self, id: int) -> str:
+        """All words of the result of a call."""
+        return "\n".join(block.get("text", "") for block in self.response(id)["result"]["content"])

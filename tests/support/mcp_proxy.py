@@ -60,17 +60,9 @@ class Proxied(RawHost):
             else [each.get("params") for each in read if each.get("method") == method]
         )
 
-    def call(self, tool: str, **arguments: Json) -> int:
-        """Call a tool of the server's: the id of the call."""
-        return self.begin("tools/call", {"name": tool, "arguments": arguments})
-
     def asked(self) -> Json:
         """The next question that the host gets."""
         return self.until(lambda message: message.get("method") == "elicitation/create")
-
-    def text(self, id: int) -> str:
-        """What the result of a call says first."""
-        return str(self.response(id)["result"]["content"][0]["text"])
 
     def check(self) -> None:
         """The referee, at both ends."""

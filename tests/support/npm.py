@@ -1,11 +1,14 @@
-"""Programs that come from npm, their versions pinned: one folder each under a cache folder outside
-the repository, filled when missing.
+"""Programs that come from npm or PyPI, their versions pinned (what they depend on is as new as they
+allow): one folder each under a cache folder outside the repository, filled when missing.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +20,7 @@ INSTALL_LIMIT = 600.0
 class Package:
     """A package, its version pinned (a bare name gets whatever the Node at hand likes), and its
     program: below `node_modules`, or where it needs a `python` of this version and so is PyPI's,
-    among the programs of its environment.
+    among the programs of an environment of its own.
     """
 
     name: str
@@ -27,7 +30,12 @@ class Package:
 
 
 class NotInstalled(Exception):
-    """npm could not bring a program here; the message is what it said."""
+    """A program could not be brought here; the message is what npm or pip said."""
+
+
+def read_packages(file: Path) -> dict[str, Package]:
+    """The packages of a table, by the names that they have there."""
+    return {name: Package(*row) for name, row in json.loads(file.read_text()).items()}
 
 
 def program(package: Package, folder: Path) -> Path:
@@ -36,36 +44,58 @@ def program(package: Package, folder: Path) -> Path:
     Raises NotInstalled.
     """
     found = folder / "node_modules" / package.program
-    if _version(package, folder) != package.version or not found.exists():
-        print(f"installing {package.name}@{package.version} into {folder}", flush=True)
+    if package.python:
+        found = folder / package.version / "bin" / package.program
+    if not found.exists() or not (package.python or _version(package, folder) == package.version):
+        print(f"installing {package.name} {package.version} into {folder}", flush=True)
         _install(package, folder)
     if not found.exists():
-        raise NotInstalled(f"{package.name}@{package.version} has no {package.program}")
+        raise NotInstalled(f"{package.name} {package.version} has no {package.program}")
     return found
 
 
+def find_python(version: str) -> str | None:
+    """A Python of this version, if there is one: pyenv's own, as what it has on the path may be
+    nothing but a pointer, or another.
+    """
+    name = f"python{version}"
+    kept = Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}")
+    newest = max(kept, key=_release, default=None)
+    return shutil.which(name) if newest is None else str(newest)
+
+
+def _release(python: Path) -> list[int]:
+    """3.13.9 is older than 3.13.10; what is no release (3.13.0rc1, 3.13t) is older than any."""
+    parts = python.parts[-3].split(".")
+    return [int(part) for part in parts] if all(map(str.isdecimal, parts)) else []
+
+
 def _version(package: Package, folder: Path) -> str | None:
-    try:
-        return str(
-            json.loads((folder / "node_modules" / package.name / "package.json").read_text())[
-                "version"
-            ]
-        )
-    except (OSError, ValueError, KeyError):
-        return None
+    """Of what npm brought."""
+    with suppress(OSError, ValueError, KeyError):
+        found = folder / "node_modules" / package.name / "package.json"
+        return str(json.loads(found.read_text())["version"])
+    return None
 
 
 def _install(package: Package, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}\n')
-    command = [
-        "npm",
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-        f"{package.name}@{package.version}",
-    ]
+    if not package.python:
+        (folder / "package.json").write_text('{"private": true}\n')
+        quietly = ["--no-audit", "--no-fund", "--loglevel=error"]
+        _run(["npm", "install", *quietly, f"{package.name}@{package.version}"], folder)
+        return
+    environment = folder / package.version
+    shutil.rmtree(environment, ignore_errors=True)
+    python = find_python(package.python)
+    if python is None:
+        raise NotInstalled(f"there is no Python {package.python}")
+    _run([python, "-m", "venv", str(environment)], folder)
+    pip = str(environment / "bin" / "pip")
+    _run([pip, "install", f"{package.name}=={package.version}"], folder)
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
     try:
         ended = subprocess.run(
             command,
@@ -77,8 +107,8 @@ def _install(package: Package, folder: Path) -> None:
             timeout=INSTALL_LIMIT,
         )
     except FileNotFoundError:
-        raise NotInstalled("there is no npm: install Node 20 or later") from None
+        raise NotInstalled(f"there is no {command[0]}: install Node 20 or later") from None
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"npm took longer than {INSTALL_LIMIT:g} s") from None
+        raise NotInstalled(f"{command[0]} took longer than {INSTALL_LIMIT:g} s") from None
     if ended.returncode:
-        raise NotInstalled(f"npm failed:\n{ended.stderr.strip()}")
+        raise NotInstalled(f"{command[0]} failed:\n{ended.stderr.strip()}")

@@ -47,10 +47,10 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
             ("fastmcp", {"action": "accept", "content": {"value": "planted-name"}}),
             ("okta", {"action": "decline"}),
         ):
-            call = host.call(tool)
+            call = host.begin_call(tool)
             host.reply(host.asked()["id"], answer)
             host.response(call)
-        host.response(host.call("ask", method="elicitation/create", params=SECRET))
+        host.response(host.begin_call("ask", method="elicitation/create", params=SECRET))
     accepted, declined, nobody = lines(file)
     assert "planted-name" not in file.read_text()
     assert accepted["question"] == "Name?"
@@ -110,7 +110,7 @@ def test_what_the_server_got_is_recorded(
     with proxied(
         tmp_path, "--page", "off", "--audit", str(file), capabilities={"elicitation": FORM}
     ) as host:
-        call = host.call(tool)
+        call = host.begin_call(tool)
         host.reply(host.asked()["id"], {"action": "accept", "content": answer})
         host.response(call)
     assert [each["outcome"] for each in lines(file)] == [outcome]
@@ -120,7 +120,7 @@ def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     arguments = ("--confirm", "all", "--page", "off", "--audit", str(file))
     with proxied(tmp_path, *arguments, capabilities={"elicitation": FORM}) as host:
-        call = host.call("say", lines=["planted-value"])
+        call = host.begin_call("say", lines=["planted-value"])
         question = host.asked()
         assert "planted-value" in question["params"]["message"]
         host.reply(question["id"], {"action": "decline"})

@@ -40,7 +40,7 @@ def test_whether_a_person_comes_before_a_tool(
     with proxied(
         tmp_path, "--confirm", chosen, "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
-        call = host.call(tool, lines=[], method="roots/list", params={})
+        call = host.begin_call(tool, lines=[], method="roots/list", params={})
         message = host.until(lambda each: "method" in each or each.get("id") == call)
         is_leave = message.get("method") == "elicitation/create"
         assert is_leave is asked
@@ -76,7 +76,7 @@ def test_a_call_that_is_taken_back_is_asked_about_no_more(tmp_path: Path) -> Non
     with proxied(
         tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
-        call = host.call("say", lines=[])
+        call = host.begin_call("say", lines=[])
         question = host.asked()
         host.send("notifications/cancelled", {"requestId": call})
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
@@ -89,9 +89,9 @@ def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
     with proxied(
         tmp_path, "--confirm", "azure", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
-        waiting = host.call("azure")
+        waiting = host.begin_call("azure")
         leave = host.asked()
-        assert host.text(host.call("say", lines=[])) == "said"
+        assert host.text(host.begin_call("say", lines=[])) == "said"
         host.reply(leave["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
         host.reply(host.asked()["id"], {"action": "accept", "content": {"decision": "Read"}})
         assert host.text(waiting) == "done: secret"
@@ -193,7 +193,7 @@ def test_leave_and_the_calls_end_in_one_breath_are_one_of_the_two(tmp_path: Path
     with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
         for _ in range(20):
-            call = host.call("say", lines=[])
+            call = host.begin_call("say", lines=[])
             allowed = {"action": "accept", "content": {"confirmed": "Allow"}}
             taken_back = {"method": "notifications/cancelled", "params": {"requestId": call}}
             said = ({"id": host.asked()["id"], "result": allowed}, taken_back)

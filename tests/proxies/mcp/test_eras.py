@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
 from support.era_host import ANSWERS, CLIENT, PREFIX, Host
-from support.harness import environment
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
@@ -68,7 +67,7 @@ def started(
 ) -> Iterator[Host]:
     log = tmp_path / f"{upstream}-{len(between)}.log"
     command = [*between, sys.executable, str(STUB), upstream, str(log), *more]
-    with Host(command, env=environment(PYTHONPATH=str(TESTS), **env)) as host:
+    with Host(command, env={"PYTHONPATH": str(TESTS), **env}) as host:
         host.era, host.log = era, log
         yield host
 
@@ -413,6 +412,6 @@ HELLO: dict[str, tuple[str, Json]] = {
 
 def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.era_pump", sys.executable, "-c", "pass"]
-    with Host(command, env=environment(PYTHONPATH=str(TESTS))) as host:
+    with Host(command, env={"PYTHONPATH": str(TESTS)}) as host:
         host.send(*HELLO["legacy"], id=1)
         assert host.process.wait(host.patience) == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.era_host import ANSWERS, CAPABILITIES, Host
-from support.harness import environment, run
+from support.harness import run
 from support.mcp_proxy import DESKTOP, MCP, SERVER
 from support.paths import APPS
 from support.sign_in_server import sign_in_server
@@ -29,7 +29,7 @@ def proxied(
     era: str, *arguments: str, capabilities: Json = None, answer: Json = None, **env: str
 ) -> Iterator[Host]:
     command = [*MCP, *arguments]
-    with Host(command, env=environment(**DESKTOP, **env)) as host:
+    with Host(command, env={**DESKTOP, **env}) as host:
         host.era = era
         host.capabilities = CAPABILITIES if capabilities is None else capabilities
         host.answers = ANSWERS | {"elicitation/create": answer or {"action": "decline"}}
@@ -102,7 +102,7 @@ def test_an_era_can_be_asked_for() -> None:
 def test_the_official_sdk_is_loaded_for_an_address_only(tmp_path: Path) -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
     timed = (sys.executable, "-X", "importtime", "-m", "abp_bridge", "mcp", "--", *stub)
-    with Host(timed, env=environment(**DESKTOP), log=tmp_path / "log") as host:
+    with Host(timed, env=DESKTOP, log=tmp_path / "log") as host:
         assert "result" in host.shake_hands()
         host.end()
     lines = (tmp_path / "log.stderr").read_text().splitlines()
@@ -173,7 +173,7 @@ def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
     env = {"BROWSER": f"{sys.executable} {visit}", "XDG_DATA_HOME": str(tmp_path)}
     with sign_in_server() as server:
         command = [*MCP, "--url", server.url]
-        with Host(command, env=environment(**env), log=tmp_path / "log") as host:
+        with Host(command, env=env, log=tmp_path / "log") as host:
             assert "result" in host.shake_hands()
         assert server.granted == ["authorization_code"]
     said = (tmp_path / "log.stderr").read_text()

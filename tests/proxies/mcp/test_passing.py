@@ -61,7 +61,7 @@ def test_each_line_of_the_host_passes_byte_for_byte(tmp_path: Path) -> None:
 def test_each_line_of_the_server_passes_byte_for_byte(tmp_path: Path) -> None:
     with Proxied(tmp_path) as host:
         host.initialize(elicitation=FORM)
-        call = host.call("say", lines=[line.decode("latin-1") for line in SAID])
+        call = host.begin_call("say", lines=[line.decode("latin-1") for line in SAID])
         while host.read() != {"jsonrpc": "2.0", "id": call, "result": SAID_ALL}:
             pass
         raw = host.log_file.read_bytes().splitlines(keepends=True)
@@ -100,7 +100,7 @@ def test_roots_are_the_hosts_or_the_persons(tmp_path: Path) -> None:
     folder.mkdir()
     with proxied(tmp_path, "--root", str(folder), capabilities={"elicitation": FORM}) as host:
         assert host.to_server("initialize")[0]["capabilities"]["roots"] == {}
-        said = json.loads(host.text(host.call("ask", method="roots/list", params={})))
+        said = json.loads(host.text(host.begin_call("ask", method="roots/list", params={})))
         assert said["result"] == {"roots": [{"uri": folder.as_uri(), "name": "mine"}]}
 
 
@@ -108,7 +108,7 @@ def test_a_host_with_roots_is_asked_for_them_itself(tmp_path: Path) -> None:
     has: Json = {"elicitation": FORM, "roots": {"listChanged": True}}
     with proxied(tmp_path, "--root", str(tmp_path), capabilities=has) as host:
         assert host.to_server("initialize")[0]["capabilities"]["roots"] == has["roots"]
-        call = host.call("ask", method="roots/list", params={})
+        call = host.begin_call("ask", method="roots/list", params={})
         asked = host.until(lambda message: message.get("method") == "roots/list")
         host.reply(asked["id"], {"roots": []})
         assert json.loads(host.text(call))["result"] == {"roots": []}
@@ -117,7 +117,7 @@ def test_a_host_with_roots_is_asked_for_them_itself(tmp_path: Path) -> None:
 def test_what_the_server_says_that_is_no_message_is_on_stderr(tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         lines = ["Listening ...\n", "[INFO] on stdio\n", "  {'a': 1}\n", "17\n"]
-        assert host.text(host.call("say", lines=lines[:2] + lines[3:])) == "said"
+        assert host.text(host.begin_call("say", lines=lines[:2] + lines[3:])) == "said"
         host.end()
         said = host.log_file.with_suffix(".stderr").read_text()
         for line in lines[:2] + lines[3:]:

@@ -32,7 +32,7 @@ NO: dict[str, Json] = {
 @pytest.mark.parametrize("server", YES)
 def test_a_person_says_yes_in_the_host(server: str, tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         question = host.asked()
         assert "python mcp_server.py asks:" in question["params"]["message"]
         host.reply(question["id"], {"action": "accept", "content": YES[server]})
@@ -52,7 +52,7 @@ def test_any_other_answer_leaves_the_deed_undone(
     server: str, answer: Json, action: str, tmp_path: Path
 ) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         host.reply(host.asked()["id"], answer)
         host.response(call)
         assert not host.deeds
@@ -82,7 +82,7 @@ def test_no_disguise_brings_a_question_to_the_host(disguise: str, tmp_path: Path
         asks = asks.replace("elicitation", "elicit\\u0061tion")
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
-        call = host.call("say", lines=[DISGUISED[disguise] % asks + "\n"])
+        call = host.begin_call("say", lines=[DISGUISED[disguise] % asks + "\n"])
         assert host.response(call)["result"]["content"][0]["text"] == "said"
         answered: Json = {}
         while answered.get("id") != 900:
@@ -95,7 +95,7 @@ def test_a_host_does_not_answer_for_the_person_what_it_was_not_asked(tmp_path: P
     """It may guess the id that the server gave its question."""
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
-        call = host.call("okta")
+        call = host.begin_call("okta")
         question = host.asked()
         yes = {"action": "accept", "content": {"confirm": True}}
         forged = {"jsonrpc": "2.0", "id": 0, "result": yes}

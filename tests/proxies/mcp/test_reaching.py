@@ -56,7 +56,7 @@ def test_where_the_host_cannot_ask_a_page_opens(
 ) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         person = desktop.visit()
         assert "python mcp_server.py</strong> asks" in person.page
         person.send(**given)
@@ -76,7 +76,7 @@ def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
 ) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         person = desktop.visit()
         for words in (*titles, "Nothing says that this can be undone."):
             assert words in person.page
@@ -94,7 +94,7 @@ def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None
     schema: Json = {"type": "object", "properties": {"table": name}, "required": ["table"]}
     asked: Json = {"message": "Which table is dropped?", "requestedSchema": schema}
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.call("ask", method="elicitation/create", params=asked)
+        call = host.begin_call("ask", method="elicitation/create", params=asked)
         person = desktop.visit()
         assert "suggested: users" in person.page
         assert 'value="users"' not in person.page
@@ -107,7 +107,7 @@ def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None
 def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         desktop.visit().send(action=pressed)
         host.response(call)
         assert not host.deeds
@@ -123,7 +123,7 @@ def given(host: Proxied) -> Json:
 @pytest.mark.parametrize("server", ACTS)
 def test_nobody_there_is_a_cancel_and_is_said_in_the_result(server: str, tmp_path: Path) -> None:
     with proxied(tmp_path, "--without-person", "--page", "off") as host:
-        result = host.response(host.call(server))["result"]
+        result = host.response(host.begin_call(server))["result"]
         assert not host.deeds
         assert given(host) == {"action": "cancel", "_meta": {"abp": {"answeredBy": "nobody"}}}
         assert "nobody answered, and it was told 'cancel'" in result["content"][-1]["text"]
@@ -142,7 +142,7 @@ def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None
     }
     floor = {"ABP_PERSON_FLOOR": "1h"}
     with proxied(tmp_path, "--page", "off", env=floor, capabilities={"elicitation": FORM}) as host:
-        call = host.call(server)
+        call = host.begin_call(server)
         host.reply(host.asked()["id"], {"action": "accept", "content": yes[server]})
         said = host.response(call)["result"]["content"][-1]["text"]
         assert not host.deeds
@@ -154,7 +154,7 @@ def test_a_policys_yes_lets_the_page_ask(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     env = {"ABP_PERSON_FLOOR": "1h", **desktop.env}
     with proxied(tmp_path, env=env, capabilities={"elicitation": FORM}) as host:
-        call = host.call("okta")
+        call = host.begin_call("okta")
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirm": "Deactivate"}})
         desktop.visit().send(action="no")
         assert host.text(call) == "cancelled"
@@ -180,7 +180,7 @@ def test_what_is_no_answer_never_reaches_the_server_as_one(
 ) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize(elicitation=FORM)
-        call = host.call(server)
+        call = host.begin_call(server)
         while (message := host.read()).get("id") != call:
             host.write(
                 json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n"
@@ -248,7 +248,7 @@ FREE: Json = {
 def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
     """And what was not filled in stays absent."""
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.call("look", method="elicitation/create", params=FREE)
+        call = host.begin_call("look", method="elicitation/create", params=FREE)
         question = host.asked()
         assert "undone" not in question["params"]["message"]
         host.reply(question["id"], {"action": "accept", "content": {"a": "x"}})
@@ -257,7 +257,7 @@ def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
 
 def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.call("supabase")
+        call = host.begin_call("supabase")
         question = host.asked()["params"]
         assert question["message"].endswith("\n\nNothing says that this can be undone.")
         (field,) = question["requestedSchema"]["properties"].values()
@@ -274,7 +274,7 @@ def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
         "requestedSchema": {"type": "object", "properties": fields, "required": ["apiToken"]},
     }
     with proxied(tmp_path, "--record", str(file), env=desktop.env) as host:
-        call = host.call("ask", method="elicitation/create", params=asked)
+        call = host.begin_call("ask", method="elicitation/create", params=asked)
         desktop.visit().send(**{"field-0": "planted-7f3a"})
         assert "planted-7f3a" in host.text(call)
         host.end()
@@ -295,7 +295,7 @@ def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
         },
     }
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
-        call = host.call("ask", method="elicitation/create", params=secret)
+        call = host.begin_call("ask", method="elicitation/create", params=secret)
         desktop.visit().send(**{"field-0": "planted-7f3a"})
         answered = json.loads(host.text(call))["result"]
         assert answered["content"] == {"apiToken": "planted-7f3a"}
@@ -334,7 +334,7 @@ LINK: Json = {
 def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
     url: Json = {"elicitation": {"form": {}, "url": {}}}
     with proxied(tmp_path, "--page", "off", capabilities=url) as host:
-        call = host.call("ask", method="elicitation/create", params=LINK)
+        call = host.begin_call("ask", method="elicitation/create", params=LINK)
         question = host.asked()
         assert question["params"]["url"] == LINK["url"]
         assert question["params"]["elicitationId"] == "E1"
@@ -347,7 +347,7 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
 def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
-        call = host.call("ask", method="elicitation/create", params=LINK)
+        call = host.begin_call("ask", method="elicitation/create", params=LINK)
         person = desktop.visit()
         assert f'<a href="{LINK["url"]}" target="_blank" rel="noopener noreferrer">' in person.page
         assert "python mcp_server.py</strong> asks" in person.page
@@ -371,7 +371,9 @@ def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
 def test_what_nobody_can_be_asked_is_a_cancel(odd: Json, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize(elicitation=FORM)
-        result = host.response(host.call("ask", method="elicitation/create", params=odd))["result"]
+        result = host.response(host.begin_call("ask", method="elicitation/create", params=odd))[
+            "result"
+        ]
         assert json.loads(result["content"][0]["text"])["result"] == {"action": "cancel"}
         assert "was told 'cancel'" in result["content"][1]["text"]
 
@@ -382,7 +384,7 @@ HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThe app says that this 
 def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
     asked: Json = {"message": HOSTILE, "requestedSchema": {"type": "object", "properties": {}}}
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.call("ask", method="elicitation/create", params=asked)
+        call = host.begin_call("ask", method="elicitation/create", params=asked)
         message = host.asked()["params"]["message"]
         assert message.startswith("python mcp_server.py asks: abp-bridge asks: All is well.")
         assert message.isprintable() or set(message) - set("\n") == {
@@ -402,10 +404,10 @@ def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
         taken = json.dumps(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}
         )
-        call = host.call("say", lines=[asked + "\n"])
+        call = host.begin_call("say", lines=[asked + "\n"])
         question = host.asked()
         host.response(call)
-        host.response(host.call("say", lines=[taken + "\n"]))
+        host.response(host.begin_call("say", lines=[taken + "\n"]))
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
         host.reply(question["id"], {"action": "accept", "content": {"a": "late"}})
         host.request("ping")
@@ -414,7 +416,7 @@ def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
 
 def test_a_call_that_the_host_cancels_takes_its_question_along(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.call("okta")
+        call = host.begin_call("okta")
         question = host.asked()
         host.send("notifications/cancelled", {"requestId": call})
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
@@ -429,7 +431,7 @@ def test_who_leaves_during_a_question_has_said_nothing(
 ) -> None:
     """A server of Okta's kind takes the end of its input for a yes."""
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        host.call("okta")
+        host.begin_call("okta")
         host.asked()
         if isinstance(end, signal.Signals):
             host.process.send_signal(end)
@@ -442,7 +444,7 @@ def test_who_leaves_during_a_question_has_said_nothing(
 
 def test_a_server_that_dies_during_its_question_takes_it_down(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        host.call("okta")
+        host.begin_call("okta")
         question = host.asked()
         host.send("crash", {}, id="crash")
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]

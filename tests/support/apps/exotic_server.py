@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 Json = Any
@@ -16,65 +17,15 @@ MODERN = "modern" in sys.argv[1:2]
 # What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
 TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
 PREFIX = "io.modelcontextprotocol/"
-BIG = 12345678901234567890123
-ICON = {"src": "data:,x", "sizes": ["16x16"], "x-icon": 1}
-SERVER = {
-    "name": "stub",
-    "title": "Stub T",
-    "version": "9",
-    "icons": [ICON],
-    "websiteUrl": "http://w",
-    "x-own": BIG,
-}
-CAPABILITIES = {
-    "tools": {"listChanged": True},
-    "prompts": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "logging": {},
-    "completions": {},
-    "experimental": {"vendor/x": {"a": 1}},
-    "extensions": {"io.x/y": {}},
-}
-ASK: Json = {
-    "name": "ask",
-    "title": "Ask T",
-    "description": "d",
-    "inputSchema": {
-        "type": "object",
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "properties": {"a": {"type": "string", "x-own": 1}},
-        "$defs": {"k": {"type": "null"}},
-    },
-    "outputSchema": {"type": "object", "properties": {"r": {}}},
-    "annotations": {"destructiveHint": True, "x-ann": 2},
-    "icons": [ICON],
-    "_meta": {"vendor/k": [1, BIG]},
-    "execution": {"taskSupport": "optional"},
-    "x-unknown": "keep",
-}
+_TABLE: Json = json.loads(Path(__file__).with_name("exotic.json").read_text())
+SERVER, CAPABILITIES, ASK, LISTS, PLAIN, FORM, URL, SAMPLING = (
+    _TABLE[name]
+    for name in ("server", "capabilities", "ask", "lists", "plain", "form", "url", "sampling")
+)
+BIG: int = SERVER["x-own"]
 NAMES = ("two", "many", "url", "sample", "roots", "notes", "caps", "wait", "withdraw", "visit")
 TOOLS = [ASK, *({"name": each, "inputSchema": {"type": "object"}} for each in NAMES)]
 
-FORM = {
-    "mode": "form",
-    "message": "Q",
-    "requestedSchema": {
-        "type": "object",
-        "title": "TT",
-        "properties": {"s": {"type": "string", "title": "S", "x-p": 1}},
-        "required": ["s"],
-    },
-    "_meta": {"e": 1},
-}
-URL = {"mode": "url", "message": "U", "url": "https://e.x/"}
-SAMPLING = {
-    "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-    "maxTokens": 5,
-    "systemPrompt": "SP",
-    "includeContext": "none",
-    "temperature": 0.1,
-    "metadata": {"m": 1},
-}
 ASKED: dict[str, list[tuple[str, Json]]] = {
     "ask": [("elicitation/create", FORM)],
     "url": [("elicitation/create", URL if MODERN else {**URL, "elicitationId": "E1"})],
@@ -83,27 +34,6 @@ ASKED: dict[str, list[tuple[str, Json]]] = {
     "two": [("elicitation/create", FORM), ("elicitation/create", {**FORM, "message": "Q2"})],
 }
 ROUNDS = 12  # of `many`, one question after another
-LISTS = {
-    "prompts/list": {
-        "prompts": [{"name": "p", "title": "PT", "arguments": [{"name": "x", "required": True}]}]
-    },
-    "resources/list": {
-        "resources": [
-            {
-                "uri": "stub://a",
-                "name": "a",
-                "annotations": {"audience": ["user"], "priority": 0.5},
-                "size": 3,
-                "_meta": {"q": 1},
-            }
-        ]
-    },
-    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "stub://{x}", "name": "t"}]},
-}
-PLAIN = {
-    "completion/complete": {"completion": {"values": ["c1"], "total": 7, "hasMore": True}},
-    "vendor/thing": {"v": BIG},
-}
 
 
 class Stub:
