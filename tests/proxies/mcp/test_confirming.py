@@ -106,13 +106,13 @@ def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Pat
     with proxied(
         tmp_path, "--confirm", "azur", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
-        call = host.call("look")
+        call = host.begin_call("look")
         question = host.asked()
         assert said in question["params"]["message"]
         host.reply(question["id"], {"action": "decline"})
         assert host.text(call).endswith(said)
         assert not called(host)
-        call = host.call("say", lines=[])
+        call = host.begin_call("say", lines=[])
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
         assert host.text(call) == "said"
         host.end()

@@ -311,7 +311,7 @@ def test_a_secret_that_only_the_message_names_is_asked_on_the_page_only(tmp_path
         "requestedSchema": {"type": "object", "properties": {"first": text, "second": text}},
     }
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
-        call = host.call("ask", method="elicitation/create", params=asked)
+        call = host.begin_call("ask", method="elicitation/create", params=asked)
         page = desktop.visit()
         assert page.page.count('type="password"') == 2
         page.send(**{"field-0": "me", "field-1": "planted-7f3a"})
