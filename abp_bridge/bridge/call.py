@@ -16,6 +16,7 @@ from abp_bridge.core.question import Answer, Kind, Outcome, Question
 from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import CallOutcome
+from abp_bridge.rpc.arrival import now
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Call:
         self._keep = keep
         self._ask_leave = ask_leave
         self._made = False  # the app has heard of it
-        self._scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
+        self._scope = anyio.CancelScope(deadline=now() + timeout)
         self._remaining = timeout
         self._asked: set[str] = set()
         self._cancelled = ""
@@ -157,7 +158,7 @@ class Call:
         What is surely this call's `own` question ends with it.
         """
         if not self._asked and not self._scope.cancel_called:
-            self._remaining = self._scope.deadline - anyio.current_time()
+            self._remaining = self._scope.deadline - now()
             self._scope.deadline = FOREVER
         self._asked.add(question.id)
         if own:
@@ -170,7 +171,7 @@ class Call:
         self._questions.pop(question.id, None)
         self._asked.discard(question.id)
         if not self._asked and not self._scope.cancel_called:
-            self._scope.deadline = anyio.current_time() + self._remaining
+            self._scope.deadline = now() + self._remaining
 
     def on_progress(self, report: Progress) -> None:
         """Pass a report on, unless it repeats the last or the call is over."""

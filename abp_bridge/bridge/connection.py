@@ -26,6 +26,7 @@ from abp_bridge.errors import describe_bug
 from abp_bridge.interfaces.app import App
 from abp_bridge.interfaces.host import Host, state_uri
 from abp_bridge.protocols import abp
+from abp_bridge.rpc.arrival import now
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +235,7 @@ class AppConnection:
         if not self.id:
             self._keep_early(notice)
             return
-        self._session.observe(NoticeEvent(anyio.current_time(), self.id, notice))
+        self._session.observe(NoticeEvent(now(), self.id, notice))
         name = (
             notice.name
             if notice.name in self._last or len(self._last) < MAX_KINDS
@@ -259,7 +260,7 @@ class AppConnection:
     def on_progress(self, progress: Progress) -> None:
         """Tell the call that it is for, or those that it may be for (`AppListener.on_progress`)."""
         self._progress = progress
-        self._session.observe(ProgressEvent(anyio.current_time(), self.id, progress))
+        self._session.observe(ProgressEvent(now(), self.id, progress))
         calls = self._calls_of(progress.token, progress.operation)
         if len(calls) > 1 and progress.operation:
             whose = ": ".join(filter(None, (progress.operation, progress.status)))

@@ -33,6 +33,7 @@ from abp_bridge.interfaces.surface import (
     RouteChangedError,
     SurfaceUnsupportedError,
 )
+from abp_bridge.rpc.arrival import now
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Elicitor:
                 reason=f"{MAX_OPEN} questions are open already",
             )
         limit = min(question.timeout or self._limit, MAX_TIME)
-        entry = self.ledger.add(question, anyio.current_time())
+        entry = self.ledger.add(question, now())
         self._observe(InputRequestEvent(entry.since, question))
         self._scopes[question.id] = scope = anyio.CancelScope(deadline=entry.since + limit)
         try:
@@ -104,7 +105,7 @@ class Elicitor:
             del self._scopes[question.id]
             assert entry.answer is not None, "a question that is not asked any more has ended"
             shown = replace(entry.answer, content={}) if question.secret else entry.answer
-            self._observe(InputResolvedEvent(anyio.current_time(), question, shown))
+            self._observe(InputResolvedEvent(now(), question, shown))
         return entry.answer
 
     def withdraw(self, questions: Iterable[Question], reason: str) -> None:
@@ -145,7 +146,7 @@ class Elicitor:
         for attempt in routing.attempts():
             name = attempt.name
             self.ledger.apply(question.id, LedgerEvent.ASK, route=name)
-            self._observe(AttemptEvent(anyio.current_time(), question.id, name))
+            self._observe(AttemptEvent(now(), question.id, name))
             try:
                 answer = await ask_on(
                     self._providers, question, attempt, self._witness, self._observe
@@ -164,6 +165,6 @@ def _unanswered(entry: Entry, outcome: Outcome, reason: str) -> Answer:
         outcome,
         AnsweredBy.NOBODY,
         route=entry.route,
-        latency=anyio.current_time() - entry.since,
+        latency=now() - entry.since,
         reason=reason,
     )

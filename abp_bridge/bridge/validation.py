@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-import anyio
-
 from abp_bridge.core import schema
 from abp_bridge.core.entries import walk
 from abp_bridge.core.event import Observer
@@ -38,6 +36,7 @@ from abp_bridge.core.question import (
     validate_answer,
 )
 from abp_bridge.interfaces.surface import InputProvider, SurfaceResponse, median
+from abp_bridge.rpc.arrival import now
 
 MAX_REPEATS = 2  # times that an answer which does not fit is asked for again
 
@@ -85,7 +84,7 @@ class Witness:
             if asked < self._answered:  # shown together: each waited for the same first answer
                 before = ()
                 self._before.clear()
-            self._answered = anyio.current_time()
+            self._answered = now()
             self._before.append(seen)
         reading = reading_time(question, self._shortest_reading)
         may_be_unattended = variant.may_dismiss_unattended and response.outcome is Outcome.CANCELLED
@@ -122,7 +121,7 @@ async def ask_on(
     Raises:
         SurfaceUnsupportedError: And the other errors of `InputProvider.ask`.
     """
-    started = anyio.current_time()
+    started = now()
     response, route = await _Exchange(provider, observe).ask(question, attempt)
     variant = response.variant or attempt.variant
     verdict = witness.judge(question, variant, response, started)
@@ -132,7 +131,7 @@ async def ask_on(
         content=response.content,
         evidence=verdict.evidence,
         route=route,
-        latency=anyio.current_time() - started,
+        latency=now() - started,
         reason=verdict.reason or _REASONS.get(response.outcome, ""),
         unchecked=_unsupported_keywords(question),
     )

@@ -196,6 +196,7 @@ class JsonRpcConnection:
         self._work = anyio.Event()
         self._room: anyio.Event | None = None  # that somebody waits for
         self._timer: asyncio.TimerHandle | None = None
+        self._postponed: list[Callable[[], None]] = []
         self._unfinished: float | None = None  # when a line began that has no end yet
         self._closed = False
         self.arrived = 0.0
@@ -231,6 +232,7 @@ class JsonRpcConnection:
         """
         if self._closed:
             return
+        self._tell_postponed()
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -318,6 +320,21 @@ class JsonRpcConnection:
         """
         waiting = self._new_key(_EACH, topic) if key is None else _Key(_NEWEST, key, topic)
         self._enqueue(waiting, self._protocol.notify(method, params), deferred=deferred)
+
+    def postpone(self, tell: Callable[[], None]) -> None:
+        """Have `tell`, which notifies of what nobody waits for, called when this turn's work is
+        done; before that, whatever else is sent then goes after it.
+        """
+        if not self._postponed and not self._shared:
+            asyncio.get_running_loop().call_soon(self._tell_postponed)
+        self._postponed.append(tell)
+        if self._shared:
+            self._tell_postponed()
+
+    def _tell_postponed(self) -> None:
+        postponed, self._postponed = self._postponed, []
+        for tell in postponed:
+            tell()
 
     def respond(self, id: Id, result: JsonValue, on_sent: OnSent | None = None) -> None:
         """Answer the other side's request `id`.
@@ -422,6 +439,7 @@ class JsonRpcConnection:
     def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
         if self._closed or not data:
             return
+        self._tell_postponed()
         waits = deferred and not self._shared
         if not (waits or self._tail or self._outbox):  # nothing to go after, or with
             self._tail, self._queued = data, len(data)

@@ -381,8 +381,11 @@ _MEMBER = _NAME + rb':\s*(?:"[^"\\]{0,200}"|-?\d[\d.eE+-]{0,30}|true|false|null)
 _FIRST_MEMBERS = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)*)(?:(" + _NAME + rb"):)?")
 _LAST_MEMBERS = re.compile(rb"((?:," + _MEMBER + rb")*)\}\s*$")
 
-_AS_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+# Messages are trees: made of what was parsed, or built here.
+_AS_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+_AS_TEXT = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+)
 
 
 def dump(message: JsonValue) -> bytes:

@@ -348,6 +348,38 @@ async def test_what_nobody_waits_for_leaves_before_the_end() -> None:
     assert ends.sink.methods == ["ended"]
 
 
+async def test_what_is_postponed_is_made_after_what_somebody_waits_for() -> None:
+    made: list[str] = []
+    async with running() as ends:
+
+        def tell() -> None:
+            made.append("ended")
+            ends.link.notify("ended", deferred=True)
+
+        ends.link.postpone(tell)
+        assert not made
+        await until(lambda: ends.sink.writes)
+        assert ends.sink.methods == made == ["ended"]
+        ends.link.postpone(tell)
+        ends.link.notify("news")
+        assert ends.sink.methods == ["ended", "ended", "news"]
+        assert ends.sink.writes == 2
+    assert len(made) == 2
+
+
+async def test_what_is_postponed_leaves_before_the_end() -> None:
+    ends = Ends()
+    ends.link.postpone(partial(ends.link.notify, "ended", deferred=True))
+    ends.link.close()
+    assert ends.sink.methods == ["ended"]
+
+
+async def test_nothing_is_postponed_that_somebody_elses_words_could_overtake() -> None:
+    async with running(shared=True) as ends:
+        ends.link.postpone(partial(ends.link.notify, "ended", deferred=True))
+        assert ends.sink.methods == ["ended"]
+
+
 async def test_a_request_that_has_begun_to_leave_is_taken_back() -> None:
     async with running(room=5) as ends:
         with anyio.CancelScope() as scope:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-
-import anyio
+from functools import partial
 
 from abp_bridge.core.event import ChoiceEvent, Observer, StepEvent, no_observer
 from abp_bridge.core.json_value import JsonObject, as_object
@@ -30,6 +29,7 @@ from abp_bridge.interfaces.surface import (
 )
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp.elicitation import OUTCOMES, decode_reply
+from abp_bridge.rpc.arrival import now
 from abp_bridge.rpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError, Reply
 from abp_bridge.rpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
@@ -214,11 +214,14 @@ class ClientSurfaces:
     def _end_card(self, card: _Card) -> None:
         """Tell how the card's question ended, where the client knows the card."""
         if card.announcement is None:
-            ending = _ENDINGS.get(card.outcome)
-            words = [ending or "Not answered."]
-            ended = acp.encode_ended(card.id, words, [], failed=ending is None)
             # The app waits for its answer, and nobody for this.
-            self._connection.notify(*self._encode_update(ended), deferred=True)
+            self._connection.postpone(partial(self._tell_ending, card))
+
+    def _tell_ending(self, card: _Card) -> None:
+        ending = _ENDINGS.get(card.outcome)
+        words = [ending or "Not answered."]
+        ended = acp.encode_ended(card.id, words, [], failed=ending is None)
+        self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _ask_on(
         self,
@@ -260,19 +263,12 @@ class ClientSurfaces:
         menu, times = Menu(question, variant.buttons), list[float]()
         for number in itertools.count(1):
             step = menu.step
-            observe(
-                StepEvent(
-                    anyio.current_time(),
-                    question.id,
-                    number,
-                    step.title,
-                    tuple(option.label for option in step.options),
-                )
-            )
+            labels = tuple(option.label for option in step.options)
+            observe(StepEvent(now(), question.id, number, step.title, labels))
             chosen, seconds = await self._request_permission(question, step, card)
             times.append(seconds)
             pressed = next((option.label for option in step.options if option.id == chosen), None)
-            observe(ChoiceEvent(anyio.current_time(), question.id, number, pressed, seconds))
+            observe(ChoiceEvent(now(), question.id, number, pressed, seconds))
             if chosen is None:
                 break
             after = menu.choose(chosen)
