@@ -12,12 +12,7 @@ import anyio
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import (
-    add_setting_options,
-    give_up,
-    load_session_settings,
-    signals_interrupt,
-)
+from abp_bridge.cli.runtime import give_up, load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import label
 from abp_bridge.log import warn_if_interactive
 from abp_bridge.rpc.arrival import OPTIONS
@@ -26,13 +21,14 @@ from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
     from abp_bridge.proxies.carrier import Side
     from abp_bridge.rpc.stderr import Stderr
     from abp_bridge.rpc.subprocess import Child
     from abp_bridge.settings import Settings
 
+HELP = "an ACP agent with the apps' tools, for a client to launch in place of the agent"
+USAGE = "abp-bridge acp [OPTION]... -- AGENT [ARGUMENT]..."
 DESCRIPTION = """\
 Stands between an ACP client (Zed, JetBrains, acpx ...) and its agent. Give the client this
 command where it has the agent's:
@@ -51,22 +47,11 @@ The agent's stderr is ours, and so is its exit code.
 """
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `acp`."""
-    import argparse
-
-    parser = commands.add_parser(
-        "acp",
-        help="an ACP agent with the apps' tools, for a client to launch in place of the agent",
-        usage="abp-bridge acp [OPTION]... -- AGENT [ARGUMENT]...",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_setting_options(parser, "acp")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command of the agent."""
     parser.add_argument(
         "agent", nargs="*", metavar="AGENT", help="the agent's command and arguments, after --"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

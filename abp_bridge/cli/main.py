@@ -1,5 +1,6 @@
 """The command line: which command is meant, and what holds for all of them. Each command is a
-module with `add_parser` and `run`; only the one that is meant is imported.
+module with `HELP`, `DESCRIPTION` and `run`, with a `USAGE` and `add_options` where it has its own;
+only the one that is meant is imported.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from abp_bridge.cli.runtime import configure_log, discard_stdout, give_up
+from abp_bridge.cli.runtime import add_setting_options, configure_log, discard_stdout, give_up
 
 if TYPE_CHECKING:
     import argparse
@@ -131,10 +133,28 @@ def make_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     meant = words[0] if words and words[0] in COMMANDS else None
     for name, module in COMMANDS.items():
         if meant in (None, name):
-            import_module(f"abp_bridge.cli.{module}").add_parser(commands)
-    for each in (parser, *commands.choices.values()):
-        each.set_defaults(parser=each)
+            _add_command(commands.add_parser, name, import_module(f"abp_bridge.cli.{module}"))
+    parser.set_defaults(parser=parser)
     return parser
+
+
+def _add_command(
+    add_parser: Callable[..., argparse.ArgumentParser], name: str, module: ModuleType
+) -> None:
+    import argparse
+
+    raw = "\n" in module.DESCRIPTION  # its lines are its own
+    parser = add_parser(
+        name,
+        help=module.HELP,
+        usage=getattr(module, "USAGE", None),
+        description=module.DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter,
+    )
+    if hasattr(module, "add_options"):
+        module.add_options(parser)
+    add_setting_options(parser, name)
+    parser.set_defaults(run=module.run, parser=parser)
 
 
 def _describe_unknown(unknown: Sequence[str], help: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from abp_bridge.cli.runtime import add_setting_options, complain
+from abp_bridge.cli.runtime import complain
 from abp_bridge.core.json_value import JsonObject, as_object
 from abp_bridge.core.matrix import (
     HOST,
@@ -39,13 +39,14 @@ from abp_bridge.hosts.profiles import PROFILES, Profile
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
 
 # What a fixture can prove: (surface, version, shape or hint), (protocol, "", event), or (`_HOST`,
 # protocol, shape) for what a host does in its own way.
 Key = tuple[str, str, str]
 Group = TypeVar("Group")
 
+HELP = "what becomes of each shape of question on each surface"
+DESCRIPTION = "Prints the table that the bridge routes by."
 HEAD = """\
 # Capability matrix
 
@@ -111,13 +112,8 @@ class PrintedCell:
         return self.column, self.version, self.row
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `matrix`."""
-    parser = commands.add_parser(
-        "matrix",
-        help="what becomes of each shape of question on each surface",
-        description="Prints the table that the bridge routes by.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add whose matrix, how it is printed, and what proves it."""
     parser.add_argument(
         "--format",
         dest="style",
@@ -138,8 +134,6 @@ def add_parser(commands: Subparsers) -> None:
         const="fixtures",
         help="name the fixture that proves each cell (in ./fixtures)",
     )
-    add_setting_options(parser, "matrix")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

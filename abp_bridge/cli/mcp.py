@@ -16,7 +16,7 @@ import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.program import run_program
-from abp_bridge.cli.runtime import add_setting_options, load_session_settings, signals_interrupt
+from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
 from abp_bridge.core.sanitize import label, server_name
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
@@ -27,7 +27,6 @@ from abp_bridge.settings import Settings
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.proxies.carrier import Side
     from abp_bridge.rpc.connection import ByteReader, ByteWriter
     from abp_bridge.rpc.stderr import Stderr
@@ -46,6 +45,8 @@ class _Pipes(Protocol):
     def stdin(self) -> ByteWriter: ...
 
 
+HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
+USAGE = "abp-bridge mcp [OPTION]... -- SERVER [ARGUMENT]..."
 DESCRIPTION = """\
 Stands between an MCP host (Claude Desktop, Gemini CLI, Codex ...) and a server, so that what the
 server asks reaches you. Give the host this command where it has the server's:
@@ -67,22 +68,11 @@ A server that asks, to try it: docs/mcp-servers.md
 """
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `mcp`."""
-    import argparse
-
-    parser = commands.add_parser(
-        "mcp",
-        help="an MCP server whose questions reach you, for a host to launch in place of the server",
-        usage="abp-bridge mcp [OPTION]... -- SERVER [ARGUMENT]...",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_setting_options(parser, "mcp")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command of the server."""
     parser.add_argument(
         "server", nargs="*", metavar="SERVER", help="the server's command and arguments, after --"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
+from abp_bridge.cli.runtime import argument_type, complain, read_count
 from abp_bridge.cli.trace import load, place, print_text
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.errors import AbpBridgeError
@@ -26,15 +26,15 @@ from abp_bridge.trace.format import Head, Recording, TraceError, dump, lines
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
 
+HELP = "play recorded hosts and apps against a bridge, and compare"
 USAGE = """\
 abp-bridge replay FIXTURE... [OPTION]...
        abp-bridge replay --save TRACE FIXTURE"""
-DESCRIPTION = """\
-Plays the host's and the app's side of fixtures against a bridge that it starts, and compares what
-that says. A folder stands for the fixtures in it. Exits with 0 when all pass.
-"""
+DESCRIPTION = (
+    "Plays the host's and the app's side of fixtures against a bridge that it starts, and compares"
+    " what that says. A folder stands for the fixtures in it. Exits with 0 when all pass."
+)
 
 
 class ReplayUsageError(AbpBridgeError):
@@ -51,14 +51,8 @@ class Played:
     problem: ReplayMismatchError | None = None
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `replay`."""
-    parser = commands.add_parser(
-        "replay",
-        help="play recorded hosts and apps against a bridge, and compare",
-        usage=USAGE,
-        description=DESCRIPTION,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is played, against what, and how it is told."""
     option = parser.add_argument
     option("paths", nargs="+", metavar="FIXTURE", help="a fixture, a trace, or a folder of them")
     option(
@@ -90,8 +84,6 @@ def add_parser(commands: Subparsers) -> None:
         help="how many to play at once (default: two for each processor)",
     )
     option("--json", action="store_true", help="one JSON object a line instead of words")
-    add_setting_options(parser, "replay")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

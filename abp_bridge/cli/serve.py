@@ -12,7 +12,7 @@ from weakref import WeakSet
 import anyio
 
 from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.runtime import add_setting_options, load_session_settings, signals_interrupt
+from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
 from abp_bridge.core.json_value import JsonValue, as_object
 from abp_bridge.core.sanitize import label
 from abp_bridge.hosts.mcp.connection import McpConnection
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.bridge import Bridge
-    from abp_bridge.cli.runtime import Subparsers
     from abp_bridge.hosts.acp.server import AcpServer
     from abp_bridge.hosts.acp.session import AcpSession
     from abp_bridge.hosts.mcp.session import McpSession
@@ -39,19 +38,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-def add_parser(commands: Subparsers) -> None:
-    """Add `serve`."""
-    parser = commands.add_parser(
-        "serve",
-        help="the bridge itself, on stdin and stdout, for an MCP host to launch",
-        description=(
-            "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP"
-            " agent. Hosts launch it; it is not for typing at."
-        ),
-    )
-    add_setting_options(parser, "serve")
-    parser.set_defaults(run=run)
+HELP = "the bridge itself, on stdin and stdout, for an MCP host to launch"
+DESCRIPTION = (
+    "The stdio bridge: an MCP server (2025-06-18, 2025-11-25 and 2026-07-28), or an ACP agent."
+    " Hosts launch it; it is not for typing at."
+)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,24 +10,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abp_bridge.cli.runtime import add_setting_options, argument_type, complain, read_count
+from abp_bridge.cli.runtime import argument_type, complain, read_count
 from abp_bridge.trace.format import Recording, TraceError, lines, read
 
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
+
+HELP = "draw a trace or a fixture as a sequence"
+DESCRIPTION = "Draws who said what to whom."
 
 MAX_FILE = 256 * 2**20  # bytes: several times what a recorder writes, and what a memory holds
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `trace`."""
-    parser = commands.add_parser(
-        "trace",
-        help="draw a trace or a fixture as a sequence",
-        description="Draws who said what to whom.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is drawn, and how."""
     option = parser.add_argument
     option("path", metavar="FILE", help="a trace of 'serve --record', or a fixture")
     option(
@@ -38,8 +35,6 @@ def add_parser(commands: Subparsers) -> None:
     )
     option("--full", action="store_true", help="all that is said, however long")
     option("--json", action="store_true", help="one JSON object a line instead of a drawing")
-    add_setting_options(parser, "trace")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -21,7 +21,6 @@ from abp_bridge.apps.elicitation import handle_elicitation
 from abp_bridge.cli.ask.person import SURFACES, Person, choose_surfaces
 from abp_bridge.cli.ask.request import UsageError, read_request
 from abp_bridge.cli.runtime import (
-    add_setting_options,
     discard_stdout,
     give_up,
     load_settings,
@@ -33,8 +32,12 @@ from abp_bridge.settings import Settings
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.cli.runtime import Subparsers
 
+HELP = "put one question, or a stream of them, to you here, and print the answer"
+USAGE = """\
+abp-bridge ask [OPTION]... METHOD [PARAMS]
+       abp-bridge ask [OPTION]... FILE
+       COMMAND | abp-bridge ask [OPTION]... -"""
 DESCRIPTION = """\
 Puts one ABP elicitation to you at this terminal, else on a page in your browser, and prints the
 ABP response as JSON. For shells, and for programs in any language.
@@ -62,20 +65,8 @@ STREAM = "-"
 OWN_NAME = "abp-bridge"  # in which nobody else asks
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `ask`."""
-    import argparse
-
-    parser = commands.add_parser(
-        "ask",
-        help="put one question, or a stream of them, to you here, and print the answer",
-        usage=(
-            "abp-bridge ask [OPTION]... METHOD [PARAMS]\n       abp-bridge ask [OPTION]... FILE\n  "
-            "     COMMAND | abp-bridge ask [OPTION]... -"
-        ),
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is asked, where, and by whom."""
     option = parser.add_argument
     option(
         "what",
@@ -94,8 +85,6 @@ def add_parser(commands: Subparsers) -> None:
         action="store_true",
         help="print secrets too where stdout is a terminal; else they stand there as dots",
     )
-    add_setting_options(parser, "ask")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ import anyio
 from abp_bridge import VERSION
 from abp_bridge.cli.demo.answers import BUILT_IN, Script
 from abp_bridge.cli.demo.view import PERSON, Account, JsonView, Output, TextView, View
-from abp_bridge.cli.runtime import add_setting_options, complain, signals_interrupt
+from abp_bridge.cli.runtime import complain, signals_interrupt
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.notice import describe
 from abp_bridge.core.question import Field, FieldType, Kind, Outcome, Question, validate_answer
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp import Client
 
-    from abp_bridge.cli.runtime import Subparsers
+
+HELP = "the built-in app behind a real bridge, with this terminal as its host"
+DESCRIPTION = (
+    "Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and tells."
+)
 
 STORY = (
     ("demo.trip", "every kind of question, with progress and notices in between"),
@@ -75,16 +79,8 @@ class DemoError(AbpBridgeError):
     """The demo cannot go on; the message is the bridge's own, or says what to do."""
 
 
-def add_parser(commands: Subparsers) -> None:
-    """Add `demo`."""
-    parser = commands.add_parser(
-        "demo",
-        help="the built-in app behind a real bridge, with this terminal as its host",
-        description=(
-            "Spawns 'abp-bridge serve', is its MCP host, and shows what the built-in app asks and"
-            " tells."
-        ),
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add which app, who answers, and how it is told."""
     option = parser.add_argument
     option("--browser", action="store_true", help="the same app as a page in Chromium")
     option(
@@ -93,9 +89,8 @@ def add_parser(commands: Subparsers) -> None:
         help="answer from a JSON file instead of asking here: a list, one entry a question",
     )
     option("--json", action="store_true", help="one JSON object a line instead of words")
-    add_setting_options(parser, "demo")
     # The tracebacks of the SDK are not for this screen.
-    parser.set_defaults(run=run, without_stdout=True, log_own_only=True)
+    parser.set_defaults(without_stdout=True, log_own_only=True)
 
 
 def run(options: argparse.Namespace) -> int:
