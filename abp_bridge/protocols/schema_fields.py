@@ -264,7 +264,8 @@ def mark_secrets(
         ]
 
     own = find("")
-    found = own if any(own) else find(prompt)
+    guessed = not any(own) and any(each.type in _TYPED for each in fields)
+    found = find(prompt) if guessed else own
     return tuple(
         _secret(field) if secret else field for field, secret in zip(fields, found, strict=True)
     )
