@@ -817,17 +817,18 @@ def marked(mark: str) -> dict[int, str]:
 
 def no_process_left(mark: str, within: float = 10.0) -> bool:
     """Whether all processes that bear `mark` end within so many seconds, each."""
-    for process in marked(mark):
-        try:
-            fd = os.pidfd_open(process)
-        except ProcessLookupError:
-            continue
-        try:
-            if not select.select([fd], [], [], within)[0]:
-                return False
-        finally:
-            os.close(fd)
-    return marked(mark) == {}
+    while processes := marked(mark):  # again, as one that ends may have been starting another
+        for process in processes:
+            try:
+                fd = os.pidfd_open(process)
+            except ProcessLookupError:
+                continue
+            try:
+                if not select.select([fd], [], [], within)[0]:
+                    return False
+            finally:
+                os.close(fd)
+    return True
 
 
 def browser_of(processes: dict[int, str]) -> int:

@@ -1211,12 +1211,14 @@ async def test_what_a_slow_client_did_not_hear_of_a_burst_is_counted_where_its_p
                 await app.send(method="notifications/tick", params={"n": n, "text": "x" * 200})
             await app.send(id="over", method="nothing")  # what answers this has read the others
             await app.next()
+            early = [client.read() for _ in range(500)]  # more than a pipe holds: there is room now
             await app.send(id=asked["id"], result={"success": True, "data": "done"})
             words, heard = said(turn)
             status, _ = said(begin("/status"))
     lost = re.search(r"\((\d+) notifications did not reach this host", words)
     assert lost is not None
     assert f'"dropped": {lost[1]}' in status
+    heard += len(early)
     assert 3_000 < heard + int(lost[1]) < 3_000 + 10, "and those of the call itself"
     assert '{"n": 2999' in words
 
