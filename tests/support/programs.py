@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 
 from support.harness import PATIENCE
+from support.visitor import Browser
 
 
 class Programs:
@@ -57,3 +59,25 @@ class Programs:
             while len(self.runs()) < count:
                 await anyio.lowlevel.checkpoint()
         return self.runs()
+
+
+class Desktop:
+    """A desktop whose browser writes down where it was opened, for a person to come later."""
+
+    def __init__(self, folder: Path) -> None:
+        self._opened = folder / "opened"
+        os.mkfifo(self._opened)
+        program = folder / "browser"
+        program.write_text(f'#!/bin/sh\necho "$1" > {self._opened}\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.env = {"BROWSER": str(program)}
+
+    def address(self) -> str:
+        """Where the browser was opened, as soon as it is."""
+        return self._opened.read_text().strip()
+
+    def visit(self) -> Browser:
+        """The person's browser, at the question that opened it."""
+        browser = Browser()
+        browser.open(self.address())
+        return browser

@@ -6,39 +6,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.harness import run
 from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
-from support.visitor import Browser
+from support.programs import Desktop
 
 Json = Any
 
-GO = re.compile(r"http://127\.0\.0\.1:\d+/\S+")
 ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
-
-
-class Desktop:
-    """A desktop whose browser writes down where it was opened, for a person to come later."""
-
-    def __init__(self, folder: Path) -> None:
-        self._opened = folder / "opened"
-        os.mkfifo(self._opened)
-        program = folder / "browser"
-        program.write_text(f'#!/bin/sh\necho "$1" > {self._opened}\n')
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        self.env = {"BROWSER": str(program)}
-
-    def visit(self) -> Browser:
-        """The person's browser, at the question that opened it."""
-        browser = Browser()
-        browser.open(self._opened.read_text().strip())
-        return browser
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""The page of a server's question behind `abp-bridge mcp`, under a host that cannot be asked, in a
+real Chromium: what stands there, and what each button makes of the deed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from playwright.async_api import BrowserContext, Page, expect
+from support.mcp_proxy import Proxied, proxied
+from support.programs import Desktop
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+
+async def visit(person: BrowserContext, desktop: Desktop) -> Page:
+    """The tab that the question opened."""
+    tab = await person.new_page()
+    await tab.goto(await anyio.to_thread.run_sync(desktop.address))
+    await expect(tab.get_by_text("python mcp_server.py asks")).to_be_visible()
+    return tab
+
+
+def given(host: Proxied) -> Json:
+    """The only answer that the server got: a person's, on the page."""
+    (answer,) = [each["result"] for each in host.to_server() if "action" in each.get("result", {})]
+    about = answer.pop("_meta")["abp"]
+    assert (about["answeredBy"], about["route"][:4]) == ("person", "page")
+    return answer
+
+
+ASKED = {
+    "mongodb": ("**Drop** the database `test`?", ["No", "Yes, do it", "Cancel"]),
+    "okta": ("Deactivate the user?", ["No, do not", "Deactivate", "Cancel"]),
+    "azure": ("Read the secret?", ["No, do not", "Read", "Cancel"]),
+    "fastmcp": ("Name?", ["Send", "Decline", "Cancel"]),
+    "supabase": ("Run `drop table t`?", ["No, do not", "Run", "Cancel"]),
+}
+YES: dict[str, Json] = {
+    "mongodb": {"confirmation": "Yes"},
+    "okta": {"confirm": True},
+    "azure": {"decision": "accept"},
+    "fastmcp": {"value": "Ada"},
+    "supabase": {},
+}
+
+
+@pytest.mark.parametrize("server", ASKED)
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_button_on_the_page_decides(
+    server: str, action: str, person: BrowserContext, tmp_path: Path
+) -> None:
+    desktop = Desktop(tmp_path)
+    words, names = ASKED[server]
+    decline, accept, cancel = names if server != "fastmcp" else (names[1], names[0], names[2])
+    with proxied(tmp_path, env=desktop.env) as host:
+        call = host.begin_call(server)
+        tab = await visit(person, desktop)
+        await expect(tab.get_by_role("heading")).to_have_text(words)
+        await expect(tab.get_by_role("button")).to_have_text(names)
+        if server == "fastmcp" and action == "accept":
+            await tab.get_by_label("Value").fill("Ada")
+        pressed = {"accept": accept, "decline": decline, "cancel": cancel}[action]
+        await tab.get_by_role("button", name=pressed, exact=True).click()
+        said = await anyio.to_thread.run_sync(host.text, call)
+        await expect(tab.get_by_role("button")).to_have_count(0)
+        content = {"content": YES[server]} if action == "accept" else {}
+        assert given(host) == {"action": action, **content}
+        assert (len(host.deeds), said.startswith("done")) == ((1, True) if content else (0, False))
