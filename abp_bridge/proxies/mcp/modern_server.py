@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.modern import MAX_ROUNDS, SUBSCRIPTION
 from abp_bridge.protocols.mcp.versions import LOG_LEVELS
 from abp_bridge.proxies.mcp.era_connection import connect_eras
-from abp_bridge.rpc.connection import ByteReader, ByteWriter, RemoteError
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
 from abp_bridge.rpc.errors import RpcError
 from abp_bridge.rpc.protocol import (
     INTERNAL_ERROR,
@@ -198,7 +199,7 @@ class ModernServer:
     async def _hold_stream(
         self, wanted: JsonObject, scope: anyio.CancelScope, acknowledged: anyio.Event
     ) -> None:
-        with scope:
+        with scope, suppress(ConnectionClosedError):  # the stream ends with its server
             try:
                 await self._request("subscriptions/listen", {"notifications": wanted})
             except RemoteError as problem:

@@ -105,6 +105,19 @@ def test_between_modern_sides_what_may_be_kept_stays_so(
 
 
 @pairs
+def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -> None:
+    """Also where a stream is open that tells of changes."""
+    with started(tmp_path, era, upstream, between=WHOLE) as host:
+        host.shake_hands()
+        if era == "modern":
+            host.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            host.until(lambda message: str(message.get("method")).endswith("acknowledged"))
+        elif upstream == "modern":
+            host.heard_of(lambda message: message.get("method") == "subscriptions/listen")
+        assert host.end() == 0
+
+
+@pairs
 @pytest.mark.parametrize("tool", ASKED)
 def test_what_a_server_asks_reaches_a_host_of_either_era(
     tmp_path: Path, era: str, upstream: str, tool: str
