@@ -149,12 +149,12 @@ class ModernServer:
         """All that one result asks, at once: what the retry brings."""
         requests = as_object(asked.get("inputRequests"))
         answers: dict[str, JsonValue] = {}
-        refused: list[RpcError] = []
+        refused: list[RpcError | ConnectionClosedError] = []
 
         async def ask(key: str, each: JsonValue) -> None:
             try:
                 answers[key] = await self._ask_one(each)
-            except RpcError as problem:
+            except (RpcError, ConnectionClosedError) as problem:
                 refused.append(problem)
                 tasks.cancel_scope.cancel()
 

@@ -118,6 +118,24 @@ def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -
 
 
 @pairs
+@pytest.mark.parametrize(("tool", "method"), [("ask", "elicitation"), ("sample", "sampling")])
+def test_a_host_that_ends_while_it_is_asked_is_no_bug(
+    tmp_path: Path,
+    era: str,
+    upstream: str,
+    tool: str,
+    method: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with started(tmp_path, era, upstream, between=WHOLE) as host:
+        host.shake_hands()
+        host.begin("tools/call", {"name": tool, "arguments": {}})
+        host.until(lambda message: f'"{method}/create' in json.dumps(message))
+        assert host.end() == 0
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pairs
 @pytest.mark.parametrize("tool", ASKED)
 def test_what_a_server_asks_reaches_a_host_of_either_era(
     tmp_path: Path, era: str, upstream: str, tool: str
