@@ -2,8 +2,9 @@
 pipes.
 
 Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern
-ones (2026-07-28) have no sessions and share one. What HTTP adds to MCP is done here: sessions,
-streams, headers and status codes. What a message says is the bridge's; only names are mapped.
+ones (2026-07-28) have no sessions and share one; or those that can do the same do. What HTTP adds
+to MCP is done here: sessions, streams, headers and status codes. What a message says is the
+bridge's; only names are mapped.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ Json = Any
 
 PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
 MODERN = "2026-07-28"
+# What clients can do that the suite gives little time: their bridges are there before them.
+FIRST: tuple[Json, ...] = ({}, {"elicitation": {}})
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -102,13 +105,19 @@ class Adapter:
     bridge must not do, known when they have ended.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path, *, by_client: bool
+    ) -> None:
+        """`by_client`: each modern client has a bridge of its own, as on stdio: a proxy takes all
+        that is said there for one host's. They are told apart by what they can do.
+        """
         self._command = command
+        self._by_client = by_client
         self._env = env
         self._folder = folder
         self._serial = count(1)
         self._sessions: dict[str, Bridge] = {}
-        self._shared: Bridge | None = None
+        self._shared: dict[str, Bridge] = {}  # by what its clients can do
         self._sharing = anyio.Lock()
         self._tasks: TaskGroup
         self._pipes: list[Pipe] = []
@@ -135,6 +144,8 @@ class Adapter:
                 serving.start_soon(server.serve, [listener])
                 async with anyio.create_task_group() as self._tasks:
                     try:
+                        for able in FIRST if self._by_client else ():
+                            await self._common(able)
                         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
                     finally:
                         for pipe in self._pipes:
@@ -235,7 +246,7 @@ class Adapter:
         del self._sessions[request.headers["mcp-session-id"]]
         return Response(status_code=204)
 
-    # --- modern: one bridge for all ---
+    # --- modern: one bridge for all, or for all that can do the same ---
 
     async def _post_modern(self, request: Request, message: Message) -> Response:
         if "method" not in message:
@@ -243,7 +254,8 @@ class Adapter:
         if "id" not in message:
             return Response(status_code=202)  # none is defined for HTTP
         _compare(request, message)
-        bridge = await self._common()
+        able = meta(message).get(CLIENT_CAPABILITIES_META_KEY)
+        bridge = await self._common(able if self._by_client and isinstance(able, Mapping) else {})
         return await _reply(
             request,
             bridge,
@@ -252,14 +264,15 @@ class Adapter:
             leaving_cancels=True,
         )
 
-    async def _common(self) -> Bridge:
+    async def _common(self, able: Json) -> Bridge:
+        name = json.dumps(able)
         async with self._sharing:
-            if self._shared is None or self._shared.pipe.over:
-                self._shared = await self._start("modern")
-                await self._shared.prepare(
-                    **{PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_CAPABILITIES_META_KEY: {}}
+            if name not in self._shared or self._shared[name].pipe.over:
+                bridge = self._shared[name] = await self._start("modern")
+                await bridge.prepare(
+                    **{PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_CAPABILITIES_META_KEY: able}
                 )
-            return self._shared
+            return self._shared[name]
 
 
 def _is_local(address: str | None) -> bool:
