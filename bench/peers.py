@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import venv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
 from bench.client import Broken, Client
+from bench.mcp import LONG
 from bench.subjects import BRIDGE, HERE, MCP_PROXY, Bench
 from bench.table import Row, Sample
 from bench.traffic import TURN, in_turns
@@ -36,7 +37,8 @@ def install() -> None:
 
 
 def peers(bench: Bench) -> list[Row]:
-    """Start, and a call's way through to another process and back; the memory of each FastMCP.
+    """Start, a call's way through to another process and back, short and long, and the memory of
+    each FastMCP; first for `serve`, and then for `mcp`.
 
     Raises Broken where the environments are not there.
     """
@@ -46,18 +48,24 @@ def peers(bench: Bench) -> list[Row]:
         for client in clients.values():
             client.greet()
         clients[BRIDGE] = bench.connected(stack)
-        turns = {
-            name: (client, partial(_calls, client, "abp_echo" if name == BRIDGE else "echo"))
-            for name, client in clients.items()
-        }
-        took, _ = in_turns(turns, 2 if bench.quick else 12)
+        took, long = (
+            _take_turns(clients, text, 2 if bench.quick else 12) for text in ("hello", LONG)
+        )
         sizes = {name: Sample([client.resident()]) for name, client in clients.items()}
     return [
-        Row(f"peers.{figure}.{key}{name}", words, unit, sample[ours], name, sample[name])
-        for key, ours in (("", BRIDGE), ("proxy.", MCP_PROXY))
+        Row(
+            f"peers.{figure}.{key}{name}",
+            f"{prefix}{words}",
+            unit,
+            sample[ours],
+            name,
+            sample[name],
+        )
+        for key, prefix, ours in (("", "", BRIDGE), ("proxy.", "mcp: ", MCP_PROXY))
         for figure, words, unit, sample in (
             ("start", "spawn to tools/list", "ms", started),
             ("call", "call through to another process", "ms", took),
+            ("long", f"the same with {len(LONG):,} characters", "ms", long),
             ("memory", "memory in the middle of a session", "MiB", sizes),
         )
         for name in _SUBJECTS
@@ -77,8 +85,16 @@ def _starts(bench: Bench) -> dict[str, Sample]:
     return {name: Sample(values) for name, values in times.items()}
 
 
-def _calls(client: Client, tool: str) -> list[float]:
-    return [client.tool(tool, {"text": "hello"})[0] for _ in range(TURN)]
+def _take_turns(clients: Mapping[str, Client], text: str, count: int) -> dict[str, Sample]:
+    turns = {
+        name: (client, partial(_calls, client, "abp_echo" if name == BRIDGE else "echo", text))
+        for name, client in clients.items()
+    }
+    return in_turns(turns, count)[0]
+
+
+def _calls(client: Client, tool: str, text: str) -> list[float]:
+    return [client.tool(tool, {"text": text})[0] for _ in range(TURN)]
 
 
 def _program(environment: str, name: str) -> str:
