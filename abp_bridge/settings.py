@@ -445,6 +445,7 @@ class Settings:
         const=True,
         commands=("mcp",),
         group=_WHO,
+        replayable="plain",
     )
     audit: str | None = _setting(
         None,
@@ -464,6 +465,7 @@ class Settings:
         choices=ERAS,
         shown="what the server speaks",
         group=_SERVER,
+        replayable="plain",
         help=(
             "speak only this to the server: `legacy` (MCP up to 2025-11-25, with a handshake) or"
             " `modern` (2026-07-28). Else its command is tried with `legacy` first, in which more"
@@ -624,11 +626,16 @@ def warn_of_misspelt(environ: Iterable[str]) -> None:
         logger.warning("%s in the environment is no setting: is %s meant?", name, nearest)
 
 
-def to_environment(settings: Settings) -> dict[str, str]:
-    """Settings that are not the defaults, as environment variables: what somebody else needs to
+def usual_settings(command: str) -> Settings:
+    """What holds where nothing is given: `mcp` opens its page, so that one word is enough."""
+    return Settings(page="open") if command == "mcp" else Settings()
+
+
+def to_environment(settings: Settings, usual: Settings | None = None) -> dict[str, str]:
+    """Settings that are not the `usual` ones, as environment variables: what somebody else needs to
     have a session go the same way.
     """
-    usual = Settings()
+    usual = usual or Settings()
     return {
         row.variable: row.format(value)
         for name, row in TABLE.items()

@@ -22,7 +22,7 @@ from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
 from abp_bridge.rpc.arrival import OPTIONS
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, take_over_stdio
-from abp_bridge.settings import Settings
+from abp_bridge.settings import Settings, usual_settings
 
 if TYPE_CHECKING:
     import argparse
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
     Returns its exit code where it ended by itself.
     """
-    settings = load_session_settings(options, usual=Settings(page="open"))
+    settings = load_session_settings(options, usual=usual_settings("mcp"))
     if bool(options.server) == bool(settings.server_url):
         print_message("name one server: its command after --, or its address with --url")
         return WRONG_USAGE

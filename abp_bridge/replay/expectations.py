@@ -23,6 +23,7 @@ from abp_bridge.trace.format import (
     BRIDGE,
     HOST,
     PERSON,
+    SERVER,
     TOOLS,
     Entry,
     is_request,
@@ -30,6 +31,8 @@ from abp_bridge.trace.format import (
     unreadable,
 )
 
+# who may have a say in an answer, besides those who use tools
+_SAYS = (HOST, PERSON, AGENT, SERVER)
 ORDERED = ("notifications/progress", "session/update")
 # what takes a request back, and the member of its parameters that says which
 CANCELLED = {"notifications/cancelled": "requestId", "$/cancel_request": "requestId"}
@@ -308,7 +311,7 @@ class Expectations:
             if entry.ours:
                 continue
             asks = is_request(entry.value) and key(entry.party, entry.value.get("id")) == asked
-            if asks or entry.party in (HOST, PERSON, AGENT) or entry.party.startswith(TOOLS):
+            if asks or entry.party in _SAYS or entry.party.startswith(TOOLS):
                 return True
         return False
 
@@ -379,6 +382,8 @@ def _name(message: Entry) -> str:
     value, to = as_object(message.value), f"to the {message.party}"
     if message.kind in _NAMES:
         return _NAMES[message.kind].format(party=message.party)
+    if "opened" in value:
+        return "the page in the person's browser"
     if message.party == PERSON:
         return f"the questions API's {value.get('type', 'response')}"
     if is_response(value):

@@ -19,13 +19,19 @@ from abp_bridge.core.matrix import MATRIX, Surface
 from abp_bridge.replay.placeholders import ANY, NUMBER, reword
 from abp_bridge.replay.shutdown import Key, key
 from abp_bridge.replay.stand_in import program_name
+from abp_bridge.settings import usual_settings
 from abp_bridge.trace.format import (
     AGENT,
+    BEHIND,
+    BRIDGE,
     HOST,
+    PERSON,
+    SERVER,
     TOOLS,
     Entry,
     Head,
     Recording,
+    dump_entry,
     is_request,
     is_response,
 )
@@ -37,6 +43,7 @@ _OWN_WORDS = {
     *(("result", name) for name in ("serverInfo", "agentInfo", "instructions")),
     ("result", "_meta", "io.modelcontextprotocol/serverInfo"),
     *(("params", name) for name in ("agent", "clientInfo")),
+    ("params", "_meta", "io.modelcontextprotocol/clientInfo"),
     ("payload", "agent"),
 }
 _TIME_IN_TEXT = re.compile(r'(\\*"latencyMs\\*": ?)-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
@@ -44,6 +51,9 @@ _POLICY = re.compile(r"(by itself in )[\d.]+ m?s")
 _LINK = re.compile(r"https?://[^\s\"'\\]+/(?:open|code)/(\[link \d+\])")
 # what a model is to bring back
 _NAMED_IN_TEXT = re.compile(r'\\*"(question)\\*": ?\\*"([^"\\]+)\\*"')
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+# what a redactor counts, whoever chose it
+_COUNTED = re.compile(r"\[(?:link|state) [0-9]+\]")
 _TEMPORARY = re.compile(r"\[tmp\]/[^\s\"'\\/,;)]+")
 
 # Words of the recording's own: it does not say whether they stood there already.
@@ -100,8 +110,8 @@ def reduce(recording: Recording, shows: str = "", *, looking: bool = False) -> R
     """
     if recording.head.fixture:
         return recording
-    names = _Names(recording.head.apps)
-    kept = _without_noise(recording.entries, looking=looking)
+    names = _Names(recording.head.apps, _server_names(recording))
+    kept = _without_noise(_with_browser(recording), looking=looking)
     entries = tuple(_with_any_server(names.entry(entry)) for entry in kept)
     return Recording(_head(recording, shows), entries)
 
@@ -196,6 +206,31 @@ def _cells(recording: Recording, events: Sequence[JsonObject]) -> tuple[dict[str
 
 _SURFACES = [each.value for each in Surface]
 
+
+def _server_names(recording: Recording) -> set[str]:
+    """What the bridge calls the server that it stands before, if it does."""
+    behind = BEHIND.get(recording.head.run[0]) == SERVER
+    return {as_text(each.get("app")) for each in _events(recording) if behind} - {""}
+
+
+def _with_browser(recording: Recording) -> list[Entry]:
+    """Also that the person's browser was opened at a page to which nothing else led them, where
+    the bridge opens it.
+    """
+    usual = usual_settings(recording.head.run[0]).page
+    opens = recording.head.env.get("ABP_PAGE", usual) == "open"
+    kept: list[Entry] = []
+    led: set[str] = set()  # to these pages
+    for each in recording.entries:
+        words = {*_COUNTED.findall(dump_entry(each))}
+        if opens and each.kind == "fill" and not words & led:
+            kept.append(Entry("message", {"opened": each.value["open"]}, BRIDGE, PERSON))
+        if each.ours or each.kind == "fill":
+            led |= words
+        kept.append(each)
+    return kept
+
+
 # --- what a bridge chose ---
 
 
@@ -204,17 +239,23 @@ class _Names:
     afterwards.
     """
 
-    def __init__(self, apps: Mapping[str, str]) -> None:
+    def __init__(self, apps: Mapping[str, str], servers: Collection[str]) -> None:
         self._counts: Counter[str] = Counter()
         self._ids: dict[Key, str] = {}  # of a request of the bridge's
         self._values: dict[tuple[str, JsonValue], str] = {}
         self._in_text: list[tuple[re.Pattern[str], str]] = []  # names that also stand in text
         # what somebody else chose, and a proxy only passes on
         self._foreign: set[tuple[str, JsonValue]] = set()
-        self._origins = [_origin(party, target) for party, target in apps.items() if target]
+        self._said: dict[str, bool] = {}  # a link or a state -> whether the bridge said it first
+        self._origins = [
+            *(_origin(party, target) for party, target in apps.items() if target),
+            *((_alone(server), program_name(SERVER)) for server in servers),
+        ]
 
     def entry(self, entry: Entry) -> Entry:
         """The line of the fixture."""
+        for word in _COUNTED.findall(dump_entry(entry)):
+            self._said.setdefault(word, entry.ours or entry.party == PERSON)
         is_message = entry.kind == "message" and isinstance(entry.value, Mapping)
         value = self._message(entry) if is_message else self._value(entry.value, (), entry)
         return replace(entry, value=value, ms=None, line=0)
@@ -275,6 +316,8 @@ class _Names:
             }
         if isinstance(value, list):
             return [self._value(each, (*path, ""), entry) for each in value]
+        if isinstance(value, str) and path[-1:] == (_SUBSCRIPTION,):
+            return self._ids.get(key(entry.party, value), value)
         if isinstance(value, str):
             return self._values.get((path[-1] if path else "", value)) or self._text(value, entry)
         return value
@@ -286,7 +329,11 @@ class _Names:
 
     def _text(self, words: str, entry: Entry) -> str:
         change = self._with_any if entry.ours else self._with_names
-        return reword(words, lambda word: _RECORDED.fullmatch(word) is not None, change)
+        return reword(words, self._is_recorded, change)
+
+    def _is_recorded(self, word: str) -> bool:
+        """Whether the recording put this word where a bridge chose something."""
+        return _RECORDED.fullmatch(word) is not None and self._said.get(word, True)
 
     def _with_names(self, words: str) -> str:
         words = _LINK.sub(r"\1", words).replace("[cwd]", "[folder]")
@@ -325,9 +372,12 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
     """
     called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
     instead = f"stdio:{program_name(party)}"
-    return re.compile(rf"(?<![\w./:-]){re.escape(called)}(?![\w/-]|\.\w)"), (
-        instead if ":" in called else f"[either {called}|{instead}]"
-    )
+    return _alone(called), instead if ":" in called else f"[either {called}|{instead}]"
+
+
+def _alone(words: str) -> re.Pattern[str]:
+    """Finds these words where they are no part of a longer one."""
+    return re.compile(rf"(?<![\w./:-]){re.escape(words)}(?![\w/-]|\.\w)")
 
 
 # --- what says nothing of the conversation ---
@@ -336,6 +386,8 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
 def _without_noise(entries: Sequence[Entry], *, looking: bool) -> list[Entry]:
     """What matters, in the same order; with `looking`, also what a host only lists."""
     kept = _without_shutdown(_without_echoes([each for each in entries if each.kind != "event"]))
+    if any(each.party == SERVER for each in kept):
+        return kept  # everything is passed on, also what a host only looks at
     kept = _without_asides(kept if looking else _without_looking(kept))
     of_host = (each.value for each in kept if each.sender == HOST)
     others = {_server_name(server) for value in of_host for server in _servers(value)}

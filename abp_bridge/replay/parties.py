@@ -1,5 +1,5 @@
-"""Whom a bridge speaks with in a replay: its host, the stand-ins for its apps and its agent, and
-the server that it gives its agent, which a replay launches as the agent would.
+"""Whom a bridge speaks with in a replay: its host, the stand-ins for its apps, its agent and its
+server, and the server that it gives its agent, which a replay launches as the agent would.
 
 It carries bytes; what is said is decided in `runner`. What a bridge names as its agent's server is
 the bridge's own program, of which the person who plays against it has to think as of the bridge.
@@ -19,9 +19,10 @@ from anyio.abc import TaskStatus
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text, walk
 from abp_bridge.replay.inbox import Inbox, ReplacePaths
 from abp_bridge.replay.mismatch import ReplayMismatchError, as_mismatch
+from abp_bridge.replay.workspace import BROWSER
 from abp_bridge.rpc.streams import StreamReader, StreamWriter, accept
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.trace.format import AGENT, HOST, Entry
+from abp_bridge.trace.format import AGENT, HOST, PERSON, Entry
 
 
 class PartyConnection:
@@ -104,6 +105,11 @@ class Parties:
         """What the bridge says to a stand-in, whose own first line says for whom it stands."""
         lines = self.inbox.lines(source.receive)
         party = (await anext(lines, b"")).decode(errors="replace")
+        if party == BROWSER:
+            address = (await anext(lines, b"")).decode(errors="replace")
+            self.inbox.put(PERSON, "message", {"opened": address})
+            connection.close()
+            return
         if party in self:
             raise ReplayMismatchError(
                 f"the bridge started the {party} again, while it was still running"

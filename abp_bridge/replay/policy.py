@@ -16,9 +16,9 @@ from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.replay.placeholders import parts
 from abp_bridge.replay.stand_in import program_name
 from abp_bridge.settings import TABLE, Replayable, Setting
-from abp_bridge.trace.format import AGENT, HOST, PERSON, Recording
+from abp_bridge.trace.format import AGENT, BEHIND, HOST, PERSON, SERVER, Recording
 
-COMMANDS = ("serve", "acp")
+COMMANDS = ("serve", *BEHIND)
 # Whether a value may be, and what would be right.
 Rule = tuple[Callable[[str], object], str]
 STANDS = re.compile(r"\{([^{}]*)\}")
@@ -61,7 +61,7 @@ _BY_OPTION = {**_BY_VARIABLE, "files": _FILE}
 OPTIONS: Mapping[str, tuple[Setting, Rule]] = {
     row.flag: (row, _BY_OPTION[row.replayable])
     for row in TABLE.values()
-    if row.flag and row.replayable and set(COMMANDS) <= set(row.commands)
+    if row.flag and row.replayable and {*COMMANDS} & {*row.commands}
 }
 # variable -> what it may be
 VARIABLES: Mapping[str, Rule] = {
@@ -112,7 +112,7 @@ def parties(fixture: Recording) -> set[str]:
     """Whom there must be a stand-in for."""
     named = {name for word in fixture.head.run for name in STANDS.findall(word)}
     spoken = {entry.party for entry in fixture.entries}
-    return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}", name)} - {
+    return {name for name in named | spoken if re.fullmatch(rf"{_APP}|{AGENT}|{SERVER}", name)} - {
         HOST,
         PERSON,
     }
@@ -133,11 +133,12 @@ def _refusals(fixture: Recording) -> Iterator[str]:
 
 def _in_run(run: Sequence[str]) -> Iterator[str]:
     own = run[: run.index("--")] if "--" in run else run
-    agent = ("--", f"{{{AGENT}}}") if own[:1] == ("acp",) else ()
+    behind = BEHIND.get(own[0], "") if own else ""
     if not own or own[0] not in COMMANDS:
-        yield f"run in the head must begin with {' or '.join(COMMANDS)}"
-    elif run[len(own) :][:2] != agent:
-        yield 'run in the head: an agent must be a stand-in, "acp", ..., "--", "{agent}"'
+        yield f"run in the head must begin with {', '.join(COMMANDS[:-1])} or {COMMANDS[-1]}"
+    elif run[len(own) :][:2] != (("--", f"{{{behind}}}") if behind else ()):
+        stands = " and ".join(f'"{each}", ..., "--", "{{{BEHIND[each]}}}"' for each in BEHIND)
+        yield f"run in the head: an agent or a server must be a stand-in: {stands}"
     left = list(own[1:])
     while left:
         option, given, value = left.pop(0).partition("=")

@@ -38,7 +38,7 @@ from abp_bridge.replay.policy import connects_elsewhere, refusal
 from abp_bridge.replay.workspace import Workspace
 from abp_bridge.rpc.streams import listen
 from abp_bridge.rpc.subprocess import Child, spawn
-from abp_bridge.trace.format import AGENT, HOST, PERSON, TOOLS, Entry, Recording
+from abp_bridge.trace.format import BEHIND, HOST, PERSON, TOOLS, Entry, Recording
 
 # never what lies in the folder that a fixture has laid out
 THIS_BRIDGE = (sys.executable, "-P", "-m", "abp_bridge")
@@ -50,7 +50,7 @@ EXIT_TIMEOUT = 5.0  # seconds for a bridge to end
 DRAIN_TIMEOUT = 3.0  # seconds for what a bridge said last to come through its stand-ins
 LAST_WORDS = 1.0  # seconds for the stderr of a bridge that has ended
 PAGE_TIMEOUT = 15.0  # seconds for what a person does on a page
-_PROXY_EXITS = (0, 137, 143)  # behind a proxy it is the agent's: it ended by itself, or was made to
+_PROXY_EXITS = (0, 137, 143)  # of a proxy: its program ended by itself, or was made to
 
 
 async def play(
@@ -352,7 +352,7 @@ class Runner:
             raise ReplayMismatchError(problem, self._expectations.last_line, got=lines)
 
     def _check_exit(self, code: int | None) -> None:
-        expected = _PROXY_EXITS if AGENT in self._workspace.parties else (0,)
+        expected = _PROXY_EXITS if {*BEHIND.values()} & self._workspace.parties else (0,)
         if code is not None and code not in expected:
             raise ReplayMismatchError(
                 f"the bridge ended with exit code {code}"

@@ -1,4 +1,4 @@
-"""What a bridge may still say to its apps and its agent when its host has left: a table.
+"""What a bridge may still say to apps, an agent and a server when its host has left: a table.
 
 Nothing else may come then. Pure.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
-from abp_bridge.trace.format import AGENT, TOOLS, is_request, is_response
+from abp_bridge.trace.format import AGENT, SERVER, TOOLS, is_request, is_response
 
 Key = tuple[str, str, JsonValue]  # (party, the type of an id, the id)
 
@@ -16,7 +16,7 @@ Key = tuple[str, str, JsonValue]  # (party, the type of an id, the id)
 LAST_METHODS = {
     "shutdown": ("app",),
     "capabilities/cancel": ("app",),
-    "notifications/cancelled": ("app", TOOLS),
+    "notifications/cancelled": ("app", TOOLS, SERVER),
     "session/cancel": (AGENT,),
     "$/cancel_request": ("app", AGENT),
 }

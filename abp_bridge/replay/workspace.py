@@ -1,6 +1,6 @@
 """What a bridge is started in to play a fixture: a folder of its own with the fixture's files,
-stand-ins where its apps and its agent go, a terminal and a port where it needs them, and an
-environment that has no settings but the fixture's.
+stand-ins where its apps, its agent, its server and its person's browser go, a terminal and a port
+where it needs them, and an environment that has no settings but the fixture's.
 
 It starts nothing itself.
 """
@@ -25,6 +25,8 @@ from abp_bridge.trace.format import Recording
 from abp_bridge.trace.redact.paths import path_replacer
 
 _KEPT = ("ABP_CHROME", "ABP_CHROME_SANDBOX")  # where the browser is says nothing of the bridge
+BROWSER = "browser"  # the person's, as a stand-in: it says where it was opened
+_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY")
 _PASSWORD = "ABP_QUESTIONS_PASSWORD"  # noqa: S105
 
 
@@ -79,11 +81,17 @@ class Workspace:
         folder = Path(self._around, "stand-ins")
         folder.mkdir()
         for party in self.parties:
-            path = folder / stand_in.program_name(party)
-            command = [sys.executable, "-IS", str(stand_in.__file__), self.socket, party]
-            path.write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
-            path.chmod(0o700)
-            self._stands[f"{{{party}}}"] = str(path)
+            self._stands[f"{{{party}}}"] = self._add_stand_in(folder, party, "")
+        folder = folder / BROWSER
+        folder.mkdir()
+        self._browser = self._add_stand_in(folder, BROWSER, 'printf "%s\\n" "$1" | ')
+
+    def _add_stand_in(self, folder: Path, party: str, says: str) -> str:
+        path = folder / stand_in.program_name(party)
+        command = [sys.executable, "-IS", str(stand_in.__file__), self.socket, party]
+        path.write_text(f"#!/bin/sh\n{says}{'' if says else 'exec '}{shlex.join(command)}\n")
+        path.chmod(0o700)
+        return str(path)
 
     def command(self, bridge: Sequence[str]) -> list[str]:
         """The whole command: a bridge that is told where its app is gets no other arguments."""
@@ -95,8 +103,9 @@ class Workspace:
         kept = {
             name: value
             for name, value in environ.items()
-            if not name.startswith("ABP_") or name in _KEPT
+            if name not in _DESKTOP and (not name.startswith("ABP_") or name in _KEPT)
         }
+        kept["BROWSER"] = shlex.quote(self._browser)
         kept["PYTHONSAFEPATH"] = "1"  # of the fixture's files none is a module
         return kept | {name: self._fill(value, str) for name, value in self._head.env.items()}
 

@@ -23,7 +23,9 @@ FORMAT = 1
 _SURFACES = (*(surface.value for surface in Surface), "no elicitation")
 _SHAPES = tuple(shape.value for shape in QuestionShape)
 TRACE, FIXTURE = "abp-trace", "abp-fixture"
-BRIDGE, HOST, AGENT, PERSON = "bridge", "host", "agent", "person"
+BRIDGE, HOST, AGENT, SERVER, PERSON = "bridge", "host", "agent", "server", "person"
+# the command of a proxy -> whom it stands before
+BEHIND = {"acp": AGENT, "mcp": SERVER}
 # an agent's connection to the MCP server that the bridge gives it; the second launch of it is
 # `tools 2`
 TOOLS = "tools"
@@ -51,9 +53,9 @@ class Head:
     """What a recording is of.
 
     `shows` says it in words, and `proves` names cells of the matrix: surface, version and shape.
-    `host` is the protocol that the host speaks. `run` are the bridge's arguments, with `{app}` and
-    `{agent}` where a stand-in goes; `env` its settings; `files` what lies in its folder. `apps`
-    says what each app really was, where that is known.
+    `host` is the protocol that the host speaks. `run` are the bridge's arguments, with `{app}`,
+    `{agent}` and `{server}` where a stand-in goes; `env` its settings; `files` what lies in its
+    folder. `apps` says what each app really was, where that is known.
     """
 
     fixture: bool = True

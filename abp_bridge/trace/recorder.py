@@ -39,8 +39,18 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.notice import describe
 from abp_bridge.core.sanitize import redact_target
 from abp_bridge.rpc.tap import Tap, observe_stream
-from abp_bridge.settings import Settings, to_environment
-from abp_bridge.trace.format import BRIDGE, DEEPEST, TOOLS, Entry, Head, dump, dump_entry, dump_head
+from abp_bridge.settings import Settings, to_environment, usual_settings
+from abp_bridge.trace.format import (
+    BEHIND,
+    BRIDGE,
+    DEEPEST,
+    TOOLS,
+    Entry,
+    Head,
+    dump,
+    dump_entry,
+    dump_head,
+)
 from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
 from abp_bridge.trace.redact.known import SECRET
 from abp_bridge.trace.redact.redactor import MAX_TEXT, Redactor, RedactorFullError
@@ -68,7 +78,7 @@ class Recorder:
         Args:
             path: of the file, which is made with the first message.
             settings: what the bridge was started with; the head of the trace says it.
-            command: what it was started as: `serve`, or `acp`.
+            command: what it was started as: `serve`, `acp` or `mcp`.
             environ: whose values must not be read in the trace.
         """
         self._path = path
@@ -196,11 +206,12 @@ class Recorder:
         parties = {self.app(target): target for target in self._settings.apps}
         apps = [word for party in parties for word in ("--app", f"stdio:{{{party}}}")]
         clean = self._redactor.clean_text
-        variables = to_environment(self._settings)
+        variables = to_environment(self._settings, usual_settings(self._command))
+        behind = BEHIND.get(self._command)
         head = Head(
             fixture=False,
             host=_protocol(first.value),
-            run=(self._command, *apps, *(("--", "{agent}") if self._command == "acp" else ())),
+            run=(self._command, *apps, *(("--", f"{{{behind}}}") if behind else ())),
             env={name: clean(value) for name, value in variables.items()},
             apps={party: clean(redact_target(target)) for party, target in parties.items()},
             bridge=VERSION,

@@ -10,13 +10,16 @@ import select
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from support.peer import PATIENCE
+from support.programs import Desktop
 
 from abp_bridge.core.json_value import map_texts
 from abp_bridge.core.matrix import QuestionShape
 from abp_bridge.replay.opencode_client import QuestionsClient, free_port
+from abp_bridge.replay.page_driver import fill_in
 from abp_bridge.replay.terminal_driver import Terminal
 from abp_bridge.trace.format import BRIDGE, PERSON, Entry
 from abp_bridge.trace.redact.paths import path_replacer
@@ -37,6 +40,7 @@ class Nobody:
     def __init__(self, case: Case, folder: str) -> None:
         self.before: list[Entry] = []
         self.groups: list[list[Entry]] = []
+        self.env: dict[str, str] = {}
         self._case = case
         self._folder = folder
         self._over = threading.Event()
@@ -174,4 +178,22 @@ def _request(request: Json) -> Entry:
     return Entry("http", request, PERSON, BRIDGE)
 
 
-BESIDE: dict[str, type[Nobody]] = {"": Nobody, "terminal": AtTerminal, "program": AtProgram}
+class AtBrowser(Nobody):
+    """A person whose browser opens; the bridge itself takes down what they do."""
+
+    def __init__(self, case: Case, folder: str) -> None:
+        super().__init__(case, folder)
+        self._desktop = Desktop(Path(folder))
+        self.env = self._desktop.env
+
+    def answer(self) -> None:
+        for asked in self._case.asked:
+            fill_in(self._desktop.address(), asked.page, asked.press)
+
+
+BESIDE: dict[str, type[Nobody]] = {
+    "": Nobody,
+    "terminal": AtTerminal,
+    "program": AtProgram,
+    "browser": AtBrowser,
+}

@@ -44,6 +44,8 @@ class Case:
     shows: str = ""
     proves: Json = ()
     protocol: str = "mcp"  # mcp, modern, acp, or proxy: ACP with an agent behind the bridge
+    server: tuple[str, ...] = ()  # behind the bridge: a program of the tests' apps, its arguments
+    tool: str = ""  # of the server's, that the host calls
     version: str = "2025-11-25"
     capabilities: Json = field(default_factory=dict)
     person: Person = never
@@ -71,6 +73,7 @@ def cases() -> Iterator[Case]:
         yield from _outcomes(protocol, version)
         yield from _told(protocol, version)
     yield from _behind()
+    yield from _servers()
     yield from _hosts()
 
 
@@ -348,6 +351,25 @@ def _behind() -> Iterator[Case]:
             person=person(QUESTIONS[row["asked"]]),
             arguments=tuple(row.get("arguments", ())),
             agent=row["agent"],
+        )
+
+
+def _servers() -> Iterator[Case]:
+    """What a server behind the proxy asks."""
+    for name, row in CONVERSATIONS["servers"].items():
+        yield Case(
+            [],
+            path=f"mcp-proxy/{name}.jsonl",
+            shows=row["shows"],
+            protocol=row.get("protocol", "mcp"),
+            version=row.get("version", "2025-11-25"),
+            capabilities=row["capabilities"],
+            person=always(row["answers"]) if "answers" in row else never,
+            env=row.get("env", {}),
+            asked=(QUESTIONS[row["asked"]],) if "asked" in row else (),
+            beside=row.get("beside", ""),
+            server=tuple(row["server"]),
+            tool=row["tool"],
         )
 
 

@@ -39,17 +39,22 @@ class Bridge(RpcPeer):
             (folder / name).write_text(text)
         self.beside = BESIDE[case.beside](case, str(folder))
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        options = ["--app", trip(folder, case.steps), "--record", str(self.trace)]
-        role, agent = ["serve"], []
+        role = ["serve", "--app", trip(folder, case.steps)]
+        behind: tuple[str, ...] = ()
         if case.protocol == "proxy":
-            role, agent = ["acp"], ["--", sys.executable, str(APPS / "acp_agent.py"), "--plain"]
+            role, behind = ["acp", *role[1:]], ("acp_agent.py", "--plain")
+        if case.server:
+            role, behind = ["mcp"], case.server
+        if behind:
+            behind = ("--", sys.executable, str(APPS / behind[0]), *behind[1:])
         super().__init__(
             [
-                *(sys.executable, "-m", "abp_bridge", *role, *options),
+                *(sys.executable, "-m", "abp_bridge", *role, "--record", str(self.trace)),
                 *map(self.beside.placed, case.arguments),
-                *agent,
+                *behind,
             ],
-            env={**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env},
+            env={**kept, "PYTHONPATH": str(ROOT), "ABP_PERSON_FLOOR": "0", **case.env}
+            | self.beside.env,
             cwd=folder,
             log=folder / "host.log",
         )
@@ -79,6 +84,10 @@ class Bridge(RpcPeer):
                 return None
             self._answer(message["id"], given)
         return message
+
+    def call(self) -> Json:
+        """The call that has something asked."""
+        return {"name": self.case.tool, "arguments": {}} if self.case.tool else PLAN
 
     def until_app_is_through(self) -> None:
         """Wait until the app has ended its call, which says that everybody has heard."""
@@ -132,7 +141,7 @@ def _legacy(bridge: Bridge, case: Case) -> None:
     if case.beside == "program":  # it listens before anything is asked
         bridge.ask("tools/call", {"name": "abp_connect", "arguments": {}})
     bridge.beside.begin()
-    message = bridge.ask("tools/call", {**PLAN, "_meta": {"progressToken": "p1"}})
+    message = bridge.ask("tools/call", {**bridge.call(), "_meta": {"progressToken": "p1"}})
     if message is None:
         bridge.until_app_is_through()
     bridge.look({})
@@ -175,7 +184,7 @@ def _modern(bridge: Bridge, case: Case) -> None:
         bridge.read()
     bridge.look(meta)
     while True:
-        result = bridge.ask("tools/call", {**meta, **PLAN, **more}).get("result", {})
+        result = bridge.ask("tools/call", {**meta, **bridge.call(), **more}).get("result", {})
         if result.get("resultType") != "input_required":
             break
         more = {"requestState": result["requestState"]}

@@ -416,6 +416,8 @@ def test_a_place_that_is_too_long_for_a_socket_is_said(
     assert "the stand-ins' socket cannot be made at" in played.stdout
 
 
+STAND_IN = "an agent or a server must be a stand-in"
+
 # what a fixture must not have a bridge do -> its head, what is said
 REFUSED: dict[str, tuple[Json, str]] = {
     "a command as app": (
@@ -432,10 +434,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
         {"run": ["serve", "--rec", "/tmp/x"]},
         "'--rec' is no option that a fixture may use",
     ),
-    "a command as agent": ({"run": ["acp", "--", "sh", "-c", "x"]}, "an agent must be a stand-in"),
-    "an agent without a command": ({"run": ["acp", "--"]}, "an agent must be a stand-in"),
-    "an agent of serve's": ({"run": ["serve", "--", "{agent}"]}, "an agent must be a stand-in"),
-    "another command": ({"run": ["install", "zed"]}, "must begin with serve or acp"),
+    "a command as agent": ({"run": ["acp", "--", "sh", "-c", "x"]}, STAND_IN),
+    "an agent without a command": ({"run": ["acp", "--"]}, STAND_IN),
+    "a command as server": ({"run": ["mcp", "--", "sh", "-c", "x"]}, STAND_IN),
+    "an agent as server": ({"run": ["mcp", "--", "{agent}"]}, STAND_IN),
+    "a server without a command": ({"run": ["mcp", "--url", "https://x.example"]}, STAND_IN),
+    "a browser for a server": ({"env": {"ABP_PAGE": "open"}}, "a replay opens no browser"),
+    "an agent of serve's": ({"run": ["serve", "--", "{agent}"]}, STAND_IN),
+    "another command": ({"run": ["install", "zed"]}, "must begin with serve, acp or mcp"),
     "a file elsewhere": (
         {"run": ["serve", "--record", "/tmp/x"]},
         "--record '/tmp/x' is refused: it must lie in {folder}",
@@ -490,9 +496,7 @@ REFUSED_SETTINGS = {
     "notify",
     "notify_urls",
     "notify_text",
-    "without_person",
     "audit",
-    "era",
     "server_url",
     "server_token",
 }
@@ -505,7 +509,8 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
             bool(row.variable) and name not in REFUSED_SETTINGS
         )
         assert (row.flag in policy.OPTIONS) == (
-            "serve" in row.commands and bool(row.flag) and name not in REFUSED_SETTINGS
+            bool({"serve", "acp", "mcp"} & {*row.commands} and row.flag)
+            and name not in REFUSED_SETTINGS
         )
 
 

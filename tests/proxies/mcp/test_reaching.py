@@ -261,6 +261,8 @@ def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
     drawn = run("trace", str(file)).stdout
     for words in ("server", "elicitation/create", "tools/call", "page"):
         assert words in drawn
+    replayed = run("replay", str(file))
+    assert replayed.returncode == 0, replayed.stdout
 
 
 def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:

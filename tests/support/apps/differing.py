@@ -73,9 +73,9 @@ def add_notes(message: Json) -> None:
 
 
 def add_capabilities(message: Json) -> None:
-    part(message, "result", "capabilities").update(
-        completions={}, prompts={"listChanged": True}, experimental={"example.org/x": {}}
-    )
+    further = part(message, "result", "capabilities")
+    further.update(completions={}, prompts={"listChanged": True})
+    further.setdefault("experimental", {})["example.org/x"] = {}
     offered = part(message, "result", "agentCapabilities").setdefault("mcpCapabilities", {})
     offered.setdefault("acp", True)
 
