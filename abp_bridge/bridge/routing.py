@@ -51,7 +51,7 @@ class Routing:
         """Whether `answer` ends the question.
 
         What a host answered by itself does not while somebody else may be asked, and neither does
-        a no of nobody knows whom, or what needs proof of a person, and has none.
+        a dismissal of nobody knows whom, or what needs proof of a person, and has none.
         """
         accepted = answer.outcome is Outcome.ACCEPTED
         nobody = (AnsweredBy.HOST_POLICY, *([] if accepted else [AnsweredBy.UNKNOWN]))

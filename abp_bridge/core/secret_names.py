@@ -14,7 +14,7 @@ from operator import methodcaller
 
 from abp_bridge.core.schema import Schema, parts
 
-_PASSWORDS = r"\w*passwords?|passwd|pswd|pwd|pw|passphrases?|passcodes?|passkeys?"
+_PASSWORDS = r"\w*passwords?|passwd|pswd|pwd|pw|passphrases?|passcodes?|pass ?keys?"
 _KEYS = (
     r"(?:api|access|private|secret|signing|encryption|ssh|master|consumer|subscription|shared"
     r"|service|licen[cs]e|auth|hmac|storage|account|webhook)"
@@ -28,6 +28,7 @@ _CODES = (
     r"|(?:verification|security|access|log ?in|sign ?in|sms|2fa|mfa|totp|authenticat(?:ion|or)"
     r"|auth|unlock|backup|recovery|(?:\d|four|six|eight) ?digit) ?(?:code|key|pin)s?"
     r"|code (?:that )?(?:we|was|were)?(?: just)? ?(?:sent|texted|mailed|emailed)"
+    r"|puk|mnemonics?|security answers?|connection strings?"
     r"|credit ?cards?|card ?numbers?|social security|ssn|iban|jwt"
 )
 _ENGLISH = (
@@ -70,6 +71,11 @@ _ANYWHERE = {
 }
 _OTHERS, _UNBOUNDED = "|".join(_WORDS.values()), "|".join(_ANYWHERE.values())
 _PHRASES = rf"(?:\b(?:{_ENGLISH})\b|\b(?:{_OTHERS})|{_UNBOUNDED})"
+# Names of secrets, but no words that ask for one.
+_BARE = (
+    r"authorization|(?:set )?cookies?|bearer|mfa|2fa|pat|dsn"
+    r"|(?:database|db|redis|mongo\w*|postgres\w*|mysql|amqp|broker) ur[il]"
+)
 _AFTER = r"(?: (?:confirmation|confirm|again|repeat(?:ed)?|hash|value|\d{1,3}))?"
 _ENDS_IN = (
     r"\A(?:.* )?(?:db|database|user|admin|root|login|smtp|imap|mail|ftp|ssh|key|store|proxy|wifi"
@@ -84,9 +90,7 @@ _COUNTED = re.compile(
     rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z"
 )
 _WORDING = re.compile(_PHRASES)
-_HOLDS = re.compile(
-    rf"(?:{_PHRASES}\w*|\b(?:authorization|(?:set )?cookies?)|\Aclave|{_ENDS_IN}){_AFTER}\Z"
-)
+_HOLDS = re.compile(rf"(?:{_PHRASES}\w*|\b(?:{_BARE})|\Aclave|{_ENDS_IN}){_AFTER}\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SENSITIVE = methodcaller("get", "sensitive")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from abp_bridge.core.event import InputRequestEvent, InputResolvedEvent, SessionEvent
 from abp_bridge.core.question import Outcome
 from abp_bridge.errors import AbpBridgeError
-from abp_bridge.protocols.mcp.asked import refuses
+from abp_bridge.protocols.mcp.asked import server_outcome
 
 if TYPE_CHECKING:
     from abp_bridge.core.json_value import JsonObject
@@ -88,9 +88,7 @@ class AuditLog:
     def _describe(
         self, question: Question, answer: Answer, times: tuple[float, float]
     ) -> JsonObject:
-        outcome, message = answer.outcome, question.message
-        if outcome is Outcome.ACCEPTED and refuses(question, answer.content):
-            outcome = Outcome.DECLINED
+        outcome, message = server_outcome(question, answer), question.message
         if question.permits_call:  # without what the call is made with, which may be secret
             message = message.partition("\n\n")[0]
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)

@@ -15,6 +15,7 @@ from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import asked, elicitation, model_messages, modern
+from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 from abp_bridge.protocols.mcp.results import encode_result, encode_tool
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
@@ -74,7 +75,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     acp.prompt_text,
     elicitation.decode_roots,
     elicitation.decode_sampled,
-    lambda raw: elicitation.decode_capabilities(raw, V2025_11_25),
+    lambda raw: decode_capabilities(raw, V2025_11_25),
     lambda raw: model_messages.decode_answered(raw if isinstance(raw, dict) else {}),
     lambda raw: modern.decode_envelope(raw if isinstance(raw, dict) else {}),
     lambda raw: modern.decode_retry(raw if isinstance(raw, dict) else {}),

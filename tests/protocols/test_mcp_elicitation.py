@@ -11,10 +11,9 @@ import pytest
 from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
+from abp_bridge.protocols.mcp.client import HostCapabilities, decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
     Action,
-    HostCapabilities,
-    decode_capabilities,
     decode_reply,
     decode_sampled,
     encode_form,

@@ -26,8 +26,8 @@ from abp_bridge.core.notice import describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
-    decode_capabilities,
     decode_reply,
     decode_sampled,
     encode_form,

@@ -116,6 +116,23 @@ def test_what_the_server_got_is_recorded(
     assert [each["outcome"] for each in lines(file)] == [outcome]
 
 
+@pytest.mark.parametrize("action", ["accept", "decline"])
+def test_what_a_host_answered_by_itself_is_recorded_as_no_answer(
+    action: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "audit"
+    arguments = ("--page", "off", "--audit", str(file))
+    floor = {"ABP_PERSON_FLOOR": "1h"}
+    with proxied(tmp_path, *arguments, env=floor, capabilities={"elicitation": FORM}) as host:
+        call = host.begin_call("supabase")
+        content: Json = {"content": {"confirmed": "Run"}} if action == "accept" else {}
+        host.reply(host.asked()["id"], {"action": action, **content})
+        host.response(call)
+    (record,) = lines(file)
+    assert (record["outcome"], record["answeredBy"]) == ("cancelled", "host-policy")
+    assert "answer" not in record
+
+
 def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     arguments = ("--confirm", "all", "--page", "off", "--audit", str(file))

@@ -18,8 +18,7 @@ import anyio.lowlevel
 
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.interfaces.surface import RouteChangedError
-from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.elicitation import decode_capabilities
+from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.rpc.connection import Reply
 
 if TYPE_CHECKING:

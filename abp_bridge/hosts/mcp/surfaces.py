@@ -30,10 +30,13 @@ from abp_bridge.interfaces.surface import (
     SurfaceUnsupportedError,
 )
 from abp_bridge.protocols.mcp import elicitation, model_messages
-from abp_bridge.protocols.mcp.client import McpClientInfo
+from abp_bridge.protocols.mcp.client import (
+    HostCapabilities,
+    McpClientInfo,
+    decode_capabilities,
+)
 from abp_bridge.protocols.mcp.elicitation import (
     OUTCOMES,
-    HostCapabilities,
     decode_roots,
     form_version,
 )
@@ -181,7 +184,7 @@ class McpSurfaces:
         return _Delivery(
             parked,
             client,
-            elicitation.decode_capabilities(client.capabilities, client.version),
+            decode_capabilities(client.capabilities, client.version),
             profile(str(client.info.get("name"))),
         )
 

@@ -272,18 +272,26 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     )
 
 
-def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
-    """How a server's question ended -> the result of its `elicitation/create`, whatever happened.
+def server_outcome(question: Question, answer: Answer) -> Outcome:
+    """What a server may make of how its question ended.
 
     A person's no is a decline, also where the form has a field for it; what a host answered by
-    itself, and what nobody did, is a cancel.
+    itself, and a no of nobody knows whom, is a cancel.
     """
-    outcome, content = answer.outcome, answer.content
-    pair = _asked_pair(question)
+    refused = answer.outcome is Outcome.ACCEPTED and refuses(question, answer.content)
     if answer.answered_by is AnsweredBy.HOST_POLICY:
-        outcome = Outcome.CANCELLED
-    elif outcome is Outcome.ACCEPTED and refuses(question, content):
-        outcome = Outcome.DECLINED
+        return Outcome.CANCELLED
+    if refused and answer.answered_by is AnsweredBy.UNKNOWN:
+        return Outcome.CANCELLED
+    return Outcome.DECLINED if refused else answer.outcome
+
+
+def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
+    """How a server's question ended -> the result of its `elicitation/create`, whatever happened:
+    what nobody answered is a cancel, for the rest `server_outcome`.
+    """
+    outcome, content = server_outcome(question, answer), answer.content
+    pair = _asked_pair(question)
     if pair is not None:
         content = {
             name: (pair.allows if said is True else pair.refuses).value
@@ -307,8 +315,8 @@ def refuses(question: Question, content: JsonObject) -> bool:
         return False
     [field] = question.fields
     pair = _asked_pair(question)
-    leave = (pair is not None and pair.is_leave) or _asks_consent(field)
-    return content.get(field.name) is False and leave
+    consent = (pair is not None and pair.is_leave) or _asks_consent(field)
+    return content.get(field.name) is False and consent
 
 
 def _asks_consent(field: Field) -> bool:
@@ -321,8 +329,8 @@ def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> d
     What is neither an accept nor a decline is a cancel.
     """
     if question.fields == (ACKNOWLEDGE,):
-        outcome = Outcome.DECLINED if content.get(ACKNOWLEDGE.name) is False else outcome
-        content = {}
+        refused = outcome is Outcome.ACCEPTED and content.get(ACKNOWLEDGE.name) is False
+        outcome, content = (Outcome.DECLINED if refused else outcome), {}
     action = _ACTIONS.get(outcome, Action.CANCEL)
     has_content = action is Action.ACCEPT and not question.link
     return {"action": action.value, **({"content": dict(content)} if has_content else {})}

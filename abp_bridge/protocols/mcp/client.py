@@ -4,9 +4,11 @@ modern one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,39 @@ class McpClientInfo:
             f"{self.info.get('name', 'an unnamed host')} {self.info.get('version', '')} (MCP"
             f" {self.version})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HostCapabilities:
+    """What a host declared.
+
+    A bare `elicitation: {}` is form only (2025-11-25 client/elicitation); the capability counts,
+    not the version.
+    """
+
+    form: bool = False
+    url: bool = False
+    sampling: bool = False
+    modes: bool = False  # it knows the word `mode`
+    roots: bool = False
+
+
+def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
+    """The `capabilities` of `initialize`. Anything that is not an object declares nothing.
+
+    A host that names modes of elicitation has only those; one that names none has forms.
+    """
+    capabilities = as_object(declared)
+    asked, sampling, roots = (
+        isinstance(capabilities.get(word), Mapping) for word in ("elicitation", "sampling", "roots")
+    )
+    asked = asked and version >= V2025_06_18
+    named = as_object(capabilities.get("elicitation")) if asked else {}
+    modes = {mode for mode, details in named.items() if isinstance(details, Mapping)}
+    return HostCapabilities(
+        form=asked and (not modes or "form" in modes),
+        url="url" in modes,
+        sampling=sampling,
+        modes=asked and (bool(modes) or version >= V2025_11_25),
+        roots=roots,
+    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain, repeat
 from urllib.parse import unquote
 
@@ -49,21 +49,6 @@ MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 _FORMATS = ("email", "uri", "date", "date-time")
 
 
-@dataclass(frozen=True, slots=True)
-class HostCapabilities:
-    """What a host declared.
-
-    A bare `elicitation: {}` is form only (2025-11-25 client/elicitation); the capability counts,
-    not the version.
-    """
-
-    form: bool = False
-    url: bool = False
-    sampling: bool = False
-    modes: bool = False  # it knows the word `mode`
-    roots: bool = False
-
-
 class Action(enum.Enum):
     """What a person did with a form, as the host says it."""
 
@@ -77,27 +62,6 @@ OUTCOMES = {
     Action.DECLINE: Outcome.DECLINED,
     Action.CANCEL: Outcome.CANCELLED,
 }
-
-
-def decode_capabilities(declared: JsonValue, version: str) -> HostCapabilities:
-    """The `capabilities` of `initialize`. Anything that is not an object declares nothing.
-
-    A host that names modes of elicitation has only those; one that names none has forms.
-    """
-    capabilities = as_object(declared)
-    asked, sampling, roots = (
-        isinstance(capabilities.get(word), Mapping) for word in ("elicitation", "sampling", "roots")
-    )
-    asked = asked and version >= V2025_06_18
-    named = as_object(capabilities.get("elicitation")) if asked else {}
-    modes = {mode for mode, details in named.items() if isinstance(details, Mapping)}
-    return HostCapabilities(
-        form=asked and (not modes or "form" in modes),
-        url="url" in modes,
-        sampling=sampling,
-        modes=asked and (bool(modes) or version >= V2025_11_25),
-        roots=roots,
-    )
 
 
 def form_version(version: str) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, as_text
-from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.versions import V2025_06_18
+from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.proxies import byte_edit
 
 ELICITATION: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
@@ -19,7 +18,8 @@ _CAPABILITIES = ("params", "capabilities")
 
 def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
     """The host's `initialize` as the server gets it: with our elicitation, and with roots where
-    there are some of ours and the host has none. Nothing else changes but the client's name.
+    there are some of ours and the host has none, and no elicitation as a task. Nothing else changes
+    but the client's name.
 
     Args:
         line: The line.
@@ -29,6 +29,10 @@ def announce(line: bytes, params: JsonObject, *, has_roots: bool) -> bytes:
     if not isinstance(params.get("capabilities"), dict):  # `[]` of an empty one, from PHP
         line = byte_edit.put(line, _CAPABILITIES, {})
     line = byte_edit.put(line, (*_CAPABILITIES, "elicitation"), ELICITATION)
+    tasks = as_object(as_object(as_object(params.get("capabilities")).get("tasks")).get("requests"))
+    if "elicitation" in tasks:  # what is asked here is answered, never a task to come back to
+        rest = {kind: each for kind, each in tasks.items() if kind != "elicitation"}
+        line = byte_edit.put(line, (*_CAPABILITIES, "tasks", "requests"), rest)
     if has_roots and not declares_roots(params):
         line = byte_edit.put(line, (*_CAPABILITIES, "roots"), {})
     name = as_text(as_object(params.get("clientInfo")).get("name"))
@@ -47,8 +51,8 @@ def declares_roots(params: JsonObject) -> bool:
 
 def can_be_asked(host: McpClientInfo) -> bool:
     """Whether the host says that it shows questions; `McpSurfaces` knows which."""
-    asks = isinstance(as_object(host.capabilities).get("elicitation"), dict)
-    return asks and host.version >= V2025_06_18
+    shows = decode_capabilities(host.capabilities, host.version)
+    return shows.form or shows.url
 
 
 def refusal(why: JsonValue) -> str:

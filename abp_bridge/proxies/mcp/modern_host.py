@@ -24,8 +24,7 @@ from abp_bridge.hosts.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.hosts.mcp.tool_request import ToolRequest
 from abp_bridge.interfaces.surface import HostTimeoutError, RouteChangedError
 from abp_bridge.protocols.mcp import translation
-from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.elicitation import decode_capabilities
+from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.modern import (
     LISTENED,
     MAX_ROUNDS,

@@ -55,7 +55,10 @@ async def run_proxy(
     """
     to_host, to_server = SharedWriter(host[1]), SharedWriter(server[1])
     # What is fed to these was in memory already: no line is too long here.
-    protocols = [JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST) for _ in range(2)]
+    protocols = [
+        JsonRpcProtocol(prefix, max_line=4 * byte_edit.LONGEST, revealed=revealed)
+        for revealed in (True, False)
+    ]
     injected = InjectedConnection(
         protocols[0],
         to_host,

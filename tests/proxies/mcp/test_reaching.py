@@ -211,6 +211,19 @@ def test_the_page_is_switched_off_by_a_word(tmp_path: Path) -> None:
         assert "error" in host.initialize()
 
 
+def test_a_host_that_asks_in_ways_of_its_own_only_cannot_be_asked(tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--page", "off") as host:
+        assert "error" in host.initialize(elicitation={"voice": {}})
+
+
+def test_no_question_becomes_a_task_of_the_hosts(tmp_path: Path) -> None:
+    tasks: Json = {"list": {}, "requests": {"elicitation": {"create": {}}, "sampling": {}}}
+    capabilities: Json = {"elicitation": FORM, "tasks": tasks}
+    with proxied(tmp_path, "--page", "off", capabilities=capabilities) as host:
+        (heard,) = host.to_server("initialize")
+        assert heard["capabilities"]["tasks"] == {"list": {}, "requests": {"sampling": {}}}
+
+
 # --- what a question may do ---
 
 
@@ -372,6 +385,32 @@ def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
             each for each in message if each.isprintable()
         }
         host.send("notifications/cancelled", {"requestId": call})
+
+
+UNSEEN = "a\u202eb\u200bc\x1b[2J"
+PLANTED: Json = {
+    "type": "object",
+    "properties": {
+        UNSEEN: {"type": "string", "default": UNSEEN},
+        "colour": {"oneOf": [{"const": UNSEEN, "title": "Red"}, {"const": "b", "title": "Blue"}]},
+    },
+}
+
+
+def test_what_nobody_sees_of_a_question_never_reaches_the_host_raw(tmp_path: Path) -> None:
+    """And the server gets its own names and values back."""
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        asked: Json = {"message": "Which?", "requestedSchema": PLANTED}
+        call = host.begin_call("look", method="elicitation/create", params=asked)
+        question = host.asked()
+        drawn = json.dumps(question, ensure_ascii=False)
+        assert not {each for each in drawn if not each.isprintable()}
+        name, colour = question["params"]["requestedSchema"]["properties"]
+        options = question["params"]["requestedSchema"]["properties"][colour]["oneOf"]
+        content = {name: "x", colour: options[0]["const"]}
+        host.reply(question["id"], {"action": "accept", "content": content})
+        got = json.loads(host.text(call))["result"]["content"]
+        assert got == {UNSEEN: "x", "colour": UNSEEN}
 
 
 # --- ends ---
