@@ -357,6 +357,8 @@ def _is_escaped(data: bytes) -> bool:
 
 def _are_objects(lines: bytes) -> bool:
     """Whether each of these lines begins as a message does, at once."""
+    if lines.find(b"\n") == len(lines) - 1 >= 0:  # one line, as mostly: no need to count
+        return lines.startswith(b"{")
     return lines.count(b"\n{") + lines.startswith(b"{") == lines.count(b"\n")
 
 
