@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from abp_bridge.core.capability import CallResult, Capability, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.question import (
+    LONGEST_MESSAGE,
     Answer,
     AnsweredBy,
     Field,
@@ -21,7 +22,7 @@ from abp_bridge.core.question import (
     Outcome,
     Question,
 )
-from abp_bridge.core.sanitize import escape, label
+from abp_bridge.core.sanitize import escape, label, message, reveal
 from abp_bridge.core.secret_names import holds_secret
 from abp_bridge.protocols.mcp.results import tool_name
 from abp_bridge.settings import SIMILARITY
@@ -29,8 +30,8 @@ from abp_bridge.settings import SIMILARITY
 ALL, DESTRUCTIVE = "all", "destructive"  # words beside the names of capabilities
 
 CONFIRMED = "confirmed"
-MAX_PARAMETERS = 30  # lines of a question: more would push its buttons off a screen
-MAX_VALUE = 400  # characters of one parameter; with more of them nobody reads the others
+LONG_VALUE = 400  # characters of one parameter, which stands below the others then
+MAX_CITED = 400  # characters of an app's own words
 MAX_NAME = 80  # characters of a name: two of them, and the question is still read as one
 _PLAIN = re.compile(r"[\w.:/-]{1,80}")  # a name that cannot pass for a sentence
 _HIDDEN = "(not shown: its name is a secret's)"
@@ -89,17 +90,20 @@ def make_question(
     paragraphs = [f"May {wanted} of {app} be called?", _describe(params)]
     if capability.description:
         paragraphs.append(f"The app says of it: {_cite(capability.description)}")
+    whole = "\n\n".join(paragraphs)
+    shown = message(whole)
     field = Field(CONFIRMED, FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     return Question(
         id,
         Kind.CONFIRM,
-        "\n\n".join(paragraphs),
+        shown,
         (field,),
         origin,
         calls=(call,),
         destructive=capability.destructive,
         presumed=capability.presumed,
         permits_call=True,
+        uncut="" if shown == whole else whole,
     )
 
 
@@ -136,25 +140,35 @@ def _quote(words: str) -> str:
 
 def _cite(description: str) -> str:
     """An app's own sentences on one line, in quotes that they cannot end."""
-    return json.dumps(label(description, MAX_VALUE), ensure_ascii=False)
+    return json.dumps(label(description, MAX_CITED), ensure_ascii=False)
 
 
 def _describe(params: JsonObject) -> str:
-    """The parameters, one a line, each with its name and its value as JSON."""
-    lines = [
-        f"{label(escape(name))}: {_show(name, value)}"
-        for name, value in list(params.items())[:MAX_PARAMETERS]
-    ]
-    if len(params) > MAX_PARAMETERS:
-        lines.append(f"and {len(params) - MAX_PARAMETERS} more parameters that are not shown")
+    """The parameters, one a line, each with its name and its value as JSON, the long ones last: as
+    many as anybody could be shown.
+    """
+    lines: list[str] = []
+    room = LONGEST_MESSAGE
+    for name, value in params.items():
+        lines.append(f"{_plain(name)}: {_show(name, value)}")
+        room -= len(lines[-1])
+        if room < 0:
+            break
+    lines.sort(key=lambda line: len(line) > LONG_VALUE)
     return "\n".join(["With:", *lines]) if lines else "Without parameters."
 
 
 def _show(name: str, value: JsonValue) -> str:
     if holds_secret(name):
         return _HIDDEN
-    shown = json.dumps(_without_secrets(value), ensure_ascii=False, default=str)
-    return label(escape(shown), MAX_VALUE)
+    return _plain(json.dumps(_without_secrets(value), ensure_ascii=False, default=str))
+
+
+def _plain(words: str) -> str:
+    """One line in which nothing is there and not seen. What is longer than any message is not
+    shown at all, so that its end does not matter.
+    """
+    return escape(reveal(words[: LONGEST_MESSAGE + 1]))
 
 
 def _without_secrets(value: JsonValue) -> JsonValue:

@@ -16,7 +16,8 @@ from abp_bridge.core.matrix import (
     candidate_attempts,
     refusals,
 )
-from abp_bridge.core.question import Answer, AnsweredBy, Outcome, Question
+from abp_bridge.core.question import LONGEST_MESSAGE, Answer, AnsweredBy, Outcome, Question
+from abp_bridge.interfaces.surface import SurfaceUnsupportedError
 from abp_bridge.settings import SET_UP_BY
 
 _SENT_BY_THE_HOST = {Surface.MCP_URL, Surface.ACP_URL}
@@ -25,6 +26,10 @@ _PERSONS_OWN: Mapping[Surface, str] = {
     Surface.PAGE: "--page, --page open",
     Surface.TERMINAL: SET_UP_BY[Surface.TERMINAL.value],
 }
+
+# Where as much as a page holds can be read; elsewhere only what a message holds.
+_LONG = {Surface.MOCK, Surface.TERMINAL, Surface.PAGE, *_SENT_BY_THE_HOST}
+_TOO_LONG = "it cannot be shown whole here, and nobody says yes to what they do not see"
 
 
 class Routing:
@@ -39,6 +44,10 @@ class Routing:
     def attempts(self) -> Iterator[Attempt]:
         """Where to ask, one after the other, as long as none of them ends it."""
         for attempt in candidate_attempts(self._question, self._variants):
+            room = LONGEST_MESSAGE if attempt.variant.surface in _LONG else 0
+            if len(self._question.uncut) > room:
+                self.refuse(attempt, SurfaceUnsupportedError(_TOO_LONG, lasting=False))
+                continue
             # A host without a person has nobody to send anywhere.
             if self._fallback is None or attempt.variant.surface not in _SENT_BY_THE_HOST:
                 yield attempt

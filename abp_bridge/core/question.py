@@ -26,6 +26,7 @@ IRREVERSIBLE = "The app says that this cannot be undone."
 PRESUMED = "Nothing says that this can be undone."
 
 BRIDGE = "abp-bridge"  # who asks what no app does
+LONGEST_MESSAGE = 100_000  # characters that somebody can be shown; nobody reads as many
 LONGEST_PROBLEM = 1_000  # characters; a problem may quote what an app or a person wrote
 
 
@@ -129,6 +130,8 @@ class Question:
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
         request: The method's own parameters as they came, for what is no form (resource, sampling).
+        uncut: The whole message, where `message` is only the beginning of one that a person has to
+            have before them; surfaces that cannot show it do not ask.
     """
 
     id: str
@@ -147,6 +150,11 @@ class Question:
     whole: Schema = field(default_factory=dict)
     note: str = ""
     request: JsonObject = field(default_factory=dict)
+    uncut: str = ""
+
+    def in_full(self) -> Question:
+        """The same for a surface that shows messages of any length: nothing of it is cut."""
+        return replace(self, message=self.uncut) if self.uncut else self
 
     def with_note(self, words: str) -> Question:
         """The same, with a remark more."""

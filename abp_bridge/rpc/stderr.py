@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import select
+from codecs import getincrementaldecoder
+from io import IncrementalNewlineDecoder
 
 import anyio
 import anyio.lowlevel
 
+from abp_bridge.core.sanitize import reveal
 from abp_bridge.log import PIPE_BUF, open_nonblocking
 from abp_bridge.rpc.streams import can_poll
 
@@ -22,12 +25,14 @@ class Stderr:
     hold up who says them.
 
     What waits is bounded by `limit` bytes; what is more is counted and said. Whose words they are,
-    `speaker` says, and a `prefix` of each line.
+    `speaker` says, and a `prefix` of each line: then nothing in them can move a cursor, or pass for
+    a line of another's.
     """
 
     def __init__(self, speaker: str = "agent", prefix: bytes = b"", limit: int = 2**20) -> None:
         self._speaker = speaker
         self._prefix = prefix
+        self._decoder = IncrementalNewlineDecoder(getincrementaldecoder("utf-8")("replace"), False)
         self._in_line = False
         self._limit = limit
         self._waiting = bytearray()
@@ -49,10 +54,10 @@ class Stderr:
         self._more.set()
 
     def _mark_lines(self, data: bytes) -> bytes:
-        if not self._prefix or not data:
-            return data
-        begins, self._in_line = not self._in_line, not data.endswith(b"\n")
-        lines = data.removesuffix(b"\n").replace(b"\n", b"\n" + self._prefix)
+        if not self._prefix or not (words := reveal(self._decoder.decode(data)).encode()):
+            return b"" if self._prefix else data
+        begins, self._in_line = not self._in_line, not words.endswith(b"\n")
+        lines = words.removesuffix(b"\n").replace(b"\n", b"\n" + self._prefix)
         return (self._prefix if begins else b"") + lines + (b"" if self._in_line else b"\n")
 
     def flush(self) -> None:

@@ -27,9 +27,10 @@ from support.harness import (
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 
-from abp_bridge.bridge.confirmation import MAX_PARAMETERS, make_question, needs_leave, refusal
+from abp_bridge.bridge.confirmation import make_question, needs_leave, refusal
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.surfaces.terminal import rendering
 
 Json = Any
 
@@ -374,11 +375,26 @@ def test_a_misspelt_word_is_refused_before_anything_is_called(word: str, meant: 
     assert f"--confirm '{word}': is {meant} meant?" in refused.stderr
 
 
+def test_parameters_are_shown_whole_the_long_ones_last() -> None:
+    params = {"text": "x  " * 200, "path": "/tmp", "odd\u3164": "\u3164"}
+    question = make_question("q", "c", "app", Capability("save"), params)
+    assert question.uncut == ""
+    assert question.message.splitlines()[2:] == [
+        "With:",
+        'path: "/tmp"',
+        'odd\\u3164: "\\u3164"',
+        f'text: "{"x  " * 200}"',
+    ]
+
+
 def test_nothing_is_cut_in_silence() -> None:
-    long = {f"p{number}": "x" * 1_000 for number in range(MAX_PARAMETERS + 3)}
-    message = make_question("q", "c", "app", Capability("save"), long).message
-    assert "and 3 more parameters that are not shown" in message
-    assert message.count("more characters not shown") == MAX_PARAMETERS
+    long = {f"p{number}": "x" * 1_000 for number in range(33)}
+    question = make_question("q", "c", "app", Capability("save"), long)
+    assert "more characters not shown" in question.message
+    assert question.in_full().message.count("x" * 1_000) == 33
+    assert "not shown" not in question.in_full().message
+    drawn = rendering.heading(question.in_full(), rendering.Style(False, lambda: 100))
+    assert drawn.count("x") == 33_000
 
 
 def test_a_parameter_cannot_pass_for_words_of_the_bridge() -> None:

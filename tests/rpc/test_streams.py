@@ -568,3 +568,17 @@ def test_a_file_can_be_the_host(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     (answer,) = [json.loads(line) for line in answered.read_text().splitlines()]
     assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")
+
+
+@pytest.mark.anyio
+async def test_anothers_words_are_marked_and_revealed_as_they_come(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from abp_bridge.rpc.stderr import Stderr
+
+    aloud = Stderr(prefix=b"[x] ")
+    pieces = (b"a\r", b"\nb\r", b"c\xc3", b"\xa4\n\x1b[2J")
+    for piece in pieces:
+        aloud.say(piece)
+    aloud.flush()
+    assert capfd.readouterr().err.replace("\r\n", "\n") == "[x] a\n[x] b\\rcä\n[x] \\u001b[2J"

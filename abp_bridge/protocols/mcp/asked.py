@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, to_text
@@ -30,6 +29,7 @@ from abp_bridge.core.question import (
     is_default,
 )
 from abp_bridge.core.schema import is_valid
+from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.mcp.elicitation import Action
 from abp_bridge.protocols.schema_fields import (
@@ -201,7 +201,8 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
     url, message = params.get("url"), params.get("message")
     if not isinstance(url, str) or not isinstance(message, str):
         raise RemoteProtocolError("an elicitation by url needs a url and a message in words")
-    if len(url) > MAX_URL or not _is_web_address(url):
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL
+    if not plain or host_of(url) is None:
         raise RemoteProtocolError("the url of an elicitation must be an http or https address")
     return Question(
         id=id,
@@ -211,19 +212,9 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
         origin=origin,
         wrapped=False,
         link=url,
+        note=describe_oddities(url),
         request=params,
     )
-
-
-def _is_web_address(url: str) -> bool:
-    """Whether it is one as it stands: what it looks like is where it leads."""
-    if not url.isascii() or not url.isprintable() or " " in url:
-        return False
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:

@@ -100,7 +100,7 @@ def question_page(
     return _render(
         "question",
         heading=_heading(question),
-        question=question,
+        question=question.in_full(),
         view=view,
         problems=[(name, words) for name, sentences in wrong.items() for words in sentences],
         multipart=files,

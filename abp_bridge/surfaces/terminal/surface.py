@@ -90,7 +90,7 @@ class Terminal:
             raise SurfaceUnsupportedError("a terminal asks the person, not a model", lasting=True)
         async with self._turn:
             self._device.open()
-            self._write(rendering.heading(question, self._style))
+            self._write(rendering.heading(question.in_full(), self._style))
             if problem:
                 self._write_paragraph(problem, "bad")
             try:

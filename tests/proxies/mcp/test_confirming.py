@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mcp_proxy import FORM, Proxied, proxied
+from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
+from support.programs import Desktop
 
 Json = Any
 
@@ -117,6 +118,39 @@ def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Pat
         assert host.text(call) == "said"
         host.end()
     assert said in host.log_file.with_suffix(".stderr").read_text()
+
+
+LONG = {"file": "x" * 5_000 + "END", "path": "/etc"}
+
+
+def test_a_person_sees_all_that_they_allow(tmp_path: Path) -> None:
+    """Where a form of the host's has no room for it, a page does."""
+    desktop = Desktop(tmp_path)
+    arguments = ("--confirm", "all")
+    form: Json = {"elicitation": FORM}
+    with proxied(tmp_path, *arguments, env=desktop.env, capabilities=form) as host:
+        call = host.call("say", lines=[], **LONG)
+        page = desktop.visit()
+        assert LONG["file"] in page.page
+        assert "not shown" not in page.page
+        page.send(action="yes")
+        assert host.text(call) == "said"
+    assert "elicitation/create" not in "".join(
+        line for line in host.log_file.read_text().splitlines() if line.startswith("< ")
+    )
+
+
+@pytest.mark.parametrize("size", [5_000, 200_000])
+def test_what_cannot_be_shown_whole_is_not_called(size: int, tmp_path: Path) -> None:
+    page = "off" if size == 5_000 else "open"
+    form: Json = {"elicitation": FORM}
+    arguments = ("--confirm", "all", "--page", page)
+    with proxied(tmp_path, *arguments, env=DESKTOP, capabilities=form) as host:
+        call = host.call("say", lines=[], text="x" * size)
+        words = host.text(call)
+        assert "mcp-form: it cannot be shown whole here" in words
+        assert ("page: not set up (--page)" in words) is (page == "off")
+        assert not called(host)
 
 
 def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:

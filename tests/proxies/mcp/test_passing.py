@@ -124,6 +124,16 @@ def test_what_the_server_says_that_is_no_message_is_on_stderr(tmp_path: Path) ->
             assert f"[python mcp_server.py] {line}" in said
 
 
+def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
+    with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
+        lines = ["50 %\rabp-bridge: all is well\n", "\x1b[2J\x7fgone\r\n"]
+        assert host.text(host.call("say", lines=lines)) == "said"
+        host.end()
+    said = host.log_file.with_suffix(".stderr").read_bytes().decode()
+    assert "[python mcp_server.py] 50 %\\rabp-bridge: all is well\n" in said
+    assert "[python mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
+
+
 def test_ids_that_look_alike_are_not_mixed_up(tmp_path: Path) -> None:
     """The server's questions have the ids of the host's own requests, and so have the answers."""
     with proxied(tmp_path, capabilities={"elicitation": FORM, "roots": {}}) as host:

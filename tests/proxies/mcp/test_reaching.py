@@ -338,6 +338,22 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
         assert (answer["action"], "content" in answer) == ("accept", False)
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://0x7f.1/x", "This address leads to 127.0.0.1, which it spells as '0x7f.1'."),
+        ("https://xn--pple-43d.com/", "xn--pple-43d.com stands for '\u0430pple.com'"),
+    ],
+)
+def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) -> None:
+    desktop = Desktop(tmp_path)
+    for capabilities in ({"elicitation": {"form": {}, "url": {}}}, {}):
+        with proxied(tmp_path, env=desktop.env, capabilities=capabilities) as host:
+            host.call("ask", method="elicitation/create", params={**LINK, "url": url})
+            shown = host.asked()["params"]["message"] if capabilities else desktop.visit().page
+            assert said in shown
+
+
 def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
@@ -355,6 +371,7 @@ def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
         {**LINK, "url": "javascript:alert(1)"},
         {**LINK, "url": "file:///etc/passwd"},
         {**LINK, "url": "https://bank.example@evil.example/"},
+        {**LINK, "url": "https://evil.example\\.bank.example/"},
         {"mode": "smoke", "message": "?"},
         {"message": 7, "requestedSchema": {"type": "object", "properties": {}}},
         {"message": "no schema"},
