@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill the memory
 MAX_TIME = 3_600.0  # seconds that an app may give the person
 
+_AGAIN = "You are asked here because what was answered elsewhere does not count as a person's."
+
 _EVENTS = {
     Outcome.UNSUPPORTED: LedgerEvent.REFUSE,
     Outcome.WITHDRAWN: LedgerEvent.WITHDRAW,
@@ -157,6 +159,7 @@ class Elicitor:
                 continue
             if routing.conclude(answer):
                 return answer
+            question = entry.question.with_note(f"{_AGAIN} {answer.reason}".rstrip())
         return routing.fallback or _unanswered(entry, Outcome.UNSUPPORTED, routing.reason())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -304,9 +305,20 @@ def _errors(asked: Field, value: JsonValue | Missing) -> list[str]:
     if value is None and asked.empty is None:
         return []
     wrong = schemas.check(value, asked.schema, asked.name)
+    if not (wrong or asked.choices or _is_text(value)):
+        return [f"{asked.name} must be whole characters"]
     if wrong or asked.type is not FieldType.FILE:
         return wrong
     return [f"{asked.name} {problem}" for problem in files.file_errors(value, asked.accept)]
+
+
+def _is_text(value: JsonValue) -> bool:
+    """Whether UTF-8 can carry it: strict readers take nothing else."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(problems: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where an address leads, as browsers read it (WHATWG URL, "host parsing"), and what is said of it."""
+"""Where an address leads, as browsers read it (WHATWG URL, host parsing); what is said of it."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class ServerQuestions:
         nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
         if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
             logger.warning("nobody answered what the server asked: %s", answer.reason)
-            self._calls.note(_tell(answer.reason))
+            self._calls.note(_tell(answer.reason or "What came back did not fit."))
 
     async def _show_life(self, meta: JsonObject) -> None:
         token = meta.get("progressToken")

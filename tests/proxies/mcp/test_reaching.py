@@ -135,7 +135,10 @@ def test_a_policys_yes_lets_the_page_ask(tmp_path: Path) -> None:
     with proxied(tmp_path, env=env, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("okta")
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirm": "Deactivate"}})
-        desktop.visit().send(action="no")
+        person = desktop.visit()
+        assert "what was answered elsewhere does not count as a person's" in person.page
+        assert "The host answered by itself" in person.page
+        person.send(action="no")
         assert host.text(call) == "cancelled"
         assert given(host)["_meta"]["abp"]["answeredBy"] == "person"
 
@@ -235,6 +238,21 @@ FREE: Json = {
         "required": ["a"],
     },
 }
+
+
+def test_half_a_character_is_no_answer(tmp_path: Path) -> None:
+    """Strict readers take a line with it for no JSON: a person is asked again, then it is a
+    cancel.
+    """
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        call = host.call("ask", method="elicitation/create", params=FREE)
+        while (message := host.read()).get("id") != call:
+            answer = {"action": "accept", "content": {"a": "x\ud800"}}
+            host.reply(message["id"], answer)
+            asked = message["params"]["message"]
+        assert "a must be whole characters" in asked
+        assert "What came back did not fit." in message["result"]["content"][1]["text"]
+        assert json.loads(message["result"]["content"][0]["text"])["result"]["action"] == "cancel"
 
 
 def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
@@ -347,7 +365,8 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
 )
 def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
-    for capabilities in ({"elicitation": {"form": {}, "url": {}}}, {}):
+    hosts: list[Json] = [{"elicitation": {"form": {}, "url": {}}}, {}]
+    for capabilities in hosts:
         with proxied(tmp_path, env=desktop.env, capabilities=capabilities) as host:
             host.call("ask", method="elicitation/create", params={**LINK, "url": url})
             shown = host.asked()["params"]["message"] if capabilities else desktop.visit().page
