@@ -17,7 +17,7 @@ import anyio
 from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.program import run_program
 from abp_bridge.cli.runtime import load_session_settings, signals_interrupt
-from abp_bridge.core.sanitize import label, server_name
+from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.versions import ERAS
 from abp_bridge.rpc.arrival import OPTIONS
@@ -99,17 +99,19 @@ async def _serve(
 ) -> int:
     code = 0
     serving = anyio.CancelScope()
-    origin = server_name(command) if command else _name_of(str(settings.server_url))
     async with signals_interrupt(lambda number: serving.cancel()):
         with serving:
             async with anyio.create_task_group() as tasks:
                 composition = Composition(settings, "mcp", tasks)
 
                 async def carry(server: _Pipes, overhear: Callable[[bytes], None]) -> Side:
-                    from abp_bridge.proxies.mcp.eras import translated  # while the server starts
+                    from abp_bridge.core.command_line import show_command  # while it starts
+                    from abp_bridge.proxies.mcp.eras import translated
                     from abp_bridge.proxies.mcp.policy import Policy
                     from abp_bridge.proxies.mcp.proxy import run_proxy
 
+                    address = _name_of(str(settings.server_url))
+                    origin = show_command(command) if command else address
                     async with translated(
                         composition.tap("host")(source, sink),
                         composition.tap("server")(server.stdout, server.stdin),
@@ -135,7 +137,7 @@ async def _serve(
                     return await carry(server, stderr.say)
 
                 if command:
-                    prefix = f"[{origin}] "
+                    prefix = f"[{label(command_name(command))}] "
                     roles = ("server", "host")
                     code = await run_program(command, roles, tasks, carry_child, prefix)
                 else:

@@ -111,21 +111,6 @@ def command_name(command: Sequence[str]) -> str:
     return " ".join([*map(os.path.basename, command[:1]), *script])
 
 
-def server_name(command: Sequence[str]) -> str:
-    """`command_name`, with the package that a program that runs packages is told to run."""
-    name, words = command_name(command), list(command[1:])
-    if os.path.basename(command[0]) in _RUNNERS or words[:1] == ["-m"]:
-        while words and words[0] in _PASSED_OVER:
-            words.pop(0)
-        if words and _PACKAGE.fullmatch(words[0]):
-            name = f"{name} {words[0]}"
-    return label(command[0] if name == _OURSELVES else name)
-
-
-_RUNNERS = {"npx", "uvx", "bunx", "pnpx", "pnpm", "bun", "uv", "pipx", "deno"}
-_PASSED_OVER = {"-y", "--yes", "-q", "--quiet", "-m", "dlx", "run", "tool", "x", "exec"}
-_PACKAGE = re.compile(r"@?[A-Za-z][\w.-]*(?:/[\w.-]+)?(?:@[\w.^~-]+)?")
-_OURSELVES = "abp-bridge"  # no program is shown by that name alone
 _SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".sh", ".jar")
 
 

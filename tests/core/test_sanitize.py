@@ -145,27 +145,3 @@ def test_a_target_is_shown_without_what_may_be_secret(target: str, shown: str) -
 
 def test_what_cannot_be_seen_is_written_as_its_code() -> None:
     assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (
-            ["npx", "-y", "mongodb-mcp-server@3", "--connectionString", "secret"],
-            "npx mongodb-mcp-server@3",
-        ),
-        (["npx", "--package=x", "y"], "npx"),
-        (["/usr/bin/uvx", "awslabs.aws-api-mcp-server"], "uvx awslabs.aws-api-mcp-server"),
-        (["npx", "@scope/server"], "npx @scope/server"),
-        (["python", "-m", "server", "--token", "x"], "python server"),
-        (["python", "server.py", "token"], "python server.py"),
-        (["docker", "run", "-e", "TOKEN=x", "image"], "docker"),
-        (["uv", "run", "TOKEN=x"], "uv"),
-        (["uv"], "uv"),
-        (["/tmp/abp-bridge"], "/tmp/abp-bridge"),
-    ],
-)
-def test_a_server_is_called_what_was_typed_without_what_may_be_secret(
-    command: list[str], name: str
-) -> None:
-    assert sanitize.server_name(command) == name

@@ -54,7 +54,7 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
     accepted, declined, nobody = lines(file)
     assert "planted-name" not in file.read_text()
     assert accepted["question"] == "Name?"
-    assert accepted["asker"] == "python mcp_server.py"
+    assert accepted["asker"] == "python mcp_server.py read deeds"
     assert accepted["asked"] <= accepted["ended"]
     assert (accepted["outcome"], accepted["answeredBy"]) == ("accepted", "person")
     assert (accepted["evidence"], accepted["route"]) == ("not-measured", "mcp-form")
@@ -143,7 +143,7 @@ def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
         host.reply(question["id"], {"action": "decline"})
         host.response(call)
     (record,) = lines(file)
-    assert record["question"] == "May say of python mcp_server.py be called?"
+    assert record["question"] == "May say of python mcp_server.py read deeds be called?"
 
 
 def test_a_record_that_cannot_be_written_is_said_once_and_the_next_begins_a_line(

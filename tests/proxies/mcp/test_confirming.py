@@ -48,7 +48,7 @@ def test_whether_a_person_comes_before_a_tool(
         if is_leave:
             words = message["params"]["message"]
             assert words.startswith(
-                f"abp-bridge asks: May {tool} of python mcp_server.py be called?"
+                f"abp-bridge asks: May {tool} of python mcp_server.py read deeds be called?"
             )
             says = "Nothing says that this can be undone" in words
             assert says is (tool in ("azure", "never-listed"))
@@ -129,7 +129,7 @@ def test_a_person_sees_all_that_they_allow(tmp_path: Path) -> None:
     arguments = ("--confirm", "all")
     form: Json = {"elicitation": FORM}
     with proxied(tmp_path, *arguments, env=desktop.env, capabilities=form) as host:
-        call = host.call("say", lines=[], **LONG)
+        call = host.begin_call("say", lines=[], **LONG)
         page = desktop.visit()
         assert LONG["file"] in page.page
         assert "not shown" not in page.page
@@ -146,7 +146,7 @@ def test_what_cannot_be_shown_whole_is_not_called(size: int, tmp_path: Path) -> 
     form: Json = {"elicitation": FORM}
     arguments = ("--confirm", "all", "--page", page)
     with proxied(tmp_path, *arguments, env=DESKTOP, capabilities=form) as host:
-        call = host.call("say", lines=[], text="x" * size)
+        call = host.begin_call("say", lines=[], text="x" * size)
         words = host.text(call)
         assert "mcp-form: it cannot be shown whole here" in words
         assert ("page: not set up (--page)" in words) is (page == "off")

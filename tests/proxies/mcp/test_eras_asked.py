@@ -59,7 +59,7 @@ def test_a_legacy_server_asks_a_modern_host(tmp_path: Path, tool: str, yes: bool
         asked: list[Json] = []
         host.shake_hands()
         response = host.call(tool, asked)
-        assert "python mcp_server.py asks:" in asked[0]["params"]["message"]
+        assert "python mcp_server.py read deeds asks:" in asked[0]["params"]["message"]
         assert response["result"]["resultType"] == "complete"
         assert len(deeds(tmp_path)) == yes
 

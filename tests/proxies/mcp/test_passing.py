@@ -127,7 +127,7 @@ def test_what_the_server_says_that_is_no_message_is_on_stderr(tmp_path: Path) ->
 def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         lines = ["50 %\rabp-bridge: all is well\n", "\x1b[2J\x7fgone\r\n"]
-        assert host.text(host.call("say", lines=lines)) == "said"
+        assert host.text(host.begin_call("say", lines=lines)) == "said"
         host.end()
     said = host.log_file.with_suffix(".stderr").read_bytes().decode()
     assert "[python mcp_server.py] 50 %\\rabp-bridge: all is well\n" in said

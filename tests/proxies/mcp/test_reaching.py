@@ -37,7 +37,7 @@ def test_where_the_host_cannot_ask_a_page_opens(
     with proxied(tmp_path, env=desktop.env) as host:
         call = host.begin_call(server)
         person = desktop.visit()
-        assert "python mcp_server.py</strong> asks" in person.page
+        assert "python mcp_server.py read deeds</strong> asks" in person.page
         person.send(**given)
         assert host.text(call).startswith("done")
         assert len(host.deeds) == 1
@@ -245,7 +245,7 @@ def test_half_a_character_is_no_answer(tmp_path: Path) -> None:
     cancel.
     """
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.call("ask", method="elicitation/create", params=FREE)
+        call = host.begin_call("ask", method="elicitation/create", params=FREE)
         while (message := host.read()).get("id") != call:
             answer = {"action": "accept", "content": {"a": "x\ud800"}}
             host.reply(message["id"], answer)
@@ -350,7 +350,9 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
         question = host.asked()
         assert question["params"]["url"] == LINK["url"]
         assert question["params"]["elicitationId"] == "E1"
-        assert question["params"]["message"].startswith("python mcp_server.py asks: Sign in")
+        assert question["params"]["message"].startswith(
+            "python mcp_server.py read deeds asks: Sign in"
+        )
         host.reply(question["id"], {"action": "accept"})
         answer = json.loads(host.text(call))["result"]
         assert (answer["action"], "content" in answer) == ("accept", False)
@@ -368,7 +370,7 @@ def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) ->
     hosts: list[Json] = [{"elicitation": {"form": {}, "url": {}}}, {}]
     for capabilities in hosts:
         with proxied(tmp_path, env=desktop.env, capabilities=capabilities) as host:
-            host.call("ask", method="elicitation/create", params={**LINK, "url": url})
+            host.begin_call("ask", method="elicitation/create", params={**LINK, "url": url})
             shown = host.asked()["params"]["message"] if capabilities else desktop.visit().page
             assert said in shown
 
@@ -379,7 +381,7 @@ def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
         call = host.begin_call("ask", method="elicitation/create", params=LINK)
         person = desktop.visit()
         assert f'<a href="{LINK["url"]}" target="_blank" rel="noopener noreferrer">' in person.page
-        assert "python mcp_server.py</strong> asks" in person.page
+        assert "python mcp_server.py read deeds</strong> asks" in person.page
         person.send(action="yes")
         assert json.loads(host.text(call))["result"]["action"] == "accept"
 
@@ -416,7 +418,9 @@ def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("ask", method="elicitation/create", params=asked)
         message = host.asked()["params"]["message"]
-        assert message.startswith("python mcp_server.py asks: abp-bridge asks: All is well.")
+        assert message.startswith(
+            "python mcp_server.py read deeds asks: abp-bridge asks: All is well."
+        )
         assert message.isprintable() or set(message) - set("\n") == {
             each for each in message if each.isprintable()
         }
