@@ -81,7 +81,7 @@ class App:
         self._weather = weather
         self._person = person
         self._burst = burst
-        self._crashes = crashes
+        self.crashes = crashes
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[Json, Asked] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -158,7 +158,7 @@ class App:
         answers: list[Json] = []
         for _ in range(self._rng.randint(1, 4)):
             step = self._rng.random()
-            if self._rng.random() < self._crashes:
+            if self._rng.random() < self.crashes:
                 self.crashed += 1
                 peer.write(b'{"jsonrpc": "2.0", "id": 7, "meth')
                 await asyncio.sleep(0.001)

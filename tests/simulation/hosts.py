@@ -59,6 +59,7 @@ class Host:
 
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
     is_proxied: ClassVar[bool] = False
+    has_server: ClassVar[bool] = False  # behind `abp-bridge mcp`
 
     def __init__(
         self, rng: Random, sitter: Person, page: Page, habits: Habits, reader: Pipe, writer: Pipe
@@ -173,7 +174,7 @@ class LegacyHost(Host):
 
     version = "2025-11-25"
     referee = harness.Wire
-    capabilities: Json = FORMS
+    capabilities: ClassVar[Json] = FORMS
 
     async def _open(self) -> None:
         params = {
@@ -223,21 +224,25 @@ class ModernHost(Host):
     """MCP 2026-07-28."""
 
     referee = harness.Wire
+    capabilities: ClassVar[Json] = FORMS
+    tool = "abp_call"
 
     async def _open(self) -> None:
         pass
 
+    def _arguments(self) -> Json:
+        return {"capability": "work", "params": self.prepare()}
+
     def _params(self, **more: Json) -> Json:
         meta = {
             f"{PREFIX}protocolVersion": "2026-07-28",
-            f"{PREFIX}clientCapabilities": FORMS,
+            f"{PREFIX}clientCapabilities": self.capabilities,
             "progressToken": "p",
         }
         return {"_meta": meta, **more}
 
     async def _call(self) -> Json:
-        arguments = {"capability": "work", "params": self.prepare()}
-        more: Json = {"name": "abp_call", "arguments": arguments}
+        more: Json = {"name": self.tool, "arguments": self._arguments()}
         while True:
             response = await self.peer.request("tools/call", self._params(**more))
             result = (response or {}).get("result") or {}
@@ -346,7 +351,7 @@ class Agent(Host):
     async def _launch(self, token: str) -> None:
         pipes = self._connect(token)
         server = LegacyHost(self._rng, self._person, self._page, self._habits, *pipes)
-        server.capabilities = {}
+        server.__dict__["capabilities"] = {}
         self._begin(server.peer.run())
         await server._open()
         self.server = server

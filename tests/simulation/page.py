@@ -59,7 +59,8 @@ class Shown:
             return
         data = asked.data if asked.wish == "accept" else None
         outcome = Outcome(self._person.say(asked, data))
-        content = {} if data is None else {self._question.fields[0].name: asked.value}
+        names = [each.name for each in self._question.fields] if data is not None else []
+        content = {name: asked.data.get(name, asked.value) for name in names}
         self.answer(SurfaceResponse(outcome, content))
 
     async def wait_answer(self) -> SurfaceResponse:

@@ -83,6 +83,8 @@ class Person:
         """No two questions have one answer: what is swapped shows."""
         if isinstance(value, list):
             return [self._name(each, number) for each in value]
+        if isinstance(value, dict):
+            return {word: self._name(each, number) for word, each in value.items()}
         return value.replace("#", f"No.{number}") if isinstance(value, str) else value
 
     def recognise(self, words: str) -> Asked:
@@ -185,7 +187,8 @@ class Policy(Person):
             yes = [_as_field(part, True) for part in schema["properties"].values()]
             self.say(asked, asked.as_data(list(content.values()) == yes))
         else:
-            self.say(asked, content and asked.as_data(*content.values()))
+            several = len(asked.data) > 1
+            self.say(asked, content if several else content and asked.as_data(*content.values()))
         return content
 
     def _pick(self, part: Json) -> Json:

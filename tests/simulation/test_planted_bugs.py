@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -17,7 +18,10 @@ from abp_bridge.core.question import AnsweredBy, Outcome
 from abp_bridge.hosts.acp.client_surfaces import ClientSurfaces
 from abp_bridge.hosts.mcp.parked_call import ParkedCall
 from abp_bridge.interfaces.surface import SurfaceResponse
+from abp_bridge.protocols.mcp import asked
+from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.acp.mcp_endpoint import McpEndpoint
+from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.rpc.connection import JsonRpcConnection
 from abp_bridge.rpc.protocol import IncomingMessage, Response
 from abp_bridge.surfaces.opencode import server
@@ -28,7 +32,8 @@ from .world import Report
 
 Json = Any
 
-ENOUGH = 200  # seeds in which a planted bug has to show
+SERVERS = r"^the server's question .*"
+ENOUGH = 300  # seeds in which a planted bug has to show
 
 
 _respond = JsonRpcConnection.respond
@@ -36,6 +41,8 @@ _enqueue = JsonRpcConnection._enqueue
 _dispatch = JsonRpcConnection._dispatch
 _ask = ParkedCall.ask
 _save = ResultStore.save
+_answer = ServerQuestions._answer
+_encode_answer = asked.encode_answer
 
 
 def _lose_an_answer(self: JsonRpcConnection, id: Json, result: Json, *more: Json) -> None:
@@ -70,6 +77,30 @@ async def _race(self: ParkedCall, *args: Json) -> Json:
 
 
 async def _nothing(self: McpEndpoint) -> None: ...
+
+
+def _lose_a_servers_answer(self: ServerQuestions, id: Json, result: Json) -> None:
+    """What is answered while another question is open goes nowhere."""
+    if not self.is_asking:
+        _answer(self, id, result)
+
+
+def _answer_a_server_twice(self: ServerQuestions, id: Json, result: Json) -> None:
+    for _ in range(2):
+        _answer(self, id, result)
+
+
+def _invent_an_accept(question: Json, answer: Json) -> Json:
+    """Whoever is not there agrees."""
+    content = {each.name: True for each in question.fields}
+    found = _encode_answer(question, answer)
+    return found if found["action"] != "cancel" else {"action": "accept", "content": content}
+
+
+def _cut_an_accept(question: Json, answer: Json) -> Json:
+    """The last field is left out."""
+    found: Json = _encode_answer(question, answer)
+    return {**found, "content": dict(list(found.get("content", {}).items())[:1])}
 
 
 def _tear(self: ResultStore, *args: Json) -> Json:
@@ -124,6 +155,26 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "the person would have answered",
     ),
     "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer"),
+    "a server's lost answer": (
+        _plant(ServerQuestions, "_answer", _lose_a_servers_answer),
+        SERVERS + " has no answer",
+    ),
+    "a server's doubled answer": (
+        _plant(ServerQuestions, "_answer", _answer_a_server_twice),
+        SERVERS + " has 2 answers",
+    ),
+    "an accept that a proxy invents": (
+        _plant(asked, "encode_answer", _invent_an_accept),
+        SERVERS + " has an answer that nobody gave",
+    ),
+    "an accept that a proxy cuts": (
+        _plant(asked, "encode_answer", _cut_an_accept),
+        SERVERS + " has an answer that nobody gave",
+    ),
+    "a result that a proxy changes": (
+        _plant(byte_edit, "add", lambda line, *more: line.replace(b"is done", b"failed")),
+        "a result is not the server's",
+    ),
     "a torn file": (_plant(ResultStore, "save", _tear), "is torn"),
     "a secret written down": (
         _plant(SecretAnswers, "without_secrets", lambda self, entry: entry.value),
@@ -142,4 +193,4 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 def _shows(report: Report, words: str) -> bool:
-    return any(words in each for each in report.problems)
+    return any(re.search(words, each) for each in report.problems)

@@ -20,6 +20,7 @@ from abp_bridge.rpc.protocol import INTERNAL_ERROR
 from .apps import CONTENT
 from .hosts import Host
 from .person import Asked
+from .servers import Server, wrong_passages
 from .virtual_loop import VirtualLoop
 from .world import Report, World
 
@@ -27,9 +28,11 @@ Json = Any
 
 MAX_CHECKED = 1_000  # messages of one session that the referee looks at
 MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
+NO = {"confirmed": False}
 TOGETHER = 50  # seeds of one test
 SEEDS = range(0, 200, TOGETHER)
 FAILED = {  # seeds that failed once -> what that was
+    439: "a question of a modern server that was open as its host left was called a bug",
     17612: "three rounds that ended by the host's clock were taken for a policy's",
     22746: "the same, with questions that were answered later than the others of their round",
 }
@@ -92,12 +95,63 @@ def judge(world: World) -> None:
             report.problems.append(f"question {asked.number} has no answer")
     for asked, response in world.agent.own:
         report.problems += _wrong_answers(asked, _as_abp(response))
-    if "all" in world.confirm or (world.confirm and app.is_destructive):
-        report.problems += _wrong_leaves(world.leaves, app.begun)
+    callee = world.server or app
+    if world.server is not None:
+        report.problems += _wrong_for_server(world, world.server)
+    if "all" in world.confirm or (world.confirm and callee.is_destructive):
+        report.problems += _wrong_leaves(world.leaves, callee.begun)
     report.problems += _torn_files(world.folder, world.room)
     report.problems += _wrong_responses(host)
     report.problems += _invalid_messages(host)
     report.problems += _silent_losses(host, app.told, app.crashed)
+
+
+def _wrong_for_server(world: World, server: Server) -> Iterator[str]:
+    """What it was answered that is not so, and what did not pass."""
+    yield from wrong_passages(world.host, server)
+    for each in server.peer.answered.get("nobody's", []):
+        yield f"the server is answered what it did not ask: {each}"
+    for asked, responses in server.asked:
+        about = f"the server's question {asked.number} ({asked.wish})"
+        if len(responses) > 1:
+            yield f"{about} has {len(responses)} answers"
+        for each in responses:
+            yield from _untrue_for_server(world, server, asked, each.get("result"), about)
+        in_time = world.is_calm and not server.is_modern and not server.crashed
+        if in_time and not responses:
+            yield f"{about} has no answer"
+
+
+def _untrue_for_server(
+    world: World, server: Server, asked: Asked, result: Json, about: str
+) -> Iterator[str]:
+    action, content = (result or {}).get("action"), (result or {}).get("content")
+    said = {
+        "accept": [each for each in asked.said if each[1:] == ("accepted", content)],
+        "decline": [each for each in asked.said if each[1] == "declined" or each[2] == NO],
+        "cancel": [("nobody", "cancelled", None)],
+    }.get(str(action))
+    is_deed = action == "accept" and server.is_destructive and content != NO
+    if said is None:
+        yield f"{about} was answered by no answer: {result}"
+    elif not said:
+        yield f"{about} has an answer that nobody gave: {result}"
+    elif action == "accept" and not content:
+        yield f"{about} has an answer that nobody gave, and nothing is in it: {result}"
+    elif is_deed and all(who != "person" for who, *_ in said):
+        yield f"{about} cannot be undone, and no person confirmed it: {result}"
+    elif action != "cancel" and _teller(result) == "person" not in {who for who, *_ in said}:
+        yield f"{about} is a person's, and a policy gave it: {result}"
+    elif world.is_calm and not server.crashed and action == "cancel":
+        if asked.wish == "decline" and [each for each in asked.said if each[1] == "declined"]:
+            yield f"{about} was a no, and is told as nobody's"
+        is_misjudged = asked.data == NO and _teller(result) == "host-policy"  # always-preset
+        if asked.wish == "accept" and world.can_show and not is_misjudged:
+            yield f"{about}: the person would have answered, and the server was told {result}"
+
+
+def _teller(result: Json) -> Json:
+    return result.get("_meta", {}).get("abp", {}).get("answeredBy")
 
 
 def _answered_by(responses: list[Json]) -> Iterator[str]:
@@ -174,7 +228,7 @@ def _torn_files(folder: Path, room: int | None) -> Iterator[str]:
             yield f"a saved result is torn: {each.name}"
     for each in folder.glob("trace.jsonl*"):
         text = each.read_text()
-        lines = text.splitlines()
+        lines = text.rstrip("\n").split("\n")
         for line in lines if room is None else lines[:-1]:
             json.loads(line)
         if "hunter-" in text:

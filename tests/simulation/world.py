@@ -23,17 +23,23 @@ import anyio
 
 from abp_bridge.apps import stdio
 from abp_bridge.bridge import Bridge
+from abp_bridge.bridge.elicitor import Elicitor
+from abp_bridge.bridge.status import describe_questions
 from abp_bridge.cli.acp import _make_endpoint
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.proxies.acp import mcp_endpoint
 from abp_bridge.proxies.acp.proxy import run_proxy
+from abp_bridge.proxies.mcp.eras import translated
+from abp_bridge.proxies.mcp.policy import Policy as ServerPolicy
+from abp_bridge.proxies.mcp.proxy import run_proxy as run_server_proxy
 from abp_bridge.settings import read_settings
 
 from .apps import App
 from .hosts import HOSTS, Agent, Habits, LegacyHost, ModernHost
 from .page import PASSWORD, Page, Program
 from .person import POLICIES, Asked, Person, Policy
+from .servers import QUESTIONS, SERVED, Server
 from .virtual_loop import VirtualLoop
 from .wires import Pipe, ReadEnd, Weather
 
@@ -76,12 +82,26 @@ class Report:
 
 
 class SimulatedComposition(Composition):
-    """The product's own, with a page in memory; `on_bridge` hears of each bridge."""
+    """The product's own, with a page in memory; `on_bridge` hears of each bridge, `on_elicitor` of
+    who asks for a server.
+    """
 
-    def __init__(self, *args: Any, page: Page, on_bridge: Callable[[Bridge], None]) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        page: Page,
+        on_bridge: Callable[[Bridge], None],
+        on_elicitor: Callable[[Elicitor], None],
+    ) -> None:
         super().__init__(*args)
         self.__dict__["page"] = page
         self._on_bridge = on_bridge
+        self._on_elicitor = on_elicitor
+
+    def make_mcp_elicitor(self, connection: Json) -> Elicitor:
+        elicitor = super().make_mcp_elicitor(connection)
+        self._on_elicitor(elicitor)
+        return elicitor
 
     def make_bridge(self, *host: Any) -> Bridge:
         bridge = super().make_bridge(*host)
@@ -119,6 +139,7 @@ class World:
         weather = self._weather() if burst < 10 and rng.random() < 0.5 else Weather()
         self.app = App(rng, weather, self.person, burst, crashes)
         self.bridges: list[Bridge] = []
+        self.elicitors: list[Elicitor] = []
         self.page_mode = rng.choice(["off", "link", "open"])
         self.confirm = rng.choice([(), (), ("all",), ("destructive",)])
         self.leaves: list[Asked] = []
@@ -153,7 +174,7 @@ class World:
     async def run(self) -> None:
         rng = self.rng
         to_host, from_host = Pipe(rng, self.host_weather), Pipe(rng, self.host_weather)
-        kind = rng.choice(HOSTS)
+        kind = rng.choice(SERVED if self.report.seed % 4 == 3 else HOSTS)  # a quarter has a server
         self.report.host = kind.__name__
         self.host = kind(rng, self.sitter, self.page, self.habits, to_host, from_host)
         self.host.on_idle = self._expect_no_question
@@ -161,6 +182,11 @@ class World:
         self.to_agent, self.from_agent = Pipe(rng, Weather()), Pipe(rng, Weather())
         agent = (rng, self.person, self.page, Habits(), self.to_agent, self.from_agent)
         self.agent = Agent(*agent, person=self.person, connect=self._connect)
+        pipes = self.to_agent, self.from_agent
+        # A program at the questions API is shown one field.
+        questions = QUESTIONS[:-1] if self.program is not None else QUESTIONS
+        server = Server(rng, self.person, pipes, self.app.crashes, questions)
+        self.server = server if kind.has_server else None
         self.app.may_omit_call = self.host.together == 1 and not (self.habits.cancels or self.jumps)
         with self._surroundings(), anyio.fail_after(LONGEST):
             async with anyio.create_task_group() as tasks:
@@ -168,11 +194,14 @@ class World:
                 tasks.start_soon(self.host.peer.run)
                 if kind.is_proxied:
                     tasks.start_soon(self.agent.peer.run)
+                if self.server is not None:
+                    tasks.start_soon(self.server.peer.run)
                 tasks.start_soon(self._serve, ReadEnd(from_host), to_host, tasks.cancel_scope)
                 await self.host.play(calls=rng.randint(1, 6))
                 await asyncio.Event().wait()  # until the bridge ends
-        for each in (self.host, self.agent, self.agent.server):
-            await each.end()
+        for each in (self.host, self.agent, self.agent.server, self.server):
+            if each is not None:
+                await each.end()
         if self.program is not None:
             await asyncio.gather(*self.program.end(), return_exceptions=True)
         await asyncio.sleep(0)
@@ -180,6 +209,8 @@ class World:
         self.report.problems += [f"a task is left: {each.get_coro()}" for each in left]
         report, app = self.report, self.app
         report.steps = app.steps + to_host.steps + from_host.steps
+        if self.server is not None:
+            self.report.faults["server crash"] += self.server.crashed
         report.questions, report.notices = len(self.person.asked), app.told
         report.calls = len(self.host.results)
         report.faults["app crash"] += app.crashed
@@ -215,9 +246,13 @@ class World:
     async def _serve(self, source: ReadEnd, sink: Pipe, everything: anyio.CancelScope) -> None:
         async with anyio.create_task_group() as tasks:
             made: Json = {"page": self.page, "on_bridge": self.bridges.append}
-            command = "acp" if self.host.is_proxied else "serve"
+            made["on_elicitor"] = self.elicitors.append
+            command, serve = "serve", self._serve_bridge
+            if self.host.is_proxied:
+                command, serve = "acp", self._serve_proxy
+            elif self.host.has_server:
+                command, serve = "mcp", self._serve_server
             composition = SimulatedComposition(self._settings(), command, tasks, **made)
-            serve = self._serve_proxy if self.host.is_proxied else self._serve_bridge
             client = composition.tap("host")(source, sink)
             left = await serve(composition, client, tasks)
             self._expect_no_question()
@@ -263,9 +298,28 @@ class World:
         await endpoint.close()
         return left
 
+    async def _serve_server(
+        self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
+    ) -> float:
+        server = ReadEnd(self.from_agent), self.to_agent
+        if self.program is not None:  # it follows before anything is asked
+            self.page.questions(0, PASSWORD)
+            await self.program.start(0)
+        policy = ServerPolicy("simulated", lambda host, asks: "", lambda line: None, self.confirm)
+        async with translated(client, server, park=composition.settings.park_timeout) as sides:
+            await run_server_proxy(
+                *sides,
+                prefix="abp-sim-",
+                policy=policy,
+                make_elicitor=composition.make_mcp_elicitor,
+            )
+            self.to_agent.close()
+            return anyio.current_time()
+
     def _expect_no_question(self) -> None:
-        for bridge in self.bridges:
-            questions: Json = bridge.status()["questions"]
+        statuses: list[Json] = [bridge.status()["questions"] for bridge in self.bridges]
+        statuses += [describe_questions(each.ledger) for each in self.elicitors]
+        for questions in statuses:
             for each in questions["open"]:
                 self.complain(f"a question is open, and its call is over: {each}")
 
@@ -277,6 +331,11 @@ class World:
             await asyncio.sleep(self.rng.uniform(0, 60))
             self.report.faults["clock jump"] += 1
             loop.now += self.rng.choice([10.0, 900.0, 8 * 3_600.0])
+
+    @property
+    def can_show(self) -> bool:
+        """Whether a server's question reaches the person somewhere."""
+        return self.page_mode == "open" or bool(getattr(self.host, "capabilities", None))
 
     def may_refuse(self, asked: Asked) -> set[str]:
         """The codes that an app may be told of this question all the same."""

@@ -45,11 +45,6 @@ class _OpenQuestion:
     harmless: bool
     link: str = ""  # its elicitationId, where it is one
 
-    @property
-    def call(self) -> str | None:
-        """The only call that it may belong to."""
-        return self.calls[0] if len(self.calls) == 1 else None
-
 
 class ServerQuestions:
     """The questions of one server.
@@ -120,9 +115,12 @@ class ServerQuestions:
         return question is not None
 
     def withdraw_call(self, call: str) -> None:
-        """The host needs this call no more: what was asked for it alone is cancelled."""
+        """The host needs this call no more: what may be asked for it, and for none that is still
+        open, is cancelled.
+        """
+        others = self._calls.carriers()
         for question in self._open.values():
-            if question.call == call:
+            if call in question.calls and set(question.calls).isdisjoint(others):
                 question.scope.cancel()
 
     def complete(self, elicitation: str) -> None:

@@ -169,3 +169,23 @@ async def test_what_the_server_says_is_done_is_taken_down() -> None:
         assert (await sink.until(1))[0]["result"] == {"action": "cancel"}
         questions.complete("E1")
         tasks.cancel_scope.cancel()
+
+
+async def test_a_question_of_several_calls_ends_with_the_last_that_is_taken_back() -> None:
+    person, calls = Person(), Calls()
+    calls.begin(1, {"name": "write"})
+    calls.begin(2, {"name": "write"})
+    async with anyio.create_task_group() as tasks:
+        questions, sink = await started(tasks, calls, person)
+        await questions.take(0, FORM)
+        while not person.asked:
+            await anyio.lowlevel.checkpoint()
+        for number in (2, 1):
+            assert questions.is_open(0)
+            assert sink.messages == []
+            del calls.open[number]
+            questions.withdraw_call(str(number))
+            await anyio.wait_all_tasks_blocked()
+        [answer] = await sink.until(1)
+        assert answer["result"] == {"action": "cancel"}
+        tasks.cancel_scope.cancel()
