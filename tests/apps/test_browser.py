@@ -399,6 +399,24 @@ async def test_confirm_during_a_call_is_a_question(browser: Browser, site: Web) 
         assert asked == {("Delete all?", True, site.here)}
 
 
+async def test_no_question_waits_for_a_page_that_a_dialog_stops(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abp_bridge.apps.browser.app.TURN_LIMIT", 3600.0)
+    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+        answer, waited = running.person.ask, []
+
+        async def ask(question: Question) -> Answer:
+            await running.app.wait_idle()
+            waited.append(question.message)
+            return await answer(question)
+
+        monkeypatch.setattr(running.person, "ask", ask)
+        assert await running.data("confirm") is True
+        assert waited == ["Delete all?"]
+        await running.app.wait_idle()
+
+
 async def test_prompt_during_a_call_is_a_question_with_its_default(
     browser: Browser, site: Web
 ) -> None:

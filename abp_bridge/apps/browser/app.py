@@ -35,7 +35,7 @@ from abp_bridge.settings import Settings
 APPEAR_LIMIT = 10.0  # seconds for window.abp to be there
 LIST_LIMIT = 10.0  # seconds for the page to list its capabilities
 CANCEL_LIMIT = 0.4  # seconds for a cancellation to reach the page
-TURN_LIMIT = 0.025  # seconds that a question waits for others; a dialog stops the page for longer
+TURN_LIMIT = 1.0  # seconds that a question waits for others of a page that computes
 SHUTDOWN_LIMIT = 0.4  # seconds for the page to hear that the session ends
 
 GONE = "Browser page is no longer available — reconnect with abp_connect"
@@ -136,7 +136,7 @@ class BrowserApp:
                 await self._page.cancel(call, reason)
 
     async def wait_idle(self) -> None:
-        """Wait until the page has run something else, unless it is busy (`App.wait_idle`)."""
+        """Wait until the page has run something else, or a dialog stops it (`App.wait_idle`)."""
         if self._page is not None:
             with anyio.move_on_after(TURN_LIMIT):
                 await self._page.wait_turn()

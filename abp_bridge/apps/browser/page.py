@@ -85,6 +85,8 @@ class AppPage:
         self._script: JSHandle | None = None
         self._connected = False
         self._calls = 0
+        self._turns: set[anyio.CancelScope] = set()  # that are waited for
+        self._dialog_is_open = False
         self._main_frame_id = ""
         self._cdp: CDPSession | None = None
         self._refused: set[str] = set()
@@ -118,6 +120,7 @@ class AppPage:
         self._cdp = await context.new_cdp_session(page)
         self._cdp.on("Page.frameNavigated", self._on_navigation)
         self._cdp.on("Page.javascriptDialogOpening", self._on_dialog)
+        self._cdp.on("Page.javascriptDialogClosed", self._on_dialog_closed)
         await self._cdp.send("Page.enable")
 
     async def restrict(self, guard: Guard) -> None:
@@ -273,9 +276,17 @@ class AppPage:
             await self._evaluate("(script, given) => script.cancel(...given)", [call, reason])
 
     async def wait_turn(self) -> None:
-        """Wait until the task that the page runs now is over, and what it said has come."""
-        with suppress(PageGoneError):
-            await self._evaluate("() => 0", None)
+        """Wait until the task that the page runs now is over, and what it said has come; or until a
+        dialog stops it.
+        """
+        if self._dialog_is_open:
+            return
+        with anyio.CancelScope() as turn, suppress(PageGoneError):
+            self._turns.add(turn)
+            try:
+                await self._evaluate("() => 0", None)
+            finally:
+                self._turns.discard(turn)
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -393,7 +404,13 @@ class AppPage:
 
     # --- dialogs and windows ---
 
+    def _on_dialog_closed(self, event: Mapping[str, Any]) -> None:
+        self._dialog_is_open = False
+
     def _on_dialog(self, event: Mapping[str, Any]) -> None:
+        self._dialog_is_open = True
+        for turn in self._turns:
+            turn.cancel()
         if self._listener is None:
             return
         kind, words = event.get("type"), message(event.get("message", ""))
