@@ -644,15 +644,19 @@ def to_environment(settings: Settings, usual: Settings | None = None) -> dict[st
     }
 
 
+_TARGETS = ("http://", "https://", "stdio:", "mcp:", "mcp+http://", "mcp+https://")
+
+
 def _check_apps(settings: Settings) -> Iterator[str]:
     for target in settings.apps:
         if target in ("demo", "demo:page"):
             continue
-        if not target.lower().startswith(("http://", "https://", "stdio:")):
+        if not target.lower().startswith(_TARGETS):
             bare = "." in target and "/" not in target and ":" not in target
+            meant = f" Did you mean https://{target}?" if bare else ""
             yield (
                 f"--app {target!r} is no app: it must be https://..., http://..., stdio:COMMAND,"
-                f" demo or demo:page.{f' Did you mean https://{target}?' if bare else ''}"
+                f" mcp:COMMAND, mcp+https://..., demo or demo:page.{meant}"
             )
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING
 
+from abp_bridge.core.sanitize import redact_target, server_name
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 
-FORMS = "an app's address (https://...), stdio:COMMAND, demo, or demo:page"
+if TYPE_CHECKING:
+    from abp_bridge.apps.mcp import Pipes
+
+FORMS = (
+    "an app's address (https://...), stdio:COMMAND, an MCP server's command or address"
+    " (mcp:COMMAND, mcp+https://...), demo, or demo:page"
+)
 
 
 def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved_stream) -> App:
@@ -29,14 +37,15 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
     """
     if target in ("demo", "demo:page"):
         return _demo(target, settings, tap)
-    if target.startswith("stdio:"):
-        if not named:
-            raise AppError(
-                "Only the person can start a command as an app: start abp-bridge with --app"
-                " 'stdio:...'",
-                "PERMISSION_DENIED",
-            )
-        return _command(target.removeprefix("stdio:"), tap)
+    for scheme, make in _NAMED.items():
+        if target.lower().startswith(scheme):
+            if not named:
+                raise AppError(
+                    "Only the person can start a command as an app, or connect an MCP server: start"
+                    f" abp-bridge with --app '{scheme}...'",
+                    "PERMISSION_DENIED",
+                )
+            return make(target, settings, tap)
     if target.lower().startswith(("http:", "https:")):
         with _needs_playwright():
             from abp_bridge.apps.browser.app import BrowserApp
@@ -47,21 +56,57 @@ def make_app(target: str, named: bool, settings: Settings, tap: Tap = unobserved
     )
 
 
-def _command(command: str, tap: Tap) -> App:
+def _stdio(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.stdio import StdioApp
 
+    return StdioApp(_words(target), tap=tap)
+
+
+def _server(target: str, settings: Settings, tap: Tap) -> App:
+    from abp_bridge.apps.mcp import McpApp
+    from abp_bridge.rpc.subprocess import spawn
+
+    words = _words(target)
+    origin = f"mcp:{server_name(words)}"
+    return McpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
+
+
+def _server_over_http(target: str, settings: Settings, tap: Tap) -> App:
+    from abp_bridge.apps.mcp import McpApp
+
+    def connect() -> AbstractAsyncContextManager[Pipes]:
+        from abp_bridge.clients.mcp import connect
+
+        return connect(target.partition("+")[2])
+
+    roots = settings.roots
+    return McpApp(redact_target(target), connect, modern_first=True, roots=roots, tap=tap)
+
+
+# What the person alone may name: it starts a program, or may do what the person may.
+_NAMED: Mapping[str, Callable[[str, Settings, Tap], App]] = {
+    "stdio:": _stdio,
+    "mcp:": _server,
+    "mcp+https://": _server_over_http,
+    "mcp+http://": _server_over_http,
+}
+
+
+def _words(target: str) -> list[str]:
+    """The command in `SCHEME:COMMAND`."""
+    scheme, _, command = target.partition(":")
     try:
         words = shlex.split(command)
     except ValueError as problem:
         raise AppError(
-            f"The command of this stdio: app cannot be read as a command: {problem}",
+            f"The command of this {scheme}: app cannot be read as a command: {problem}",
             "INVALID_PARAMS",
         ) from None
     if not words:
         raise AppError(
-            "stdio: needs a command, as in --app 'stdio:python my_app.py'", "INVALID_PARAMS"
+            f"{scheme}: needs a command, as in --app '{scheme}:python my_app.py'", "INVALID_PARAMS"
         )
-    return StdioApp(words, tap=tap)
+    return words
 
 
 def _demo(target: str, settings: Settings, tap: Tap) -> App:

@@ -159,6 +159,7 @@ class AppConnection:
             "name": self.name,
             "origin": self.app.origin,
             "abpVersion": opened.version if opened else "",
+            **({"instructions": opened.instructions} if opened and opened.instructions else {}),
             "capabilities": [
                 {
                     "name": each.name,

@@ -20,7 +20,8 @@ class Capability:
 
     `description` is safe to show; `input_schema` is the app's own; `destructive` is that the app
     says it can destroy something, or, `presumed`, that it may: what the app says is not known.
-    `harmless` is that it says it does not.
+    `harmless` is that it says it does not. `title`, `output_schema` and `hints` are what an MCP
+    server says of its tool: what people call it, what its result fits, and its annotations.
     """
 
     name: str
@@ -32,6 +33,9 @@ class Capability:
     destructive: bool = False
     presumed: bool = False
     harmless: bool = False
+    title: str = ""
+    output_schema: JsonObject = field(default_factory=dict)
+    hints: JsonObject = field(default_factory=dict)
 
     def parameter_errors(self, params: JsonObject) -> list[str]:
         """What is wrong with the parameters of a call, a sentence each; nothing where the schema
@@ -76,7 +80,8 @@ class CapabilityList(tuple[Capability, ...]):
 class AppInfo:
     """What an app answered to `initialize`.
 
-    `name` and `id` are its own words about itself; `version` is the ABP version it speaks.
+    `name`, `id` and `instructions` are its own words about itself; `version` is the version of its
+    protocol that it speaks.
     """
 
     id: str
@@ -85,6 +90,7 @@ class AppInfo:
     version: str
     capabilities: tuple[Capability, ...]
     warnings: tuple[str, ...] = ()
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,12 @@ def redact_target(target: str) -> str:
     """A target as it may be shown to a model: without a command's arguments, and without an
     address's user and query, where secrets stand.
     """
-    if target.startswith("stdio:"):
-        return f"stdio:{command_name(target.removeprefix('stdio:').split())}"
+    scheme, _, command = target.partition(":")
+    if name := _COMMANDS.get(scheme):
+        return f"{scheme}:{name(command.split())}"
     address = target.partition("?")[0]
-    return re.sub(r"^(\w+://)[^/]*@", r"\1", address)
+    return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)
+
+
+# What comes before a command in a target, and how the command is called.
+_COMMANDS = {"stdio": command_name, "mcp": server_name}

@@ -14,7 +14,14 @@ from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
 from abp_bridge.protocols import abp, opencode
 from abp_bridge.protocols.abp.envelope import from_envelope, is_envelope
 from abp_bridge.protocols.acp import v1 as acp
-from abp_bridge.protocols.mcp import asked, elicitation, model_messages, modern
+from abp_bridge.protocols.mcp import (
+    asked,
+    elicitation,
+    model_messages,
+    modern,
+    sampling,
+    server,
+)
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.modern import InvalidParamsError
 from abp_bridge.protocols.mcp.results import encode_result, encode_tool
@@ -75,6 +82,10 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     acp.prompt_text,
     elicitation.decode_roots,
     elicitation.decode_sampled,
+    lambda raw: sampling.decode_sampling(raw, id="q", origin="o"),
+    lambda raw: server.decode_tools(raw if isinstance(raw, list) else [raw], {}),
+    server.decode_result,
+    server.decode_contents,
     lambda raw: decode_capabilities(raw, V2025_11_25),
     lambda raw: model_messages.decode_answered(raw if isinstance(raw, dict) else {}),
     lambda raw: modern.decode_envelope(raw if isinstance(raw, dict) else {}),

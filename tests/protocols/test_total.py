@@ -21,11 +21,13 @@ from support.json_strategies import (
 from support.question_strategies import requests
 
 from abp_bridge.core import matrix, schema
+from abp_bridge.core.json_value import as_list, as_object
 from abp_bridge.core.matrix import Surface, SurfaceVariant
 from abp_bridge.core.notice import describe, next_progress
 from abp_bridge.core.question import Answer, AnsweredBy, Kind, Outcome, Question, validate_answer
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
+from abp_bridge.protocols.mcp import sampling, server
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
     decode_reply,
@@ -133,6 +135,19 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "the host's capabilities": lambda raw: decode_capabilities(raw, "2025-11-25"),
     "decode_reply": lambda raw: decode_reply(raw, QUESTION),
     "decode_sampled": decode_sampled,
+    "a server's sampling": lambda raw: sampling.decode_sampling(raw, id="q", origin="o"),
+    "a server's model": sampling.decode_whole,
+    "a server's tools": lambda raw: [
+        encode_tool(tool_name(each.name), each, "o")
+        for each in server.decode_tools(as_list(raw), as_object(raw))
+    ],
+    "a server's result": lambda raw: encode_result(server.decode_result(raw)),
+    "a server's contents": lambda raw: encode_result(server.decode_contents(raw)),
+    "a server's prompt": lambda raw: encode_result(server.decode_prompt(raw)),
+    "a server's error": lambda raw: server.decode_error(0, "x", raw),
+    "a server's notice": lambda raw: describe(server.decode_notice("x", as_object(raw))),
+    "a server's list": lambda raw: server.decode_change("tools", as_list(raw), as_list(raw)),
+    "a server's links": server.decode_links,
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 

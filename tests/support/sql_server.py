@@ -41,9 +41,12 @@ BIG = 12345678901234567890123
 
 @dataclass
 class SqlServer:
-    """A running one: what it `ran`, and each message that it `heard` with its headers."""
+    """A running one: what it `ran`, and each message that it `heard` with its headers. Without a
+    `token` it lets anybody in.
+    """
 
     url: str = ""
+    token: str = TOKEN
     ran: list[str] = field(default_factory=list)
     heard: list[tuple[Mapping[str, str], Json]] = field(default_factory=list)
 
@@ -53,7 +56,7 @@ class SqlServer:
     def reply(self, request: Request) -> Reply:
         if request.method != "POST":
             return Reply(kind="text/plain", status=405)
-        if request.headers["authorization"] != f"Bearer {TOKEN}":
+        if self.token and request.headers["authorization"] != f"Bearer {self.token}":
             return Reply(b"no token", "text/plain", 401)
         message = request.json
         self.heard.append((dict(request.headers), message))
@@ -118,8 +121,8 @@ def _error(code: int, message: str, data: Json = None) -> Json:
 
 
 @contextmanager
-def sql_server() -> Iterator[SqlServer]:
-    running = SqlServer()
+def sql_server(token: str = TOKEN) -> Iterator[SqlServer]:
+    running = SqlServer(token=token)
     with serving(running.reply) as here:
         running.url = f"{here}/mcp"
         yield running

@@ -29,7 +29,7 @@ from abp_bridge.interfaces.surface import (
     SurfaceResponse,
     SurfaceUnsupportedError,
 )
-from abp_bridge.protocols.mcp import elicitation, model_messages
+from abp_bridge.protocols.mcp import elicitation, model_messages, sampling
 from abp_bridge.protocols.mcp.client import (
     HostCapabilities,
     McpClientInfo,
@@ -119,7 +119,9 @@ class McpSurfaces:
                 delivery, _NEEDED[variant.surface], *_encode(question, variant, delivery, problem)
             )
             if variant.surface is Surface.MCP_SAMPLING:
-                content = elicitation.decode_sampled(reply.result)
+                own = sampling.is_servers_own(question.request)
+                decode = sampling.decode_whole if own else elicitation.decode_sampled
+                content = decode(reply.result)
                 return SurfaceResponse(Outcome.ACCEPTED, content, reply.seconds, reply.exact)
             return _decode_response(reply, question)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from abp_bridge.core.capability import CallResult
-from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_texts
+from abp_bridge.core.json_value import JsonObject, as_list, as_number, as_object, as_text, as_texts
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
 from abp_bridge.hosts.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.hosts.mcp.tool_definitions import ANSWER, OWN_TOOLS, RENDER
@@ -163,6 +163,8 @@ class McpTools:
             details = as_object(known[app])
             lines.append(f"Connected {app}: {details['name']} ({details['origin']}).")
             lines.extend(f"Warning: {warning}." for warning in as_texts(details["warnings"]))
+            if instructions := as_text(details.get("instructions")):
+                lines.append(f"It says of itself: {json.dumps(instructions, ensure_ascii=False)}")
             offers = [offer for offer in self._api.capabilities() if offer.app == app]
             lines.append(
                 "Its capabilities, each also a tool of its own:"

@@ -39,6 +39,7 @@ from abp_bridge.core.question import (
 )
 from abp_bridge.core.schema import is_number, json_equal, type_of
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.mcp.sampling import is_servers_own
 from abp_bridge.protocols.mcp.versions import V2025_06_18, V2025_11_25, V2026_07_28
 
 MAX_ROOTS = 100
@@ -151,7 +152,11 @@ def decode_roots(result: JsonValue) -> list[str]:
 
 
 def encode_sampling(question: Question) -> dict[str, JsonValue]:
-    """The parameters of `sampling/createMessage`: the task, and its context if the app gave one."""
+    """The parameters of `sampling/createMessage`: a server's own as they came, else the task, and
+    its context if the app gave one.
+    """
+    if is_servers_own(question.request):
+        return dict(question.request)
     context = question.request.get("context")
     words = "" if context is None else to_text(context)
     task = f"{question.message}\n\n{words}" if words else question.message

@@ -13,7 +13,7 @@ from abp_bridge.core import sanitize
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.json_value import Json, JsonValue, well_formed
 from abp_bridge.core.notice import Notice, Progress
-from abp_bridge.protocols.mcp.versions import V2025_03_26, V2025_06_18, V2026_07_28
+from abp_bridge.protocols.mcp.versions import LOG_LEVELS, V2025_03_26, V2025_06_18, V2026_07_28
 
 # Model providers refuse a whole tool list for one of these at the root of one schema; the bridge
 # checks arguments against the original.
@@ -30,6 +30,7 @@ _ROOT_COMBINATORS = (
     "$ref",
 )
 _NAME_LIMIT = 64
+LOG = "notifications/message"
 
 
 def tool_name(capability: str, taken: Container[str] = ()) -> str:
@@ -72,6 +73,7 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
         if word in capability.input_schema
     }
     shown = sanitize.label(capability.name)
+    returned = capability.output_schema
     notes = [
         capability.description or f"The capability {shown}.",
         f"(Capability {shown} of the app {sanitize.label(origin)}.)",
@@ -79,9 +81,14 @@ def encode_tool(name: str, capability: Capability, origin: str) -> dict[str, Jso
         "Experimental." if capability.experimental else "",
         "" if capability.available else "The app says that it is not available now.",
         f"The arguments must also fit {sanitize.message(_json(moved))}." if moved else "",
+        # Not as an outputSchema: a host refuses a result without it, and a call may be parked.
+        f"Its result fits {sanitize.message(_json(returned))}." if returned else "",
     ]
     description = " ".join(filter(None, notes))
-    return {"name": name, "description": description, "inputSchema": well_formed(schema)}
+    made: dict[str, Json] = {"name": name, "description": description}
+    made |= {"title": capability.title} if capability.title else {}
+    made |= {"inputSchema": well_formed(schema)}
+    return made | ({"annotations": capability.hints} if capability.hints else {})
 
 
 def encode_result(
@@ -146,10 +153,16 @@ def encode_progress(
 def encode_log(notice: Notice, origin: str) -> dict[str, Json]:
     """The parameters of `notifications/message` for what an app told."""
     return {
-        "level": "error" if notice.failed else "info",
+        "level": _level(notice),
         "logger": origin,
         "data": {"event": notice.name, "data": well_formed(notice.data)},
     }
+
+
+def _level(notice: Notice) -> str:
+    """A server's own level of what it logs."""
+    level = notice.data.get("level") if notice.name == LOG else None
+    return str(level) if level in LOG_LEVELS else "error" if notice.failed else "info"
 
 
 def _encode_text_block(words: str) -> dict[str, Json]:

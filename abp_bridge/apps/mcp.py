@@ -1,0 +1,574 @@
+"""Apps that are MCP servers, in either era: a command, or an address.
+
+Its tools are capabilities, and so is the way to its prompts and resources. What it asks goes to the
+person as any app's question does, by the decoder that the proxy in front of servers uses too; what
+is open at the end is cancelled before the server hears of the end, for it takes an error for leave.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.lowlevel
+
+from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.notice import Notice, NoticeKind
+from abp_bridge.core.question import Answer, AnsweredBy, Outcome
+from abp_bridge.core.sanitize import label, message
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.interfaces.app import AppError, AppListener, only_error
+from abp_bridge.protocols.abp import PROGRESS, decode_progress
+from abp_bridge.protocols.mcp import server
+from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
+from abp_bridge.rpc.connection import ByteReader, ByteWriter, ConnectionClosedError, RemoteError
+from abp_bridge.rpc.subprocess import Child
+from abp_bridge.rpc.tap import Tap, unobserved_stream
+
+if TYPE_CHECKING:
+    from abp_bridge.clients.mcp_session import Beat, ServerSession
+
+logger = logging.getLogger(__name__)
+
+START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a server first
+LIST_LIMIT = 10.0  # seconds for all pages of a list
+END_LIMIT = 0.4  # seconds for a process that says no more to be gone
+MAX_PAGES = 100  # of one list: a server that pages without an end
+MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
+BEAT = 20.0  # seconds between signs of life to a server that counts its person's time
+SOON = 0.05  # seconds before a round without questions is tried again
+
+CANCEL: JsonObject = {"action": "cancel"}
+NOBODY = -1  # the code of a sampling that was refused, as MCP's page on it has it
+
+
+class Pipes(Protocol):
+    """Where a server is spoken to."""
+
+    @property
+    def stdout(self) -> ByteReader:
+        """Brings its lines."""
+        ...
+
+    @property
+    def stdin(self) -> ByteWriter:
+        """Takes lines for it."""
+        ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question that is asked: what ends it, and its `elicitationId`, where it is a link."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    link: str = ""
+
+
+class McpApp:
+    """A server that is connected when the app is opened.
+
+    Args:
+        origin: What people are told asks them: its command or address.
+        connect: Starts or reaches it, for as long as its block lasts.
+        modern_first: Which era is tried first.
+        roots: The folders that the person named.
+        tap: Overhears what is said on its pipes.
+    """
+
+    renders = False
+
+    def __init__(
+        self,
+        origin: str,
+        connect: Callable[[], AbstractAsyncContextManager[Pipes]],
+        *,
+        modern_first: bool = False,
+        roots: Sequence[str] = (),
+        tap: Tap = unobserved_stream,
+    ) -> None:
+        self.origin = origin
+        self._connect = connect
+        self._modern_first = modern_first
+        self._roots = [Path(root).absolute() for root in roots]
+        self._tap = tap
+        self._listener: AppListener | None = None
+        self._session: ServerSession | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._ended = anyio.Event()  # the server says no more
+        self._gone = anyio.Event()  # and the listener knows
+        self._ending = "its connection closed"
+        self._server: JsonObject = {}  # its capabilities, as it declared them
+        self._lists: dict[str, list[JsonValue]] = {}  # its entries, as they were listed last
+        self._stale: dict[str, anyio.Event] = {}
+        self._offered = CapabilityList()
+        self._tools: set[str] = set()  # those of what is offered that are the server's own
+        self._calls: dict[str, bool] = {}  # the running ones; whether each destroys nothing
+        self._questions: list[_Open] = []
+        self._subscribed: dict[str, None] = {}
+        self._listening: anyio.CancelScope | None = None
+
+    # --- App ---
+
+    @asynccontextmanager
+    async def open(self, listener: AppListener) -> AsyncIterator[AppInfo]:
+        """Connect the server and list what it offers (`App.open`). On the way out, what it asks is
+        cancelled, and it is ended.
+
+        Raises:
+            AppError: It cannot be started or reached, does not answer, or refuses.
+        """
+        self._listener = listener
+        try:
+            async with (
+                only_error(AppError, OSError),
+                self._connect() as pipes,
+                self._begin(pipes) as session,
+                anyio.create_task_group() as tasks,
+            ):
+                self._tasks = tasks
+                tasks.start_soon(self._watch, pipes)
+                opened = await self._greet(session, pipes)
+                for member in self._lists:
+                    self._stale[member] = anyio.Event()
+                    tasks.start_soon(self._list_again, session, member)
+                await self._listen(session)
+                try:
+                    yield opened
+                finally:
+                    self._listener = None
+                    for question in self._questions:
+                        question.scope.cancel()
+                    tasks.cancel_scope.cancel()
+        except OSError as problem:
+            raise AppError(
+                f"{self.origin} cannot be started: {problem}. Check the command in --app."
+            ) from None
+
+    async def call(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        """Call the tool, or what stands for its prompts and resources (`App.call`); an error of the
+        server's is a failed result too.
+        """
+        assert self._session is not None, "the app is open"
+        known = next((each for each in self._offered if each.name == capability), None)
+        self._calls[call] = known is not None and not known.destructive
+        try:
+            return await self._make(capability, params, call)
+        except RemoteError as problem:
+            if problem.code == server.URL_REQUIRED:
+                return await self._send_to_addresses(problem, call)
+            said = as_text(problem.error.get("message"))
+            return server.decode_error(problem.code, said, problem.data)
+        except ConnectionClosedError:
+            with anyio.move_on_after(2 * END_LIMIT):
+                await self._gone.wait()  # who hears of the end first finds the listener told
+            words = f"{self.origin} ended during the call ({self._ending})"
+            return failed("DISCONNECTED", words, retryable=True)
+        finally:
+            del self._calls[call]
+
+    async def cancel(self, call: str, reason: str) -> None:
+        """Nothing more to say (`App.cancel`): the SDK told the server when `call` was cancelled."""
+
+    async def wait_idle(self) -> None:
+        """Nothing tells when a server's turn is over: what it has written is read in the loop's
+        next turn (`App.wait_idle`).
+        """
+        await anyio.lowlevel.checkpoint()
+
+    async def capabilities(self) -> CapabilityList:
+        """What the server listed last (`App.capabilities`): it is listed again when it says that
+        there is something else.
+        """
+        return self._offered
+
+    async def render_pdf(self) -> bytes:
+        """A server has no page (`App.render_pdf`): always raises AppError."""
+        raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
+
+    # --- from the beginning to the end ---
+
+    def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[ServerSession]:
+        from abp_bridge.clients.mcp_session import open_session
+
+        streams = self._tap(pipes.stdout, pipes.stdin)
+        return open_session(*streams, self, has_roots=bool(self._roots))
+
+    async def _greet(self, session: ServerSession, pipes: Pipes) -> AppInfo:
+        try:
+            with anyio.fail_after(START_LIMIT):
+                await session.negotiate(modern_first=self._modern_first)
+                return await self._describe(session)
+        except TimeoutError:
+            raise AppError(
+                f"{self.origin} did not answer within {START_LIMIT:g} s. Does it speak MCP?"
+            ) from None
+        except ConnectionClosedError:
+            await self._wait_for_end(pipes)
+            raise AppError(
+                f"{self.origin} ended before it was connected ({self._ending})"
+            ) from None
+        except RemoteError as problem:
+            raise AppError(f"{self.origin} refused to be connected: {problem}") from None
+        except RemoteProtocolError as problem:
+            raise AppError(f"{self.origin}: {problem}", problem.code) from None
+
+    async def _describe(self, session: ServerSession) -> AppInfo:
+        """What the server is and has."""
+        self._session, self._server = session, session.info.capabilities
+        if not session.modern and "logging" in self._server:
+            with suppress(RemoteError):
+                await session.request("logging/setLevel", {"level": "info"})
+        warnings = []
+        for member in filter(self._server.__contains__, server.KEYS):
+            try:
+                self._lists[member], problem = await _pages(session, f"{member}/list", member)
+            except RemoteError as error:
+                self._lists[member], problem = [], f"its {member} cannot be listed: {error}"
+            warnings += [problem] if problem else []
+        self._offered = self._decode_offer()
+        info = session.info
+        name = info.title or info.name or "an unnamed server"
+        return AppInfo(
+            id=label(info.name or "server", 80),
+            name=label(name, 120),
+            session="",
+            version=f"MCP {info.version}",
+            capabilities=self._offered,
+            warnings=(*warnings, *self._offered.problems),
+            instructions=message(info.instructions),
+        )
+
+    def _decode_offer(self) -> CapabilityList:
+        tools = self._lists.get("tools", [])
+        self._tools = {as_text(as_object(each).get("name")) for each in tools}
+        return server.decode_tools(tools, self._server)
+
+    async def _watch(self, pipes: Pipes) -> None:
+        """When the server says no more: tell the listener, once it is known how it ended."""
+        await self._ended.wait()
+        await self._wait_for_end(pipes)
+        if self._listener is not None:
+            self._listener.on_disconnect(f"the server ended ({self._ending})")
+        self._gone.set()
+
+    async def _wait_for_end(self, pipes: Pipes) -> None:
+        if isinstance(pipes, Child):
+            with anyio.move_on_after(END_LIMIT):
+                await pipes.process.wait()
+                await pipes.heard.wait()
+            self._ending = pipes.ending
+
+    # --- calls ---
+
+    async def _make(self, capability: str, params: JsonObject, call: str) -> CallResult:
+        meta: JsonObject = {"progressToken": call}
+        if capability in self._tools or capability not in server.OWN:
+            given: JsonObject = {"name": capability, "arguments": params, "_meta": meta}
+            return server.decode_result(await self._request("tools/call", given, call))
+        if capability in server.LISTS:
+            return CallResult(await self._all_of(server.LISTS[capability]))
+        if capability in server.SUBSCRIPTIONS:
+            return await self._subscribe(
+                as_text(params.get("uri")), server.SUBSCRIPTIONS[capability]
+            )
+        method = server.REQUESTS[capability]
+        return _DECODERS[method](await self._request(method, {**params, "_meta": meta}, call))
+
+    async def _request(self, method: str, params: JsonObject, call: str) -> JsonObject:
+        """Send a request; in the modern era again and again, with the answers to what the server
+        wants to know first.
+
+        Raises:
+            RemoteError: It answered with an error, or asks without an end.
+            ConnectionClosedError: It is gone.
+        """
+        assert self._session is not None
+        again: JsonObject = {}
+        for _ in range(MAX_ROUNDS + 1):
+            result = await self._session.request(method, {**params, **again})
+            if result.get("resultType") != "input_required":
+                return result
+            again = await self._answer_round(result, call)
+        raise _refused(f"the server asked more than {MAX_ROUNDS} times for one call")
+
+    async def _answer_round(self, result: JsonObject, call: str) -> JsonObject:
+        """What a server asked in a result -> what its request is sent again with."""
+        asked = as_object(result.get("inputRequests"))
+        answers: dict[str, JsonValue] = {}
+
+        async def answer(key: str, request: JsonObject) -> None:
+            method = as_text(request.get("method"))
+            given = await self._answer(method, as_object(request.get("params")), call)
+            if given is None:
+                raise _refused(f"the server wants {label(method, 80)}, which is not known here")
+            answers[key] = given
+
+        async with only_error(RemoteError), anyio.create_task_group() as tasks:
+            for key, request in asked.items():
+                tasks.start_soon(answer, key, as_object(request))
+        if not asked:
+            await anyio.sleep(SOON)
+        again: dict[str, JsonValue] = {"inputResponses": answers} if asked else {}
+        state = result.get("requestState")
+        return again | ({} if state is None else {"requestState": state})
+
+    async def _send_to_addresses(self, problem: RemoteError, call: str) -> CallResult:
+        """The server wants its person at an address first: ask them to go there. The address itself
+        goes to no model.
+        """
+        links = server.decode_links(problem.data)
+        answers = [await self._elicit(each, call) for each in links[:MAX_OPEN]]
+        if answers and all(each["action"] == "accept" for each in answers):
+            words = "its user was sent to an address of the server's first. Call again when done."
+            return failed("PERMISSION_REQUIRED", words, retryable=True)
+        words = "its user must do something at an address of the server's first, and did not go"
+        return failed("PERMISSION_REQUIRED", words)
+
+    # --- lists ---
+
+    async def _all_of(self, member: str) -> dict[str, JsonValue]:
+        assert self._session is not None
+        lists = {member: f"{member}/list"}
+        if member == "resources":
+            lists["resourceTemplates"] = "resources/templates/list"
+        found: dict[str, JsonValue] = {}
+        for name, method in lists.items():
+            found[name], problem = await _pages(self._session, method, name)
+            found |= {"note": problem} if problem else {}
+        return found
+
+    async def _list_again(self, session: ServerSession, member: str) -> None:
+        """On `list_changed`: what is there now, and what of it is new."""
+        while True:
+            await self._stale[member].wait()
+            self._stale[member] = anyio.Event()
+            try:
+                new, problem = await _pages(session, f"{member}/list", member)
+            except (RemoteError, ConnectionClosedError) as error:
+                logger.warning("%s cannot be listed again: %s", member, error)
+                continue
+            if problem:
+                logger.warning("%s", problem)
+                continue  # half of a list is none
+            old, self._lists[member] = self._lists[member], new
+            self._offered = self._decode_offer()
+            if self._listener is not None:
+                self._listener.on_notice(server.decode_change(member, old, new))
+
+    async def _subscribe(self, uri: str, wanted: bool) -> CallResult:
+        assert self._session is not None
+        if wanted and uri not in self._subscribed and len(self._subscribed) >= MAX_UPDATES:
+            return failed("RATE_LIMITED", f"{MAX_UPDATES} resources are subscribed to already")
+        if not self._session.modern:
+            method = "resources/subscribe" if wanted else "resources/unsubscribe"
+            await self._session.request(method, {"uri": uri})
+        before = dict(self._subscribed)
+        self._subscribed.pop(uri, None)
+        self._subscribed |= {uri: None} if wanted else {}
+        if self._session.modern and self._subscribed != before:
+            await self._listen(self._session)
+        return CallResult({"uri": uri, "subscribed": wanted})
+
+    async def _listen(self, session: ServerSession) -> None:
+        """In the modern era: one stream for all that is to be told, anew when that is more."""
+        lists = [member for member in self._lists if self._tells(member, "listChanged")]
+        if self._tasks is None or not session.modern or not (lists or self._subscribed):
+            return
+        if self._listening is not None:
+            self._listening.cancel()
+        self._listening = scope = anyio.CancelScope()
+        self._tasks.start_soon(self._hear, session, lists, list(self._subscribed), scope)
+
+    async def _hear(
+        self,
+        session: ServerSession,
+        lists: Sequence[str],
+        uris: Sequence[str],
+        scope: anyio.CancelScope,
+    ) -> None:
+        with scope:
+            try:
+                await session.listen(lists, uris)
+            except (RemoteError, ConnectionClosedError) as problem:
+                logger.warning("%s tells no changes: %s", self.origin, problem)
+
+    def _tells(self, member: str, what: str) -> bool:
+        return as_object(self._server.get(member)).get(what) is True
+
+    # --- ServerListener ---
+
+    async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
+        """Answer what is a person's or a model's, and what the person set up
+        (`ServerListener.on_request`); the rest is the SDK's.
+        """
+        if method != "elicitation/create":
+            return await self._answer(method, params)
+        result = CANCEL
+        async with anyio.create_task_group() as beating:
+            beating.start_soon(_show_life, beat)
+            result = await self._elicit(params)
+            beating.cancel_scope.cancel()
+        return result
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """Tell the listener, as what it is (`ServerListener.on_notification`)."""
+        if self._listener is None or method in _SILENT:
+            return
+        member = server.CHANGES.get(method)
+        if member in self._stale:
+            self._stale[member].set()
+        elif method == "notifications/elicitation/complete":
+            for question in self._questions:
+                if question.link and question.link == params.get("elicitationId"):
+                    question.scope.cancel()
+        elif method != PROGRESS:
+            self._listener.on_notice(server.decode_notice(method, params))
+        elif (progress := decode_progress(params)) is not None:
+            self._listener.on_progress(progress)
+
+    def on_malformed(self, reason: str) -> None:
+        """Tell the listener of it (`ServerListener.on_malformed`)."""
+        if self._listener is not None:
+            words = f"a line of the server's was dropped: {reason}"
+            data = {"code": "TRANSPORT_ERROR", "message": words}
+            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
+
+    def on_end(self) -> None:
+        """Have the listener told (`ServerListener.on_end`)."""
+        self._ended.set()
+
+    # --- questions ---
+
+    async def _answer(
+        self, method: str, params: JsonObject, call: str | None = None
+    ) -> JsonObject | None:
+        """The result of what a server asks, of one of its calls where that is known; None for what
+        is not known here.
+
+        Raises:
+            RemoteError: A model was to be asked, and none answered.
+        """
+        if method == "elicitation/create":
+            return await self._elicit(params, call)
+        if method == "sampling/createMessage":
+            return await self._sample(params, call)
+        if method == "roots/list" and self._roots:
+            return {"roots": [{"uri": each.as_uri(), "name": each.name} for each in self._roots]}
+        return None
+
+    async def _elicit(self, params: JsonObject, call: str | None = None) -> JsonObject:
+        """Ask the person: the result of an `elicitation/create`, which is never an error."""
+        from abp_bridge.protocols.mcp.asked import decode_question, encode_answer
+
+        if self._listener is None or len(self._questions) >= MAX_OPEN:
+            self._refuse(f"{MAX_OPEN} of its questions are open")
+            return CANCEL
+        link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
+        asked = _Open(link=link)
+        self._questions.append(asked)
+        running = [self._calls[call]] if call in self._calls else list(self._calls.values())
+        result = CANCEL
+        try:
+            question = decode_question(
+                params,
+                id=self._listener.new_question_id(),
+                origin=self.origin,
+                calls=() if call is None else (call,),
+                destructive=not (running and all(running)),
+            )
+            with asked.scope:
+                answer = await self._listener.ask(question)
+                result = encode_answer(question, answer)
+                self._note(answer)
+        except RemoteProtocolError as problem:
+            self._refuse(str(problem))
+        except Exception:  # an error would be taken for leave
+            logger.exception("a question of %s is cancelled: asking it failed", self.origin)
+        finally:
+            self._questions.remove(asked)
+        return result
+
+    async def _sample(self, params: JsonObject, call: str | None) -> JsonObject:
+        from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_sampled
+
+        if self._listener is None:
+            raise _refused("the session ended")
+        try:
+            question = decode_sampling(
+                params, id=self._listener.new_question_id(), origin=self.origin
+            )
+        except RemoteProtocolError as problem:
+            raise RemoteError({"code": INVALID_PARAMS, "message": str(problem)}, 0.0) from None
+        answer = await self._listener.ask(replace(question, calls=() if call is None else (call,)))
+        if answer.outcome is Outcome.ACCEPTED:
+            return encode_sampled(answer)
+        raise _refused(f"no model answered: {answer.reason or answer.outcome.value}")
+
+    def _refuse(self, problem: str) -> None:
+        logger.warning("a question of %s is cancelled: %s", self.origin, problem)
+        self._tell(problem)
+
+    def _note(self, answer: Answer) -> None:
+        """Who called is told where nobody answered: else it takes the cancel for a person's."""
+        nobody = answer.outcome in (Outcome.UNSUPPORTED, Outcome.TIMED_OUT, Outcome.INVALID)
+        if nobody or answer.answered_by is AnsweredBy.HOST_POLICY:
+            self._tell(answer.reason or answer.outcome.value)
+
+    def _tell(self, reason: str) -> None:
+        if self._listener is not None:
+            words = "this server asked its user something, nobody answered, and was told 'cancel'"
+            data = {"code": "ELICITATION_FAILED", "message": f"{words}: {label(reason, 1_000)}"}
+            self._listener.on_notice(Notice(NoticeKind.ERROR, "notifications/error", data))
+
+
+_DECODERS: Mapping[str, Callable[[JsonValue], CallResult]] = {
+    "resources/read": server.decode_contents,
+    "prompts/get": server.decode_prompt,
+}
+# What the SDK has acted on, and nobody needs to be told.
+_SILENT = ("notifications/cancelled", "notifications/subscriptions/acknowledged")
+
+
+async def _pages(session: ServerSession, method: str, member: str) -> tuple[list[JsonValue], str]:
+    """The entries of all pages of a list, and why there may be more.
+
+    Raises:
+        RemoteError: The server answered with an error.
+        ConnectionClosedError: It is gone.
+    """
+    entries: list[JsonValue] = []
+    seen: set[str] = set()
+    params: JsonObject = {}
+    with anyio.move_on_after(LIST_LIMIT):
+        while len(seen) < MAX_PAGES:
+            result = await session.request(method, params)
+            entries += as_list(result.get(member))
+            cursor = as_text(result.get("nextCursor"))
+            if not cursor:
+                return entries, ""
+            if cursor in seen:
+                break
+            seen.add(cursor)
+            params = {"cursor": cursor}
+    return entries, (
+        f"its list of {member} did not end after {len(seen)} pages or {LIST_LIMIT:g} s: there may"
+        " be more"
+    )
+
+
+async def _show_life(beat: Beat) -> None:
+    beats = 0
+    while True:
+        await anyio.sleep(BEAT)
+        beats += 1
+        await beat(beats)
+
+
+def _refused(words: str) -> RemoteError:
+    return RemoteError({"code": NOBODY, "message": words}, 0.0)

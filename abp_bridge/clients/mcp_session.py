@@ -1,0 +1,421 @@
+"""A session with an MCP server in either era, through the official SDK's client, over the lines of
+whatever the server is behind: a child process, or `mcp.connect`.
+
+The SDK negotiates, matches answers to requests, cancels, answers pings and holds the stream of
+changes open. What it would drop, refuse or put in another order goes around its types, each with
+its reason below. Importing this loads the SDK (half a second): when a server is connected only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CONNECTION_CLOSED,
+    Implementation,
+    JSONRPCMessage,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from abp_bridge import VERSION
+from abp_bridge.core.json_text import is_deeper, parse
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
+from abp_bridge.core.sanitize import label
+from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.protocols.mcp import modern
+from abp_bridge.protocols.mcp.versions import MODERN
+from abp_bridge.rpc.connection import (
+    ByteReader,
+    ByteWriter,
+    ConnectionClosedError,
+    RemoteError,
+)
+from abp_bridge.rpc.pipe import write_all
+from abp_bridge.rpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.transport_context import TransportContext
+
+logger = logging.getLogger(__name__)
+
+MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
+MAX_WAITING = 1_000  # messages for a server that does not read; then who sends waits
+FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
+NAME = "abp-bridge"
+LOG_LEVEL = "info"  # the least that is wanted of a server's log: what a person may want to know
+
+Beat = Callable[[float], Awaitable[None]]
+
+
+class ServerListener(Protocol):
+    """Who takes what a server asks and tells."""
+
+    async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
+        """Answer a request of the server's.
+
+        Args:
+            method: What is asked.
+            params: Its parameters as they came.
+            beat: Tells the server, by a number that rises, that somebody is still at it.
+
+        Returns:
+            The result, or None where the SDK is to answer.
+
+        Raises:
+            RemoteError: It is answered with this error.
+        """
+        ...
+
+    def on_notification(self, method: str, params: JsonObject) -> None:
+        """The server told something; in the order in which it came, before later answers."""
+        ...
+
+    def on_malformed(self, reason: str) -> None:
+        """The server sent a line that is no message."""
+        ...
+
+    def on_end(self) -> None:
+        """The server says no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server said of itself when it was connected.
+
+    Attributes:
+        name: What it calls itself.
+        title: The same for people; may be empty.
+        version: The revision of MCP that is spoken with it.
+        capabilities: As it declared them.
+        instructions: For the model that uses it; may be empty.
+    """
+
+    name: str = ""
+    title: str = ""
+    version: str = ""
+    capabilities: JsonObject = field(default_factory=dict)
+    instructions: str = ""
+
+
+class ServerSession:
+    """One open session, of use once it has negotiated: then `info` is what the server said of
+    itself, and `modern` whether it is in the era that has no handshake.
+    """
+
+    def __init__(
+        self, client: ClientSession, dispatcher: _Dispatcher, declared: JsonObject
+    ) -> None:
+        self.info = ServerInfo()
+        self.modern = False
+        self._client = client
+        self._dispatcher = dispatcher
+        self._declared = declared
+        self._envelope: JsonObject = {}
+
+    async def negotiate(self, *, modern_first: bool) -> None:
+        """Find the era: the likelier first, the other where that is refused.
+
+        Args:
+            modern_first: Which is the likelier. A server on a pipe elicits in the legacy era or not
+                at all, one over HTTP rather in the modern.
+
+        Raises:
+            RemoteError: The server refuses both.
+            ConnectionClosedError: It ended before it had answered.
+            RemoteProtocolError: It answered what is no handshake.
+        """
+        steps: list[Callable[[], Awaitable[object]]] = [
+            self._client.initialize,
+            self._client.discover,
+        ]
+        problems: list[Exception] = []
+        for step in reversed(steps) if modern_first else steps:
+            try:
+                await step()
+            except (MCPError, ValidationError, RuntimeError) as problem:
+                if self._dispatcher.ended.is_set():
+                    raise ConnectionClosedError("it ended before it answered") from None
+                problems.append(problem)
+            else:
+                break
+        else:
+            raise _refusal(problems)
+        self.info = info = _describe(self._client)
+        self.modern = info.version in MODERN
+        self._envelope = {
+            modern.VERSION: info.version,
+            modern.CAPABILITIES: self._declared,
+            modern.CLIENT: {"name": NAME, "version": VERSION},
+            modern.LOG_LEVEL: LOG_LEVEL,
+        }
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """Send a request and wait for its result, as it came: the SDK's types refuse a whole list
+        for one entry, and a result that does not fit its tool's schema.
+
+        Cancelled, it tells the server so.
+
+        Raises:
+            RemoteError: The server answered with an error.
+            ConnectionClosedError: It is gone.
+        """
+        given = dict(params)
+        if self.modern:
+            given["_meta"] = {**as_object(given.get("_meta")), **self._envelope}
+        try:
+            result: JsonObject = await self._dispatcher.send_raw_request(method, given)
+        except MCPError as problem:
+            if problem.error.code == CONNECTION_CLOSED and self._dispatcher.ended.is_set():
+                raise ConnectionClosedError("the server is gone") from None
+            raise _remote_error(problem) from None
+        return result
+
+    async def listen(self, lists: Sequence[str], uris: Sequence[str]) -> None:
+        """Hold the modern era's stream of changes open, until it is ended; what comes on it is told
+        like any notification.
+
+        Args:
+            lists: Which lists (`tools`, `prompts`, `resources`).
+            uris: Which resources.
+
+        Raises:
+            RemoteError: The server refuses it, or ends it before its time.
+        """
+        try:
+            async with listen(
+                self._client,
+                tools_list_changed="tools" in lists,
+                prompts_list_changed="prompts" in lists,
+                resources_list_changed="resources" in lists,
+                resource_subscriptions=uris,
+            ) as events:
+                async for _ in events:
+                    pass  # they were told as they came
+        except (MCPError, SubscriptionLost) as problem:
+            raise RemoteError({"code": 0, "message": label(str(problem), 300)}, 0.0) from None
+
+
+def _describe(client: ClientSession) -> ServerInfo:
+    server, declared = client.server_info, client.server_capabilities
+    has = declared.model_dump(by_alias=True, mode="json", exclude_none=True) if declared else {}
+    return ServerInfo(
+        name=server.name if server else "",
+        title=(server.title or "") if server else "",
+        version=client.protocol_version or "",
+        capabilities=has,
+        instructions=client.instructions or "",
+    )
+
+
+def _refusal(problems: Sequence[Exception]) -> Exception:
+    """What an answer that is none has said comes before what an error has."""
+    for each in problems:
+        if not isinstance(each, MCPError):
+            words = f"it answered what is no handshake of MCP: {label(str(each), 200)}"
+            return RemoteProtocolError(words)
+    return next(_remote_error(each) for each in problems if isinstance(each, MCPError))
+
+
+def _remote_error(problem: MCPError) -> RemoteError:
+    error = problem.error
+    return RemoteError({"code": error.code, "message": error.message, "data": error.data}, 0.0)
+
+
+@asynccontextmanager
+async def open_session(
+    source: ByteReader, sink: ByteWriter, listener: ServerListener, *, has_roots: bool
+) -> AsyncIterator[ServerSession]:
+    """A session with the server behind these streams, which has not negotiated yet.
+
+    Args:
+        source: Brings its lines.
+        sink: Takes lines for it.
+        listener: Takes what it asks and tells. What it still answers when the block ends leaves.
+        has_roots: Whether folders can be told to it.
+    """
+    inward_send, inward = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outward, outward_receive = anyio.create_memory_object_stream[SessionMessage](MAX_WAITING)
+    dispatcher = _Dispatcher(inward, outward, listener)
+    client = ClientSession(
+        dispatcher=dispatcher,
+        client_info=Implementation(name=NAME, version=VERSION),
+        elicitation_callback=_DECLARED,
+        sampling_callback=_DECLARED,
+        list_roots_callback=_DECLARED if has_roots else None,
+    )
+    declared: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
+    declared = {**declared, **({"roots": {}} if has_roots else {})}
+    lines = _Lines(source, sink, listener, dispatcher)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lines.carry_in, inward_send)
+        tasks.start_soon(lines.carry_out, outward_receive)
+        try:
+            async with client:
+                try:
+                    yield ServerSession(client, dispatcher, declared)
+                finally:
+                    with anyio.move_on_after(FAREWELL, shield=True):
+                        await dispatcher.settled()
+                        outward.close()
+                        await lines.written.wait()
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _not_called(*_: object) -> NoReturn:
+    raise AssertionError("what a server asks is answered before the SDK's types see it")
+
+
+_DECLARED: Any = _not_called  # to be given it is to declare what it is for
+
+
+class _Dispatcher(JSONRPCDispatcher):
+    """The SDK's own, where `listener` comes before its session.
+
+    The session answers a question that its types refuse with an error, which servers take for
+    "nobody can be asked" and go on; it drops notifications that it does not know; and it starts a
+    task for each, so that what was told before a result may come after it.
+    """
+
+    def __init__(self, source: Any, sink: Any, listener: ServerListener) -> None:
+        super().__init__(source, sink)
+        self.ended = anyio.Event()
+        self._listener = listener
+        self._answering = 0
+        self._idle = anyio.Event()
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run, with what the listener is given taken out."""
+
+        def take(method: str, params: Any) -> bool:
+            if on_notify_intercept is not None:
+                on_notify_intercept(method, params)
+            self._listener.on_notification(method, params or {})
+            return True
+
+        answer = partial(self._answer, on_request)
+        await super().run(answer, on_notify, take, task_status=task_status)
+
+    async def _answer(
+        self,
+        otherwise: OnRequest,
+        context: DispatchContext[TransportContext],
+        method: str,
+        params: Any,
+    ) -> dict[str, Any]:
+        self._answering += 1
+        try:
+            result = await self._listener.on_request(method, params or {}, context.progress)
+            return await otherwise(context, method, params) if result is None else dict(result)
+        except RemoteError as problem:
+            raise MCPError(problem.code, str(problem.error.get("message"))) from None
+        finally:
+            self._answering -= 1
+            if not self._answering:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    async def settled(self) -> None:
+        """Returns when no request of the server's is being answered."""
+        while self._answering:
+            await self._idle.wait()
+
+
+class _Lines:
+    """Carries messages between the server's lines and the SDK's streams."""
+
+    def __init__(
+        self,
+        source: ByteReader,
+        sink: ByteWriter,
+        listener: ServerListener,
+        dispatcher: _Dispatcher,
+    ) -> None:
+        self.written = anyio.Event()  # all that was to be sent has been
+        self._source = source
+        self._sink = sink
+        self._listener = listener
+        self._dispatcher = dispatcher
+
+    async def carry_in(self, inward: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        """Bring the server's messages, until it ends or a line has no end."""
+        rest = bytearray()
+        async with inward:
+            while data := await self._source.receive():
+                *lines, last = data.split(b"\n")
+                for line in lines:
+                    rest += line
+                    if rest.strip() and (message := self._read(bytes(rest))) is not None:
+                        await inward.send(SessionMessage(message))
+                    rest.clear()
+                rest += last
+                if len(rest) > MAX_LINE:
+                    self._listener.on_malformed(f"it has more than {MAX_LINE} bytes")
+                    break
+            self._dispatcher.ended.set()
+        self._listener.on_end()
+
+    def _read(self, line: bytes) -> JSONRPCMessage | None:
+        try:
+            message = parse(line)
+            if is_deeper(message, MAX_DEPTH):
+                raise ValueError("it is nested too deeply")
+            given = dict(as_object(message))
+        except ValueError as problem:
+            self._listener.on_malformed(label(str(problem), 200))
+            return None
+        if not isinstance(given.get("params", {}), dict):
+            given["params"] = {}  # the SDK drops such a request, and the server would wait for ever
+        try:
+            made: JSONRPCMessage = jsonrpc_message_adapter.validate_python(given, by_name=False)
+        except ValidationError:
+            self._listener.on_malformed("it is no message of JSON-RPC")
+            return _as_error(given)
+        return made
+
+    async def carry_out(self, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Send what the SDK has to say."""
+        try:
+            async for item in outward:
+                message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                await write_all(self._sink, dump(message))
+        except OSError:
+            logger.debug("the server reads no more", exc_info=True)
+        finally:
+            outward.close()
+            self.written.set()
+
+
+def _as_error(given: JsonObject) -> JSONRPCMessage | None:
+    """What is to be the answer to a request of ours and is none: an error, for who waits."""
+    id: JsonValue = given.get("id")
+    if "method" in given or not is_id(id) or isinstance(id, float):
+        return None
+    error = {"code": INTERNAL_ERROR, "message": "the server's answer is no response of JSON-RPC"}
+    made: JSONRPCMessage = jsonrpc_message_adapter.validate_python(
+        {"jsonrpc": "2.0", "id": id, "error": error}, by_name=False
+    )
+    return made

@@ -1,0 +1,81 @@
+"""What an MCP server asks a model -> a sampling `Question`, and what the model said -> the result
+of its `sampling/createMessage`.
+
+For where a server is an app of the bridge's. A host of MCP is asked in the server's own words, and
+what it answers goes back as it came.
+"""
+
+from __future__ import annotations
+
+from abp_bridge.core import sanitize
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
+from abp_bridge.core.question import Answer, Kind, Question
+from abp_bridge.errors import RemoteProtocolError
+
+MAX_TASK = 32_000  # characters of what a model is asked, where no host is given the whole request
+SAMPLED = "message"  # the member of an answer's content that has a host's whole result
+
+
+def decode_sampling(raw: JsonValue, *, id: str, origin: str) -> Question:
+    """The parameters of `sampling/createMessage` -> Question.
+
+    Args:
+        raw: The parameters.
+        id: The question's own.
+        origin: The server, as the bridge knows it.
+
+    Raises:
+        RemoteProtocolError: There are no messages in them.
+    """
+    params = {word: value for word, value in as_object(raw).items() if word != "_meta"}
+    messages = params.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise RemoteProtocolError("sampling/createMessage needs a list of at least one message")
+    return Question(
+        id=id,
+        kind=Kind.SAMPLING,
+        message=sanitize.message("\n\n".join(map(_show, messages)), MAX_TASK),
+        fields=(),
+        origin=origin,
+        request=params,
+    )
+
+
+def _show(message: JsonValue) -> str:
+    """A message in words: what is no text is named."""
+    said = as_object(message)
+    content = said.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    words = [
+        as_text(each.get("text")) or f"[{as_text(each.get('type'), 'something')}]"
+        for each in map(as_object, blocks)
+    ]
+    role = as_text(said.get("role"), "user")
+    return "\n".join(words) if role == "user" else f"{role}: " + "\n".join(words)
+
+
+def is_servers_own(request: JsonObject) -> bool:
+    """Whether these parameters of a question are those of a server's `sampling/createMessage`."""
+    return "task" not in request and bool(as_list(request.get("messages")))
+
+
+def decode_whole(result: JsonValue) -> dict[str, JsonValue]:
+    """The result of a server's own `sampling/createMessage` -> the content of the answer: all of
+    it, whatever it holds.
+
+    Raises:
+        RemoteProtocolError: There is nothing in it.
+    """
+    if "content" not in as_object(result):
+        raise RemoteProtocolError("the host's model answered without content")
+    return {SAMPLED: result}
+
+
+def encode_sampled(answer: Answer) -> dict[str, JsonValue]:
+    """What the model said -> the result of `sampling/createMessage`; who said it is unknown where
+    it was no host of MCP.
+    """
+    if whole := as_object(answer.content.get(SAMPLED)):
+        return dict(whole)
+    text = as_text(answer.content.get("result"))
+    return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "unknown"}

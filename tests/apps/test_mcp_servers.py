@@ -1,0 +1,412 @@
+"""MCP servers as apps, in both eras, under hosts of both and an ACP client: what they offer,
+return, ask and tell, and what becomes of those that misbehave.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from support.acp_harness import FORM, client
+from support.apps.exotic_server import SAMPLING
+from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
+from support.paths import APPS
+from support.sql_server import sql_server
+from support.visitor import Browser
+
+Json = Any
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ("legacy", "modern")
+
+
+def target(server: str, *arguments: object) -> str:
+    words = [sys.executable, str(APPS / f"{server}_server.py"), *map(str, arguments)]
+    return f"mcp:{shlex.join(words)}"
+
+
+def heard(log: Path, method: str | None = None) -> list[Json]:
+    """What the server read; with a method, their params."""
+    read = [json.loads(line) for line in log.read_text().splitlines()]
+    return [
+        each.get("params") if method else each
+        for each in read
+        if method is None or each.get("method") == method
+    ]
+
+
+def structured(result: types.CallToolResult) -> Json:
+    """What the exotic server returns: one text, and the same as structured content."""
+    *_, last = json.loads(text(result))
+    return last["structuredContent"]["r"]
+
+
+@pytest.fixture(params=ERAS)
+def exotic(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    """A server of one era: its target, and what it reads."""
+    log = tmp_path / "heard"
+    return target("exotic", request.param, log), log
+
+
+# --- what it offers and returns -------------------------------------------------------------------
+
+
+async def test_tools_are_capabilities_with_all_that_the_server_says_of_them(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        said = text(await host.client.call_tool("abp_connect", {}))
+        assert "Connected unruly: unruly (mcp:python3 unruly_server.py)." in said.replace(
+            Path(sys.executable).name, "python3"
+        )
+        assert "without a name cannot be called: number" in said
+        assert "cannot be shown as it is cannot be called: 'noname'" in said
+        tools = {each.name: each for each in (await host.client.list_tools()).tools}
+        wipe = tools["abp_wipe"]
+        assert wipe.title == "Wipe it all"
+        assert wipe.input_schema["properties"] == {"what": {"type": "string"}}
+        assert wipe.description is not None
+        assert wipe.description.startswith("Wipes.")
+        assert '"gone"' in wipe.description
+        assert wipe.annotations is not None
+        assert wipe.annotations.destructive_hint is True
+        assert tools["abp_look"].annotations == types.ToolAnnotations(read_only_hint=True)
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("both", '{"a": [1, 2]}'),
+        ("fail", "OPERATION_FAILED: No such table"),
+        ("error", 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}'),
+        ("nothing", "TRANSPORT_ERROR: the server returned no content"),
+        ("malformed", "OPERATION_FAILED: the server's answer is no response of JSON-RPC"),
+    ],
+)
+async def test_a_result_is_what_the_server_returned(tmp_path: Path, tool: str, says: str) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call(tool)
+        assert text(result).startswith(says)
+        assert result.is_error is (tool != "both")
+        assert text(await host.call("look")) == "look done"  # it goes on
+
+
+async def test_pictures_and_links_reach_the_host(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("image")
+        assert [each.type for each in result.content] == ["text", "image", "resource_link"]
+        assert json.loads(text(result))[1] == {
+            "type": "resource_link",
+            "uri": "file:///x",
+            "name": "x",
+        }
+
+
+async def test_resources_and_prompts_are_reached_by_capabilities() -> None:
+    async with hosted("--app", target("sdk")) as host:
+        assert text(await host.call("resources.read", uri="note://today")) == "rain"
+        listed = json.loads(text(await host.call("resources.list")))
+        assert [each["uri"] for each in listed["resources"]] == ["note://today"]
+        prompt = await host.call("prompts.get", name="greet", arguments={"name": "Ann"})
+        [said] = json.loads(text(prompt))["messages"]
+        assert said["content"]["text"] == "Greet Ann."
+        assert text(await host.call("numbers")) == '{"result": [1, 2, 3]}'
+        assert "Ask before you order." in text(await host.client.call_tool("abp_connect", {}))
+
+
+async def test_what_is_not_there_is_an_error_and_what_is_not_carried_is_named(
+    exotic: tuple[str, Path],
+) -> None:
+    async with hosted("--app", exotic[0]) as host:
+        missing = await host.call("resources.read", uri="stub://b")
+        assert missing.is_error
+        assert '"stub://b"' in text(missing)
+        [app] = (await host.status())["apps"].values()
+        assert "not carried: completion of arguments (completion/complete)" in app["warnings"]
+
+
+async def test_only_a_person_names_a_server() -> None:
+    async with hosted("--app", "demo") as host:
+        for named in (target("sdk"), "mcp+http://127.0.0.1:1/mcp"):
+            result = await host.client.call_tool("abp_connect", {"target": named})
+            assert text(result).startswith("PERMISSION_DENIED: Only the person can")
+
+
+# --- what it asks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [None, MODERN])
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_form_is_asked_and_its_outcome_goes_back(
+    exotic: tuple[str, Path], version: str | None, action: str
+) -> None:
+    asked: list[types.ElicitRequestFormParams] = []
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        asked.append(params)
+        return accept(s="hello")(params) if action == "accept" else refuse(action)(params)
+
+    async with hosted("--app", exotic[0], answer=person, version=version) as host:
+        answer = structured(await host.call("ask", a="x"))
+    assert answer["action"] == action
+    assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
+    assert answer["_meta"]["abp"]["answeredBy"] == "person"
+    [form] = asked
+    assert "exotic_server.py asks: Q" in form.message
+    assert "Stub T" not in form.message  # its own words are not who asks
+
+
+async def test_nobody_to_ask_is_a_cancel_and_never_an_error(exotic: tuple[str, Path]) -> None:
+    async with hosted("--app", exotic[0]) as host:
+        result = await host.call("ask", a="x")
+        assert structured(result)["action"] == "cancel"
+        assert "nobody answered, and was told 'cancel'" in str(result.content[-1])
+
+
+async def test_questions_at_the_same_time_each_get_their_own_answer(
+    exotic: tuple[str, Path],
+) -> None:
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        return accept(s="two" if "Q2" in params.message else "one")(params)
+
+    async with hosted("--app", exotic[0], answer=person) as host:
+        one, two = structured(await host.call("two"))
+        assert (one["content"], two["content"]) == ({"s": "one"}, {"s": "two"})
+
+
+async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> None:
+    def person(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+        assert params.url == "https://e.x/"
+        return types.ElicitResult(action="accept")
+
+    async with hosted("--app", exotic[0], answer=person) as host:
+        assert structured(await host.call("url"))["action"] == "accept"
+        visit = await host.call("visit")  # an error that wants the person there first
+        assert text(visit).startswith("PERMISSION_REQUIRED")
+        assert "https://e.x/" not in str(visit.content)
+        assert structured(await host.call("visit")) == "visited"
+
+
+async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
+    exotic: tuple[str, Path],
+) -> None:
+    asked: list[types.CreateMessageRequestParams] = []
+
+    async def model(context: Any, params: types.CreateMessageRequestParams) -> Any:
+        asked.append(params)
+        said = types.TextContent(text="hello")
+        return types.CreateMessageResult(role="assistant", content=said, model="m-1")
+
+    async with hosted("--app", exotic[0], sampling=model) as host:
+        answer = structured(await host.call("sample"))
+    assert answer["model"] == "m-1"
+    assert answer["content"]["text"] == "hello"
+    [params] = asked
+    sent = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+    assert sent == SAMPLING
+
+
+async def test_without_a_model_a_sampling_is_refused(exotic: tuple[str, Path]) -> None:
+    async with hosted("--app", exotic[0]) as host:
+        assert "no model answered" in text(await host.call("sample"))
+
+
+async def test_roots_are_the_persons(exotic: tuple[str, Path], tmp_path: Path) -> None:
+    async with hosted("--app", exotic[0], "--root", str(tmp_path)) as host:
+        roots = structured(await host.call("roots"))
+        assert roots == {"roots": [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]}
+    async with hosted("--app", exotic[0]) as host:
+        assert "roots" not in structured(await host.call("caps"))["caps"]
+
+
+async def test_a_secret_is_asked_out_of_band(tmp_path: Path) -> None:
+    browser = Browser()
+
+    async def person(params: Any) -> types.ElicitResult:
+        assert isinstance(params, types.ElicitRequestURLParams)
+
+        def fill_in() -> None:
+            browser.open(params.url)
+            browser.send(**{"field-0": "hunter2"})
+
+        await anyio.to_thread.run_sync(fill_in)
+        return types.ElicitResult(action="accept")
+
+    log = tmp_path / "heard"
+    async with hosted("--app", target("unruly", log), answer=person) as host:
+        await host.call("secret")
+    [answer] = [each["result"] for each in heard(log) if each.get("id") == "q"]
+    assert answer["content"] == {"password": "hunter2"}
+    assert "hunter2" not in json.dumps([line for who, line in host.wire.lines if who == "host"])
+
+
+def test_a_question_that_the_server_takes_back_is_taken_down(tmp_path: Path) -> None:
+    log = tmp_path / "heard"
+    with RawHost("--app", target("unruly", log)) as host:
+        host.initialize(elicitation={})
+        host.request("tools/call", {"name": "abp_connect"})
+        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "retract"}})
+        asked = host.until(lambda message: message.get("method") == "elicitation/create")
+        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "look"}})
+        gone = host.until(lambda message: message.get("method") == "notifications/cancelled")
+        assert gone["params"]["requestId"] == asked["id"]
+        assert host.end() == 0
+    assert not [each for each in heard(log) if each.get("id") == "r"]  # and gets no answer
+
+
+async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
+    async def person(method: str, params: Json) -> Json:
+        assert method == "elicitation/create"
+        assert "exotic_server.py" in params["message"]
+        return {"action": "accept", "content": {"s": "hello"}}
+
+    async with client("--app", exotic[0], handler=person) as opened:
+        await opened.initialize(FORM)
+        _, words = await opened.prompt(await opened.new(), '/ask {"a": "x"}')
+    assert '{\\"s\\": \\"hello\\"}' in words
+
+
+# --- what it tells --------------------------------------------------------------------------------
+
+
+async def test_progress_logs_and_updates_are_told_in_order(exotic: tuple[str, Path]) -> None:
+    told: list[Json] = []
+
+    async def hear(params: types.LoggingMessageNotificationParams) -> None:
+        told.append((params.level, params.data))
+
+    counted: list[Json] = []
+
+    async def rise(progress: float, total: float | None, message: str | None) -> None:
+        counted.append((progress, total, message))
+
+    async with hosted("--app", exotic[0], logging_callback=hear) as host:
+        subscribed = await host.call("resources.subscribe", uri="stub://a")
+        assert json.loads(text(subscribed)) == {"uri": "stub://a", "subscribed": True}
+        arguments = {"capability": "notes"}
+        result = await host.client.call_tool("abp_call", arguments, progress_callback=rise)
+        assert counted == [(1, 3, "PM")]
+        summary = str(result.content[-1])
+        for words in ("notifications/message", "resources/updated", "notifications/vendor/x"):
+            assert words in summary
+        with anyio.fail_after(PATIENCE):
+            while len(told) < 6:  # with a list that changed of each kind
+                await host.status()
+    levels = {data["event"]: level for level, data in told}
+    assert levels["notifications/message"] == "warning"
+    [updated] = [data for _, data in told if data["event"] == "notifications/resources/updated"]
+    assert updated["data"] == {"uri": "stub://a", "_meta": {"u": 1}}
+
+
+async def test_a_list_that_changed_says_what_did(tmp_path: Path) -> None:
+    told: list[Json] = []
+
+    async def hear(params: types.LoggingMessageNotificationParams) -> None:
+        told.append(params.data)
+
+    app = target("unruly", tmp_path / "heard")
+    async with hosted("--app", app, logging_callback=hear) as host:
+        assert text(await host.call("grow")) == "grown"
+        with anyio.fail_after(PATIENCE):
+            while not told:
+                await host.status()
+        assert told[0]["data"] == {"added": ["grown"], "removed": ["look"], "changed": ["wipe"]}
+        assert text(await host.call("grown")) == "grown done"
+        tools = [each.name for each in (await host.client.list_tools(cache_mode="bypass")).tools]
+        assert "abp_grown" in tools
+        assert "abp_look" not in tools
+
+
+async def test_what_is_no_message_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("babble")
+        assert text(result) == "said"
+        summary = str(result.content[-1])
+        assert "s was dropped: Expecting value" in summary
+        assert "it broke" in summary
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(exotic: tuple[str, Path]) -> None:
+    app, log = exotic
+    async with hosted("--app", app) as host:
+        await host.client.call_tool("abp_connect", {})
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(host.call, "wait")
+                with anyio.fail_after(PATIENCE):
+                    while not heard(log, "tools/call"):
+                        await host.status()
+                scope.cancel()
+        with anyio.fail_after(PATIENCE):
+            while not heard(log, "notifications/cancelled"):
+                await host.status()
+
+
+async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+    log = tmp_path / "heard"
+    async with hosted("--app", target("unruly", log)) as host:
+        await host.client.call_tool("abp_connect", {})
+        late = await host.client.call_tool("abp_call", {"capability": "hang", "timeout": 0.1})
+        assert text(late).startswith("TIMEOUT")
+        assert text(await host.call("look")) == "look done"
+    assert heard(log, "notifications/cancelled")
+
+
+async def test_a_server_that_dies_says_how(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("die")
+        assert text(result).startswith("DISCONNECTED")
+        assert "the disk is on fire" in text(result)
+        assert text(await host.call("look")) == "look done"  # connected again
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("mcp:no-such-program", "cannot be started"),
+        ("mcp:true", "ended before it was connected (exit code 0)"),
+        ("mcp:", "needs a command"),
+    ],
+)
+async def test_a_server_that_cannot_be_connected_says_why(command: str, says: str) -> None:
+    async with hosted("--app", command) as host:
+        assert says in text(await host.client.call_tool("abp_connect", {}))
+
+
+def test_at_the_end_what_is_asked_is_cancelled_before_the_server_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "heard"
+    with RawHost("--app", target("unruly", log)) as host:
+        host.initialize(elicitation={})
+        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "leave"}})
+        host.until(lambda message: message.get("method") == "elicitation/create")
+        assert host.end() == 0
+    *_, answer, end = heard(log)
+    assert answer["id"] == "q"
+    assert answer["result"]["action"] == "cancel"
+    assert end == {"end": True}
+
+
+# --- over HTTP ------------------------------------------------------------------------------------
+
+
+async def test_a_server_over_http_asks_in_the_modern_era() -> None:
+    with sql_server(token="") as database:
+        url = f"mcp+{database.url}"
+        sent = refuse("decline")
+        async with hosted("--app", url, answer=sent) as host:
+            result = await host.call("execute_sql", query="DROP TABLE t")
+            assert not database.ran
+        async with hosted("--app", url, answer=accept(proceed="yes")) as host:
+            result = await host.call("execute_sql", query="select 1")
+            assert database.ran == ["select 1"], result
