@@ -34,6 +34,7 @@ from abp_bridge.trace.format import (
     dump_entry,
     is_request,
     is_response,
+    stand_in_scheme,
 )
 
 # Where in a message a bridge says what it is called and how long it took: there, and nowhere else,
@@ -371,7 +372,7 @@ def _origin(party: str, target: str) -> tuple[re.Pattern[str], str]:
     A short name may mean the app's id too, which stays what it is.
     """
     called = re.sub(r"^(https?://[^/]*).*", r"\1", target).replace("demo:page", "demo page")
-    instead = f"stdio:{program_name(party)}"
+    instead = f"{stand_in_scheme(target)}:{program_name(party)}"
     return _alone(called), instead if ":" in called else f"[either {called}|{instead}]"
 
 

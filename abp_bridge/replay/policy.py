@@ -49,7 +49,10 @@ _BY_VARIABLE: Mapping[Replayable, Rule] = {
     "file": _FILE,
     "files": _rule(rf"(?:{_INSIDE})?(?::{_INSIDE})*", "each must lie in {folder}"),
     "text": _rule(r"[^{}\0]*", "it must be text without { and }"),
-    "app": _rule(rf"stdio:\{{{_APP}\}}|demo", "an app must be a stand-in, stdio:{app}, or demo"),
+    "app": _rule(
+        rf"(?:stdio|mcp):\{{{_APP}\}}|demo",
+        "an app must be a stand-in, stdio:{app} or mcp:{app}, or demo",
+    ),
     "terminal": _rule(re.escape(TERMINAL), "it must be {tty}"),
     "port": _rule(re.escape(PORT), "it must be {port}"),
     "page": _rule("off|link|", "it must be off or link: a replay opens no browser"),

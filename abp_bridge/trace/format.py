@@ -48,6 +48,11 @@ class TraceError(AbpBridgeError):
         self.line = line
 
 
+def stand_in_scheme(target: str) -> str:
+    """How a stand-in for this app is connected: as an MCP server, or as whatever speaks ABP."""
+    return "mcp" if target.startswith("mcp") else "stdio"
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What a recording is of.

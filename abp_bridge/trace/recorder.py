@@ -50,6 +50,7 @@ from abp_bridge.trace.format import (
     dump,
     dump_entry,
     dump_head,
+    stand_in_scheme,
 )
 from abp_bridge.trace.redact.answers import SecretAnswers, secrets_of
 from abp_bridge.trace.redact.known import SECRET
@@ -204,7 +205,11 @@ class Recorder:
         self._began = time.monotonic()
         self._file = _create(self._path)
         parties = {self.app(target): target for target in self._settings.apps}
-        apps = [word for party in parties for word in ("--app", f"stdio:{{{party}}}")]
+        apps = [
+            word
+            for party, target in parties.items()
+            for word in ("--app", f"{stand_in_scheme(target)}:{{{party}}}")
+        ]
         clean = self._redactor.clean_text
         variables = to_environment(self._settings, usual_settings(self._command))
         behind = BEHIND.get(self._command)

@@ -239,10 +239,14 @@ async def test_a_secret_is_asked_out_of_band(tmp_path: Path) -> None:
         return types.ElicitResult(action="accept")
 
     log = tmp_path / "heard"
-    async with hosted("--app", target("unruly", log), answer=person) as host:
+    trace = tmp_path / "trace"
+    options = ("--app", target("unruly", log), "--record", str(trace))
+    async with hosted(*options, answer=person) as host:
         await host.call("secret")
     [answer] = [each["result"] for each in heard(log) if each.get("id") == "q"]
     assert answer["content"] == {"password": "hunter2"}
+    assert '"app->bridge"' in trace.read_text()
+    assert "hunter2" not in trace.read_text()
     assert "hunter2" not in json.dumps([line for who, line in host.wire.lines if who == "host"])
 
 
