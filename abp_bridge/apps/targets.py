@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from abp_bridge.core.sanitize import redact_target, server_name
+from abp_bridge.core.sanitize import redact_target
 from abp_bridge.interfaces.app import App, AppError
 from abp_bridge.rpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
@@ -64,10 +64,11 @@ def _stdio(target: str, settings: Settings, tap: Tap) -> App:
 
 def _server(target: str, settings: Settings, tap: Tap) -> App:
     from abp_bridge.apps.mcp import McpApp
+    from abp_bridge.core.command_line import show_command
     from abp_bridge.rpc.subprocess import spawn
 
     words = _words(target)
-    origin = f"mcp:{server_name(words)}"
+    origin = f"mcp:{show_command(words)}"
     return McpApp(origin, lambda: spawn(words), roots=settings.roots, tap=tap)
 
 

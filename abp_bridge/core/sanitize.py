@@ -119,11 +119,7 @@ def redact_target(target: str) -> str:
     address's user and query, where secrets stand.
     """
     scheme, _, command = target.partition(":")
-    if name := _COMMANDS.get(scheme):
-        return f"{scheme}:{name(command.split())}"
+    if scheme in ("stdio", "mcp"):
+        return f"{scheme}:{command_name(command.split())}"
     address = target.partition("?")[0]
     return re.sub(r"^([\w+]+://)[^/]*@", r"\1", address)
-
-
-# What comes before a command in a target, and how the command is called.
-_COMMANDS = {"stdio": command_name, "mcp": server_name}
