@@ -39,7 +39,7 @@ class Call:
         on_end: Gets the outcome, as soon as there is one.
         withdraw: Takes questions down, for a reason.
         keep: Puts what is too large for a host into files.
-        ask_leave: Asks a person whether the call may be made, by its id: None if so, else how it
+        ask_approval: Asks a person whether the call may be made, by its id: None if so, else how it
             ends. Without it nobody is asked.
         count_lost: How many notifications have not reached the host, so far.
     """
@@ -56,7 +56,7 @@ class Call:
         on_end: Callable[[CallOutcome], None] | None = None,
         withdraw: Callable[[Iterable[Question], str], None],
         keep: Callable[[CallResult], tuple[CallResult, list[SavedFile]]],
-        ask_leave: Callable[[str], Awaitable[CallResult | None]] | None = None,
+        ask_approval: Callable[[str], Awaitable[CallResult | None]] | None = None,
         count_lost: Callable[[], int] = lambda: 0,
     ) -> None:
         self.id = id
@@ -68,7 +68,7 @@ class Call:
         self._on_end = on_end
         self._withdraw = withdraw
         self._keep = keep
-        self._ask_leave = ask_leave
+        self._ask_approval = ask_approval
         self._made = False  # the app has heard of it
         self._scope = anyio.CancelScope(deadline=now() + timeout)
         self._remaining = timeout
@@ -129,7 +129,7 @@ class Call:
                 self._on_end(self._ended)
 
     async def _check_approval(self) -> CallResult | None:
-        return None if self._ask_leave is None else await self._ask_leave(self.id)
+        return None if self._ask_approval is None else await self._ask_approval(self.id)
 
     async def _make(self) -> CallResult:
         self._made = True

@@ -31,7 +31,7 @@ FILE, CONFIRMED = "file", "confirmed"
 class FileRefusedError(AbpBridgeError):
     """A named file that cannot be given; the message says why.
 
-    `private` reasons are for the person: an app that has no leave to look learns nothing of what is
+    `private` reasons are for the person: an app that may not look learns nothing of what is
     there.
     """
 
@@ -55,7 +55,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
-    """A question for a file as it is really asked: for leave to read the `named` one, or for any,
+    """A question for a file as it is really asked: for consent to read the `named` one, or for any,
     with a `note` why it is not that.
     """
 
@@ -114,9 +114,9 @@ class FileAccess:
                 replace(question, note=f"{named_it}: {why}."),
                 note=f"{named_it}: {_NOT_THIS if why.private else why}.",
             )
-        return (
-            FileRequest(question) if named is None else FileRequest(_leave(question, named), named)
-        )
+        if named is None:
+            return FileRequest(question)
+        return FileRequest(_ask_consent(question, named), named)
 
     async def _find(self, question: Question) -> _Named | None:
         """The file that the app names, if it names one. Raises FileRefusedError."""
@@ -135,8 +135,8 @@ class FileAccess:
         raise FileRefusedError("it could not be looked at in time")
 
 
-def _leave(question: Question, named: _Named) -> Question:
-    """The question for leave to read it.
+def _ask_consent(question: Question, named: _Named) -> Question:
+    """The question for consent to read it.
 
     What the bridge says comes before what the app says, so that nobody takes one for the other.
     """

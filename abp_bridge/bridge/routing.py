@@ -72,7 +72,7 @@ class Routing:
     @property
     def fallback(self) -> Answer | None:
         """What the host answered by itself, without a person: the question's answer if no other
-        surface finds one. Where it was asked for leave, with what gets a person asked.
+        surface finds one. Where it was asked for approval, with what gets a person asked.
         """
         there = {variant.surface for variant in self._variants}
         ways = [words for surface, words in _PERSONS_OWN.items() if surface not in there]

@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from abp_bridge.bridge import confirmation
+from abp_bridge.bridge import approval
 from abp_bridge.bridge.call import Call
 from abp_bridge.bridge.connection import AppConnection
 from abp_bridge.bridge.elicitor import Elicitor
@@ -152,7 +152,8 @@ class Bridge:
                 "INVALID_PARAMS",
                 f"The parameters of {capability} do not fit: {'; '.join(problems)}.",
             )
-        needs_leave = confirmation.needs_leave(known, self._settings.confirm)
+        needed = approval.needs_approval(known, self._settings.confirm)
+        ask_approval = partial(self._ask_approval, connection, known, params)
         call = Call(
             self.new_id("call"),
             connection.app,
@@ -163,7 +164,7 @@ class Bridge:
             on_end=on_end,
             withdraw=self.withdraw,
             keep=partial(self._results.keep, connection.id),
-            ask_leave=partial(self._ask_leave, connection, known, params) if needs_leave else None,
+            ask_approval=ask_approval if needed else None,
             count_lost=lambda: sum(self.host.lost_notifications().values()),
         )
         connection.add_call(call)
@@ -259,7 +260,7 @@ class Bridge:
         """
         offered = [each.capability for each in self.capabilities()]
         chosen: dict[str, JsonValue] = {
-            word: [each.name for each in offered if confirmation.needs_leave(each, [word])]
+            word: [each.name for each in offered if approval.needs_approval(each, [word])]
             for word in self._settings.confirm
         }
         strange = self._strange_names()
@@ -275,7 +276,7 @@ class Bridge:
         return [
             f"--confirm {name}: no connected app has a capability of that name, and nobody is asked"
             f" before one{hint}"
-            for name, hint in confirmation.strange_names(self._settings.confirm, offered)
+            for name, hint in approval.strange_names(self._settings.confirm, offered)
         ]
 
     async def close(self, reason: str) -> None:
@@ -389,11 +390,11 @@ class Bridge:
             "UNKNOWN_CAPABILITY", f"There is no capability {label(capability)!r}. {shown}"
         )
 
-    async def _ask_leave(
+    async def _ask_approval(
         self, connection: AppConnection, capability: Capability, params: JsonObject, call: str
     ) -> CallResult | None:
         """Ask a person whether `call` may be made: None if so, else how it ends."""
-        question = confirmation.make_question(
+        question = approval.make_question(
             self.new_id("question"),
             call,
             connection.app.origin,
@@ -401,7 +402,7 @@ class Bridge:
             params,
             name=connection.name,
         )
-        return confirmation.refusal(capability.name, await connection.ask(question))
+        return approval.refusal(capability.name, await connection.ask(question))
 
     async def _run(self, connection: AppConnection, call: Call) -> None:
         try:

@@ -220,7 +220,7 @@ def _presets(question: Question, asked: Field, by_buttons: bool) -> list[JsonVal
 
 def needs_proof(question: Question, outcome: Outcome, content: JsonObject) -> bool:
     """Whether such an answer counts only on proof of a person: a yes to what cannot be undone, a
-    file or leave to read one, a secret.
+    file or consent to read one, a secret.
     """
     if outcome is not Outcome.ACCEPTED:
         return False

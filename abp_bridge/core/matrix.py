@@ -75,7 +75,7 @@ class QuestionShape(enum.Enum):
     NESTED = "nested JSON"
     SECRET = "secret"  # noqa: S105
     FILE = "file"
-    FILE_CONSENT = "leave to read a named file"
+    FILE_CONSENT = "consent to read a named file"
     SAMPLING = "sampling"
 
 
@@ -225,7 +225,7 @@ _MODEL: dict[QuestionShape, Cell] = dict.fromkeys(
     QuestionShape.CONFIRM_DESTRUCTIVE: refusal("a model cannot confirm what cannot be undone"),
     QuestionShape.SECRET: refusal("secrets never pass through the model"),
     QuestionShape.FILE: refusal("a model gives no files of the person's"),
-    QuestionShape.FILE_CONSENT: refusal("a model cannot give the person's leave"),
+    QuestionShape.FILE_CONSENT: refusal("a model cannot consent for the person"),
     QuestionShape.SAMPLING: refusal("this asks the person through the model"),
 }
 
@@ -288,7 +288,7 @@ def shape(question: Question) -> QuestionShape:
     """The row a question stands in. A secret is a secret whatever else it is."""
     if question.secret:
         return QuestionShape.SECRET
-    if question.consents:  # leave for a call is asked as leave for a file is
+    if question.consents:  # approval of a call is asked as consent to read a file is
         return QuestionShape.FILE_CONSENT
     if question.kind in _BY_KIND:
         return _BY_KIND[question.kind]

@@ -126,7 +126,7 @@ class Question:
             annotations say otherwise.
         link: The address that the app asks the person to open, safe to show; it may let in
             whoever has it.
-        permits_call: Whether it is the bridge's own, for leave to make the call that it belongs to.
+        permits_call: Whether it is the bridge's own, for approval of the call that it belongs to.
         timeout: The person's time in seconds; None for the session's usual one.
         whole: What the app's schema says of the fields together.
         note: A remark of the bridge's own, to be shown with it.
@@ -163,7 +163,7 @@ class Question:
 
     @property
     def asker(self) -> str:
-        """Who asks, as it is shown: the bridge where it asks for leave, else the app's origin."""
+        """Who asks, as it is shown: the bridge for approval of a call, else the app's origin."""
         return BRIDGE if self.permits_call else self.origin
 
     @property
@@ -201,7 +201,7 @@ class Question:
 
     @property
     def consents(self) -> bool:
-        """Whether it asks for leave: to make a call, or to read a file that the app named and not
+        """Whether it asks for consent: to make a call, or to read a file that the app named and not
         for the file itself.
         """
         return self.permits_call or (

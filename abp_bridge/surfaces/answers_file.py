@@ -132,8 +132,8 @@ class Entry:
 
     async def _load(self, question: Question, path: str) -> JsonValue:
         if question.fields[0].type is not FieldType.FILE:
-            leave = ", but for leave to read one: its value is true or false"
-            raise ValueError(f"it asks for no file{leave if question.consents else ''}")
+            consent = ", but for consent to read one: its value is true or false"
+            raise ValueError(f"it asks for no file{consent if question.consents else ''}")
         with anyio.move_on_after(READ_LIMIT):
             return await anyio.to_thread.run_sync(_load, path, abandon_on_cancel=True)
         raise ValueError(f"{path} could not be read within {READ_LIMIT:g} s")

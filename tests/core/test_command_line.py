@@ -14,7 +14,7 @@ HIDDEN = "\u2026"
     [
         (
             ["npx", "-y", "mongodb-mcp-server@3", "--connectionString", "mongodb://u:p@h/db?k=1"],
-            "npx -y mongodb-mcp-server@3 --connectionString mongodb://h",
+            f"npx -y mongodb-mcp-server@3 --connectionString {HIDDEN}",
         ),
         (["docker", "run", "-i", "--rm", "mcp/postgres"], "docker run -i --rm mcp/postgres"),
         (["docker", "run", "-e", "TOKEN=x", "image"], f"docker run -e TOKEN={HIDDEN} image"),

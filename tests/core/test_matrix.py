@@ -112,7 +112,7 @@ MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the mode
     QuestionShape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
     QuestionShape.SECRET: "no: secrets never pass through the model",
     QuestionShape.FILE: "no: a model gives no files of the person's",
-    QuestionShape.FILE_CONSENT: "no: a model cannot give the person's leave",
+    QuestionShape.FILE_CONSENT: "no: a model cannot consent for the person",
     QuestionShape.SAMPLING: "no: this asks the person through the model",
 }
 
@@ -283,7 +283,7 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "a secret among others": (asked(YES, SECRET), QuestionShape.SECRET),
     "a secret yes": (asked(replace(YES, secret=True), kind=Kind.CONFIRM), QuestionShape.SECRET),
     "a file": (asked(Field("file", FieldType.FILE, {}), kind=Kind.RESOURCE), QuestionShape.FILE),
-    "leave to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
+    "consent to read one": (asked(YES, kind=Kind.RESOURCE), QuestionShape.FILE_CONSENT),
     "leave for a call": (
         replace(asked(YES, kind=Kind.CONFIRM), permits_call=True, destructive=True),
         QuestionShape.FILE_CONSENT,
@@ -353,7 +353,7 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [NEW, SurfaceVariant(Surface.PAGE)],
         ["mcp-form (one entry after the other)", "page (on a page of the bridge's own)"],
     ),
-    "leave to read a file, by buttons": (
+    "consent to read a file, by buttons": (
         asked(YES, kind=Kind.RESOURCE),
         [PERMISSION],
         ["acp-permission (as options, the safe one first)"],

@@ -506,11 +506,6 @@ def test_what_a_host_answers_by_itself_is_a_cancel(outcome: Outcome) -> None:
     assert encode_answer(ask({}), answer)["action"] == "cancel"
 
 
-def test_a_no_of_nobody_knows_whom_is_a_cancel() -> None:
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.UNKNOWN, {"confirmed": False})
-    assert encode_answer(ask({}), answer)["action"] == "cancel"
-
-
 def link(url: Json, message: Json = "Sign in") -> Question:
     params = {"mode": "url", "message": message, "url": url, "elicitationId": "E"}
     return decode_question(params, id="q", origin="s")

@@ -646,7 +646,7 @@ LEAVE = replace(DELETE, kind=Kind.RESOURCE, destructive=False)
 @pytest.mark.parametrize(
     ("question", "no", "yes"),
     [(DELETE, "No, do not", "Delete"), (LEAVE, "Do not allow", "Allow")],
-    ids=["destructive", "leave to read a file"],
+    ids=["destructive", "consent to read a file"],
 )
 def test_a_yes_that_may_do_harm_is_the_second_of_two_answers(
     question: Question, no: str, yes: str, version: str

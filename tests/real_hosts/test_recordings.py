@@ -512,8 +512,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-behind/permission",
-        "Goose asks for leave with four options, whose names are their kinds, behind the proxy;"
-        " acpx --deny-all says no",
+        "Goose asks for permission with four options, whose names are their kinds, behind the"
+        " proxy; acpx --deny-all says no",
         "acpx",
         DENY + BEFORE_GOOSE,
         [],
@@ -521,8 +521,8 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "codex-behind/permission-and-form",
-        "codex-acp asks for leave, with two options of one kind, and relays a question of its own"
-        " server's",
+        "codex-acp asks for permission, with two options of one kind, and relays a question of its"
+        " own server's",
         "codexacp",
         "codex-acp {codexacp}, behind the proxy",
         BOOK,

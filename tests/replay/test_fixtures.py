@@ -646,7 +646,7 @@ CANCELLED = ('"success": false, "cancelled": true, "error": {"code": "USER_CANCE
 
 FORBIDDEN = (
     "May plan of",
-    "USER_CANCELLED: plan was not called. It needs a person's leave (--confirm), and the person"
+    "USER_CANCELLED: plan was not called. It needs a person's approval (--confirm), and the person"
     " said no.",
 )
 

@@ -54,7 +54,7 @@ class Habits:
 class Host:
     """What all hosts share: calls one after another or at once, and the answers of who sits there.
 
-    Each call goes with a question for leave, which is asked where the bridge asks for leave.
+    Each call goes with a question for approval, which is asked where the bridge asks for approval.
     """
 
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import anyio.lowlevel
 import pytest
 
-from abp_bridge.bridge import confirmation, validation
+from abp_bridge.bridge import approval, validation
 from abp_bridge.bridge.result_store import ResultStore
 from abp_bridge.core.evidence import Verdict
 from abp_bridge.core.question import AnsweredBy, Outcome
@@ -139,7 +139,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
         "no person confirmed it",
     ),
     "a call without leave": (
-        _plant(confirmation, "needs_leave", lambda capability, chosen: False),
+        _plant(approval, "needs_approval", lambda capability, chosen: False),
         "no person allowed it",
     ),
     "an error taken for an answer": (

@@ -26,7 +26,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.acp_harness import client
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, leave
 
-from abp_bridge.bridge.confirmation import make_question
+from abp_bridge.bridge.approval import make_question
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
 from abp_bridge.core.matrix import Surface, SurfaceVariant

@@ -152,8 +152,8 @@ class _Pair:
         )
 
     @property
-    def is_leave(self) -> bool:
-        """Whether its words speak of leave, not of a fact."""
+    def is_consent(self) -> bool:
+        """Whether its words speak of consent, not of a fact."""
         texts = (text for each in (self.allows, self.refuses) for text in (each.key, each.label))
         return any(word in _VERBS for text in texts for word in _words(text))
 
@@ -180,7 +180,7 @@ def _pair_in(question: Question) -> _Pair | None:
 
 
 def _allows(text: str) -> bool | None:
-    """Whether an option gives leave or refuses it; None where its words do not say."""
+    """Whether an option consents or refuses; None where its words do not say."""
     words = [word for word in _words(text) if word not in _FILLERS]
     table = _PLAIN | _VERBS | (_STOPS if len(words) == 1 else {})
     return table.get(words[0]) if words else None
@@ -266,14 +266,12 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
 def server_outcome(question: Question, answer: Answer) -> Outcome:
     """What a server may make of how its question ended.
 
-    A person's no is a decline, also where the form has a field for it; what a host answered by
-    itself, and a no of nobody knows whom, is a cancel.
+    A no is a decline, also where the form has a field for it; what a host answered by itself is a
+    cancel.
     """
-    refused = answer.outcome is Outcome.ACCEPTED and refuses(question, answer.content)
     if answer.answered_by is AnsweredBy.HOST_POLICY:
         return Outcome.CANCELLED
-    if refused and answer.answered_by is AnsweredBy.UNKNOWN:
-        return Outcome.CANCELLED
+    refused = answer.outcome is Outcome.ACCEPTED and refuses(question, answer.content)
     return Outcome.DECLINED if refused else answer.outcome
 
 
@@ -306,7 +304,7 @@ def refuses(question: Question, content: JsonObject) -> bool:
         return False
     [field] = question.fields
     pair = _asked_pair(question)
-    consent = (pair is not None and pair.is_leave) or _asks_consent(field)
+    consent = (pair is not None and pair.is_consent) or _asks_consent(field)
     return content.get(field.name) is False and consent
 
 

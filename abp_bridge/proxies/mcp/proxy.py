@@ -17,8 +17,8 @@ from abp_bridge.hosts.mcp.errors import encode_cancel
 from abp_bridge.proxies import byte_edit
 from abp_bridge.proxies.carrier import Carrier, Direction, Side
 from abp_bridge.proxies.elicitor import LazyElicitor
+from abp_bridge.proxies.mcp.approval import Approval
 from abp_bridge.proxies.mcp.calls import Calls
-from abp_bridge.proxies.mcp.confirmation import Confirmation
 from abp_bridge.proxies.mcp.router import Router
 from abp_bridge.proxies.mcp.server_questions import ServerQuestions
 from abp_bridge.proxies.multiplex import InjectedConnection, SharedWriter
@@ -80,14 +80,14 @@ async def run_proxy(
             tasks=tasks,
             origin=policy.origin,
         )
-        confirmation = Confirmation(elicitor, policy.confirm, policy.origin, tasks)
+        approval = Approval(elicitor, policy.confirm, policy.origin, tasks)
         router = Router(
             connection,
             injected,
             to_us.connection,
             calls=calls,
             questions=questions,
-            confirmation=confirmation,
+            approval=approval,
             policy=policy,
         )
 

@@ -37,8 +37,8 @@ from abp_bridge.rpc.protocol import (
 
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
+    from abp_bridge.proxies.mcp.approval import Approval
     from abp_bridge.proxies.mcp.calls import Calls
-    from abp_bridge.proxies.mcp.confirmation import Confirmation
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.proxies.mcp.server_questions import ServerQuestions
     from abp_bridge.proxies.multiplex import InjectedConnection
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NO_BATCH = "a call that needs a person's leave (--confirm) must come by itself, not in a batch"
+_NO_BATCH = "a call that needs a person's approval (--confirm) must come by itself, not in a batch"
 _NOT_SHOWN = (
-    "a call that needs a person's leave (--confirm) is not made where its arguments cannot be shown"
-    " to them: they must be an object, and not nested deeply"
+    "a call that needs a person's approval (--confirm) is not made where its arguments cannot be"
+    " shown to them: they must be an object, and not nested deeply"
 )
 _BEFORE_INITIALIZE = ("ping", "server/discover")
 _NOT_BEGUN = "this server is begun with initialize, which comes first"
@@ -66,7 +66,7 @@ class Router:
         server: Our connection to the server.
         calls: What is known of its tools, and of the host's calls.
         questions: Who asks the server's questions.
-        confirmation: Who asks for leave before a call.
+        approval: Who asks for approval before a call.
         policy: What the person has set.
     """
 
@@ -78,13 +78,13 @@ class Router:
         *,
         calls: Calls,
         questions: ServerQuestions,
-        confirmation: Confirmation,
+        approval: Approval,
         policy: Policy,
     ) -> None:
         self.from_host = LineFilter(
             self._is_relevant_from_host,
             self._rewrite_from_host,
-            passes_unread=not confirmation.is_on,
+            passes_unread=not approval.is_on,
         )
         self.from_server = LineFilter(self._is_relevant_from_server, self._rewrite_from_server)
         self._host = host
@@ -92,7 +92,7 @@ class Router:
         self._server = server
         self._calls = calls
         self._questions = questions
-        self._confirmation = confirmation
+        self._approval = approval
         self._policy = policy
         self._serves_roots = False
         self._refusal = _NOT_BEGUN  # why the server is not begun
@@ -107,7 +107,7 @@ class Router:
             return True
         if self._questions.is_asking and (b'"result"' in data or b'"error"' in data):
             return True
-        return self._confirmation.is_on and (_is_escaped(data) or not _are_objects(data))
+        return self._approval.is_on and (_is_escaped(data) or not _are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
         message = byte_edit.read_broken(line)
@@ -131,8 +131,8 @@ class Router:
         return line if handle is None else handle(self, line, id, as_object(message.get("params")))
 
     def _pass_unread(self, line: bytes) -> bytes:
-        """A line that is no message: where calls need leave, or nobody has begun, it may be one."""
-        if not line.strip(_WHITE) or not (self._refusal or self._confirmation.is_on):
+        """A line that is no message; where calls need approval, or nobody began, it may be one."""
+        if not line.strip(_WHITE) or not (self._refusal or self._approval.is_on):
             return line
         self._respond_error(None, PARSE_ERROR, "abp-bridge cannot read this, and does not pass it")
         return b""
@@ -151,8 +151,8 @@ class Router:
         if method is None:
             return is_id(id) and self._questions.is_open(id)
         tool = self._calls.tool(as_text(as_object(message.get("params")).get("name")))
-        needs_leave = method == "tools/call" and self._confirmation.asks_for(tool)
-        if not (self._refusal or needs_leave or method == "initialize"):
+        needs_approval = method == "tools/call" and self._approval.asks_for(tool)
+        if not (self._refusal or needs_approval or method == "initialize"):
             return False
         if is_id(id):
             self._respond_error(id, INVALID_REQUEST, self._refusal or _NO_BATCH)
@@ -204,17 +204,17 @@ class Router:
 
     def _on_tools(self, line: bytes, response: JsonObject) -> bytes:
         if self._calls.learn(as_object(response.get("result"))):
-            self._confirmation.check_names(list(self._calls.tools.values()))
+            self._approval.check_names(list(self._calls.tools.values()))
         return line
 
     def _call_tool(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         tool = self._calls.tool(as_text(params.get("name")))
-        if not self._confirmation.asks_for(tool):
+        if not self._approval.asks_for(tool):
             if is_id(id):
                 self._begin(id, params)
             return line
         arguments = params.get("arguments")
-        if not is_id(id) or self._confirmation.is_waiting(id):
+        if not is_id(id) or self._approval.is_waiting(id):
             logger.error("a call is not passed on: its id is none, or another's: %s", label(id, 80))
             return b""
         if is_deeper(params, MAX_DEPTH) or not isinstance(arguments, (dict, NoneType)):
@@ -225,7 +225,7 @@ class Router:
             self._begin(id, params)
             self._server.forward(line)
 
-        self._confirmation.ask(id, tool, params, on_allowed, partial(self._refuse, id))
+        self._approval.ask(id, tool, params, on_allowed, partial(self._refuse, id))
         return b""
 
     def _begin(self, id: Id, params: JsonObject) -> None:
@@ -250,7 +250,7 @@ class Router:
         request = params.get("requestId")
         if not is_id(request):
             return line
-        if self._confirmation.withdraw(request):  # the server never heard of that call
+        if self._approval.withdraw(request):  # the server never heard of that call
             return b""
         if self._calls.open.pop(request, None) is not None:
             self._on_response.pop(request, None)

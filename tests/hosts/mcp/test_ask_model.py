@@ -163,10 +163,10 @@ NEVER: dict[str, tuple[str, Json, str]] = {
         {"type": "image/png"},
         "a model gives no files of the person's",
     ),
-    "leave to read a file": (
+    "consent to read a file": (
         "elicitation/resource",
         {"uri": __file__},
-        "a model cannot give the person's leave",
+        "a model cannot consent for the person",
     ),
     "a task": ("sampling/create", {"task": "Write"}, "this asks the person through the model"),
 }

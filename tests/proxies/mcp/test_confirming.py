@@ -43,9 +43,9 @@ def test_whether_a_person_comes_before_a_tool(
     ) as host:
         call = host.begin_call(tool, lines=[], method="roots/list", params={})
         message = host.until(lambda each: "method" in each or each.get("id") == call)
-        is_leave = message.get("method") == "elicitation/create"
-        assert is_leave is asked
-        if is_leave:
+        is_consent = message.get("method") == "elicitation/create"
+        assert is_consent is asked
+        if is_consent:
             words = message["params"]["message"]
             assert words.startswith(
                 f"abp-bridge asks: May {tool} of python mcp_server.py read deeds be called?"

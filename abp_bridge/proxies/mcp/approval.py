@@ -1,5 +1,5 @@
-"""A person's leave before a call reaches the server: the call waits here, and the server hears of
-it when somebody has allowed it.
+"""A person's approval before a call reaches the server: the call waits here, and the server hears
+of it when somebody has allowed it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Confirmation:
+class Approval:
     """Asks before the calls that the person chose.
 
     Args:
@@ -51,16 +51,16 @@ class Confirmation:
         return bool(self._chosen)
 
     def is_waiting(self, id: Id) -> bool:
-        """Whether a call with this id waits for leave."""
+        """Whether a call with this id waits for approval."""
         return id in self._waiting
 
     def asks_for(self, tool: Tool) -> bool:
         """Whether a person comes before a call of `tool`."""
         if not self._chosen:
             return False
-        from abp_bridge.bridge import confirmation  # loaded where it is needed only
+        from abp_bridge.bridge import approval  # loaded where it is needed only
 
-        return bool(self._strange) or confirmation.needs_leave(_capability(tool), self._chosen)
+        return bool(self._strange) or approval.needs_approval(_capability(tool), self._chosen)
 
     def check_names(self, tools: Sequence[Tool]) -> None:
         """See which of the chosen names none of all these tools has: nobody knows which tool was
@@ -68,7 +68,7 @@ class Confirmation:
         """
         if not self._chosen:
             return
-        from abp_bridge.bridge import confirmation
+        from abp_bridge.bridge import approval
 
         capabilities = [_capability(tool) for tool in tools]
         before, self._strange = (
@@ -76,7 +76,7 @@ class Confirmation:
             " ".join(
                 f"--confirm {name}: this server has no tool of that name{hint or '.'} Until that is"
                 " mended you are asked before every tool."
-                for name, hint in confirmation.strange_names(self._chosen, capabilities)
+                for name, hint in approval.strange_names(self._chosen, capabilities)
             ),
         )
         if self._strange not in ("", before):
@@ -90,7 +90,7 @@ class Confirmation:
         on_allowed: Callable[[], object],
         on_refused: Callable[[str], object],
     ) -> None:
-        """Ask for leave to make the call `id`, and tell one of both how that went, unless it is
+        """Ask for approval to make the call `id`, and tell one of both how that went, unless it is
         withdrawn.
 
         Args:
@@ -100,11 +100,11 @@ class Confirmation:
             on_allowed: Makes the call.
             on_refused: Is told why it is not made, in words for the model.
         """
-        from abp_bridge.bridge import confirmation
+        from abp_bridge.bridge import approval
 
         self._serial += 1
-        question = confirmation.make_question(
-            f"leave-{self._serial}",
+        question = approval.make_question(
+            f"approval-{self._serial}",
             str(id),
             self._origin,
             _capability(tool),
@@ -115,10 +115,10 @@ class Confirmation:
         async def wait() -> None:
             with scope:
                 try:
-                    refused = confirmation.refusal(tool.name, await self._elicitor.ask(question))
+                    refused = approval.refusal(tool.name, await self._elicitor.ask(question))
                     words = "" if refused is None else str(refused.failure)
                 except Exception as problem:
-                    logger.exception("a call is refused: asking for leave failed")
+                    logger.exception("a call is refused: asking for approval failed")
                     words = f"{describe_bug(problem)} The tool was not called."
                 if self._waiting.pop(id, None) is not scope:
                     return  # it was taken back in the turn that answered it

@@ -1,4 +1,4 @@
-"""A person's leave for a call, which is asked before the app hears of it: for which capabilities,
+"""A person's approval of a call, which is asked before the app hears of it: for which capabilities,
 in which words, and how a call ends that nobody allowed.
 
 Pure; who asks is the session.
@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"[\w.:/-]{1,80}")  # a name that cannot pass for a sentence
 _HIDDEN = "(not shown: its name is a secret's)"
 
 
-def needs_leave(capability: Capability, chosen: Collection[str]) -> bool:
+def needs_approval(capability: Capability, chosen: Collection[str]) -> bool:
     """Whether a person comes before `capability`, where they chose this (`Settings.confirm`).
 
     It may be chosen by the name of its tool too: apps whose tools would be named alike share it.
@@ -56,7 +56,7 @@ def strange_names(chosen: Collection[str], offered: Sequence[Capability]) -> lis
     names = {each.name.lower(): each.name for each in offered}
     found = []
     for word in chosen:
-        if word in (ALL, DESTRUCTIVE) or any(needs_leave(each, [word]) for each in offered):
+        if word in (ALL, DESTRUCTIVE) or any(needs_approval(each, [word]) for each in offered):
             continue
         near = get_close_matches(word.lower(), names, 1, SIMILARITY)
         found.append((label(word), f"; is {label(names[near[0]])} meant?" if near else ""))
@@ -72,7 +72,7 @@ def make_question(
     *,
     name: str = "",
 ) -> Question:
-    """The question for leave to make a call.
+    """The question for approval to make a call.
 
     What the bridge says comes before what the app says, so that nobody takes one for the other: the
     app's words stand in quotes.
@@ -115,7 +115,7 @@ def refusal(capability: str, answer: Answer) -> CallResult | None:
     reason = f" {answer.reason}" if answer.reason else ""
     return failed(
         code,
-        f"{label(capability)} was not called. It needs a person's leave (--confirm), and"
+        f"{label(capability)} was not called. It needs a person's approval (--confirm), and"
         f" {why}.{reason}",
         retryable=retryable,
         cancelled=code == "USER_CANCELLED",

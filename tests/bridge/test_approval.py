@@ -1,5 +1,5 @@
 """A person before a call: asked on whatever their host has, before the app hears of it; without
-their leave it never does.
+their approval it never does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from support.harness import (
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 
-from abp_bridge.bridge.confirmation import make_question, needs_leave, refusal
+from abp_bridge.bridge.approval import make_question, needs_approval, refusal
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.question import Answer, AnsweredBy, Outcome
 from abp_bridge.surfaces.terminal import rendering
@@ -138,7 +138,7 @@ async def test_a_no_means_that_nothing_is_called_and_the_result_says_so(
     async with hosted(*options, answer=answer, version=version) as host:
         result = await host.call("save")
         assert result.is_error
-        assert f"save was not called. It needs a person's leave (--confirm), and {why}." in text(
+        assert f"save was not called. It needs a person's approval (--confirm), and {why}." in text(
             result
         )
     assert desk.heard == []
@@ -179,7 +179,7 @@ async def test_a_policy_is_no_person(
     assert desk.heard == []
 
 
-NOT_GIVEN = "not called. It needs a person's leave (--confirm), and no person gave it."
+NOT_GIVEN = "not called. It needs a person's approval (--confirm), and no person gave it."
 
 
 @pytest.mark.anyio
@@ -247,7 +247,7 @@ def test_a_host_that_gives_the_call_up_takes_the_question_with_it(desk: Desk) ->
     assert desk.heard == []
 
 
-def test_a_modern_host_comes_back_with_the_leave_or_lets_the_call_go(desk: Desk) -> None:
+def test_a_modern_host_comes_back_with_the_approval_or_lets_the_call_go(desk: Desk) -> None:
     meta = "io.modelcontextprotocol/"
     about = {f"{meta}protocolVersion": MODERN, f"{meta}clientCapabilities": {"elicitation": {}}}
     saving = {"name": "abp_call", "arguments": {"capability": "save"}, "_meta": about}
@@ -492,6 +492,6 @@ async def end_call(app: App, capability: str) -> None:
 
 def test_destructive_is_what_the_app_says_is() -> None:
     wipe, save = Capability("wipe", destructive=True), Capability("save")
-    assert needs_leave(wipe, ["destructive"])
-    assert not needs_leave(save, ["destructive"])
-    assert not needs_leave(save, [])
+    assert needs_approval(wipe, ["destructive"])
+    assert not needs_approval(save, ["destructive"])
+    assert not needs_approval(save, [])
