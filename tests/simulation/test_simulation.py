@@ -145,8 +145,7 @@ def _untrue_for_server(
     elif world.is_calm and not server.crashed and action == "cancel":
         if asked.wish == "decline" and [each for each in asked.said if each[1] == "declined"]:
             yield f"{about} was a no, and is told as nobody's"
-        # A no that stands first may be nobody's: `preset`, `always-preset`.
-        is_misjudged = asked.data == NO and _teller(result) in ("host-policy", "unknown")
+        is_misjudged = asked.data == NO and _teller(result) == "host-policy"  # always-preset
         if asked.wish == "accept" and world.can_show and not is_misjudged:
             yield f"{about}: the person would have answered, and the server was told {result}"
 
