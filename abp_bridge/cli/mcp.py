@@ -105,13 +105,10 @@ async def _serve(
                 composition = Composition(settings, "mcp", tasks)
 
                 async def carry(server: _Pipes, overhear: Callable[[bytes], None]) -> Side:
-                    from abp_bridge.core.command_line import show_command  # while it starts
                     from abp_bridge.proxies.mcp.eras import translated
                     from abp_bridge.proxies.mcp.policy import Policy
                     from abp_bridge.proxies.mcp.proxy import run_proxy
 
-                    address = _name_of(str(settings.server_url))
-                    origin = show_command(command) if command else address
                     async with translated(
                         composition.tap("host")(source, sink),
                         composition.tap("server")(server.stdout, server.stdin),
@@ -124,7 +121,7 @@ async def _serve(
                             upstream,
                             prefix=f"abp-{os.urandom(4).hex()}-",
                             policy=Policy(
-                                origin,
+                                partial(_describe_server, settings, command),
                                 partial(_find_obstacle, settings),
                                 overhear,
                                 settings.confirm,
@@ -144,6 +141,12 @@ async def _serve(
                     await _carry_over_http(settings, carry)
                     tasks.cancel_scope.cancel()
     return code
+
+
+def _describe_server(settings: Settings, command: Sequence[str]) -> str:
+    from abp_bridge.core.command_line import show_command  # for its table of secrets' names
+
+    return show_command(command) if command else _name_of(str(settings.server_url))
 
 
 async def _carry_over_http(

@@ -30,12 +30,16 @@ class Approval:
     Args:
         elicitor: Who asks.
         chosen: For which tools: `Settings.confirm`.
-        origin: What the server is called in front of a person.
+        origin: Makes what the server is called in front of a person.
         tasks: Where calls wait.
     """
 
     def __init__(
-        self, elicitor: ElicitorApi, chosen: Collection[str], origin: str, tasks: TaskGroup
+        self,
+        elicitor: ElicitorApi,
+        chosen: Collection[str],
+        origin: Callable[[], str],
+        tasks: TaskGroup,
     ) -> None:
         self._elicitor = elicitor
         self._chosen = chosen
@@ -106,7 +110,7 @@ class Approval:
         question = approval.make_question(
             f"approval-{self._serial}",
             str(id),
-            self._origin,
+            self._origin(),
             _capability(tool),
             as_object(params.get("arguments")),
         ).with_note(self._strange)

@@ -12,7 +12,8 @@ class Policy:
     """How one proxy goes about.
 
     Attributes:
-        origin: What the server is called in front of a person: the command that was given.
+        origin: Makes what the server is called in front of a person, of the command that was given,
+            when somebody is asked.
         obstacle: (a host's name, whether it can be asked) -> why nobody can be, in words; empty
             where somebody can, or where that does not matter.
         overhear: Gets what the server says that is no message.
@@ -20,7 +21,7 @@ class Policy:
         roots: Folders for a server whose host has none.
     """
 
-    origin: str
+    origin: Callable[[], str]
     obstacle: Callable[[str, bool], str]
     overhear: Callable[[bytes], object]
     confirm: Collection[str] = ()

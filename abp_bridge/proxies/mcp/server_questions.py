@@ -7,7 +7,7 @@ error here, and what is still open at the end is cancelled before the server hea
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ class ServerQuestions:
         elicitor: Who asks.
         calls: What a question may belong to.
         tasks: Where each question is asked; it must outlive this.
-        origin: What the server is called in front of a person.
+        origin: Makes what the server is called in front of a person.
         beat: Seconds between signs of life.
     """
 
@@ -67,7 +67,7 @@ class ServerQuestions:
         elicitor: ElicitorApi,
         calls: Calls,
         tasks: TaskGroup,
-        origin: str,
+        origin: Callable[[], str],
         beat: float = BEAT,
     ) -> None:
         self._connection = connection
@@ -166,7 +166,7 @@ class ServerQuestions:
             question = decode_question(
                 params,
                 id=f"server-{self._serial}",
-                origin=self._origin,
+                origin=self._origin(),
                 calls=asked.calls,
                 destructive=not asked.harmless,
             )

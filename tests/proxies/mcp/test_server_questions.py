@@ -70,7 +70,13 @@ async def started(tasks: Any, calls: Calls, person: Person, **more: Json) -> tup
     injected = InjectedConnection(JsonRpcProtocol(), writer, on_message=lambda message: None)
     tasks.start_soon(injected.connection.run)
     made = ServerQuestions(
-        injected.connection, writer, elicitor=person, calls=calls, tasks=tasks, origin="s", **more
+        injected.connection,
+        writer,
+        elicitor=person,
+        calls=calls,
+        tasks=tasks,
+        origin=lambda: "s",
+        **more,
     )
     return made, sink
 
