@@ -90,6 +90,12 @@ _COUNTED = re.compile(
     rf"{_HELD}\btokens\Z|(?:max|min|continuation|cancellation|cursor|next) \w*\s?token\Z"
 )
 _WORDING = re.compile(_PHRASES)
+# "Do not give us your PIN" warns of what it names, up to the end of its clause.
+_WARNING = re.compile(
+    r"\b(?:do not|don['\u2019]t|never) (?:ever )?(?:give|share|enter|include|provide|put|send|type"
+    r"|paste|write|use|tell|disclose|reveal)\b[^.:;!?()\n]{0,200}",
+    re.IGNORECASE,
+)
 _HOLDS = re.compile(rf"(?:{_PHRASES}\w*|\b(?:{_BARE})|\Aclave|{_ENDS_IN}){_AFTER}\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_KEYS?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -135,7 +141,7 @@ def is_secret(
 
 def asks_for_secret(words: str) -> bool:
     """Whether somebody who is asked this is asked for a secret."""
-    return _WORDING.search(_fold(words)) is not None
+    return _WORDING.search(_fold(_WARNING.sub(" ", words))) is not None
 
 
 @lru_cache(maxsize=4_096)

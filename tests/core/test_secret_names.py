@@ -126,6 +126,8 @@ def test_another_name_is_not_taken_for_one(name: str) -> None:
         "recovery_code",
         "Your GitHub token",
         "PIN:",
+        "Never share your password with others. Your password?",
+        "(Do not tell anybody) Your PIN",
     ],
 )
 def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
@@ -139,6 +141,8 @@ def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
         "How many tokens, at most?",
         "Max tokens?",
         "Spin the wheel?",
+        "Your favorite integer (do not give us your phone number, pin, or other sensitive info)",
+        "A comment. Never share passwords!",
         "A trip to Pinsk",
     ],
 )
