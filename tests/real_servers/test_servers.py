@@ -214,3 +214,29 @@ def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: st
         assert "reject" in person.look().lower()
         person.press(**fields)
         assert "cancelled" in host.text(call).lower()
+
+
+def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is() -> None:
+    """What it asks, samples and reports, beside other apps (`serve --app mcp:...`)."""
+    app = f"mcp:{installed('everything')} stdio"
+    with RawHost("--app", app, env={"ABP_PERSON_FLOOR": "0"}) as host:
+        host.patience = PATIENCE
+        host.initialize(elicitation={}, sampling={})
+        host.result("tools/call", {"name": "abp_connect", "arguments": {}})
+        call = host.begin_call("abp_trigger-elicitation-request")
+        asked = host.until(lambda each: each.get("method") == "elicitation/create")
+        assert {"name", "integer"} <= set(asked["params"]["requestedSchema"]["properties"])
+        host.reply(asked["id"], {"action": "decline"})
+        assert "declined" in host.text(call)
+        call = host.begin_call("abp_trigger-sampling-request", prompt="Hello")
+        asked = host.until(lambda each: each.get("method") == "sampling/createMessage")
+        content = {"type": "text", "text": "a planted sentence"}
+        host.reply(asked["id"], {"role": "assistant", "content": content, "model": "m"})
+        assert "a planted sentence" in host.text(call)
+        name = "abp_trigger-long-running-operation"
+        arguments, meta = {"duration": 1, "steps": 2}, {"progressToken": "p"}
+        call = host.begin("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
+        for step in (1, 2):
+            told = host.until(lambda each: each.get("method") == "notifications/progress")["params"]
+            assert (told["progress"], told["total"]) == (step, 2)
+        assert "completed" in host.text(call)
