@@ -30,6 +30,7 @@ HIDDEN = "\u2026"
         ),
         (["server", "me:hunter2@db"], f"server {HIDDEN}"),
         (["server", "http://[x"], f"server {HIDDEN}"),
+        (["remote", "https://me:x@mcp.example/key?k=1"], "remote https://mcp.example"),
         (["uv"], "uv"),
         (["/tmp/abp-bridge"], "abp-bridge"),
     ],

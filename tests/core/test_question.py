@@ -296,3 +296,13 @@ def test_a_question_of_one_call_surely_is_that_calls() -> None:
 def test_remarks_of_the_bridge_add_up() -> None:
     question = asked(TEXT).with_note("").with_note("First.").with_note("Second.")
     assert question.note == "First. Second."
+
+
+def test_a_surface_of_any_length_gets_the_message_uncut() -> None:
+    question = replace(asked(TEXT), message="May it ...?", uncut="May it be called?")
+    assert question.in_full().message == "May it be called?"
+    assert asked(TEXT).in_full().message == asked(TEXT).message
+
+
+def test_half_a_character_is_no_answer() -> None:
+    assert validate_answer(asked(TEXT), {"it": "\ud800"})[1] == ["it must be whole characters"]
