@@ -5,6 +5,7 @@ its reader reads. Which lines are looked at, and what becomes of them, its `Line
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+# What some readers end a line at, and JSON does not: Python's text files at a bare CR, Node's
+# readline at U+2028 too, `str.splitlines` at all of them. The last three may stand in strings.
+_BREAKS = (b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80")
+_BREAK = re.compile(rb"\r(?!\n)|[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+_SPELLED = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,8 @@ async def splice(
     """
     cutter = byte_edit.Cutter()
     while data := await source.receive():
-        for block, whole in cutter.cut(data):
+        for cut, whole in cutter.cut(data):
+            block = keep_lines(cut)
             if whole and lines.is_relevant(block):
                 await _forward_lines(block, target, lines)
             elif whole or lines.passes_unread:
@@ -67,11 +75,20 @@ async def splice(
             else:
                 logger.error("a line is not passed on: it is too long to be looked at")
     await on_end()
-    rest = cutter.rest()
+    rest = keep_lines(cutter.rest())
     if lines.is_relevant(rest):
         await _forward_rewritten(rest, target, lines)
     elif rest:
         await target.forward(rest)
+
+
+def keep_lines(block: bytes) -> bytes:
+    """The block with no other ends of lines than those that it has for us: a line that is one
+    message here is one for who gets it. Nothing else changes, and no value does.
+    """
+    if not any(each in block for each in _BREAKS):
+        return block
+    return _BREAK.sub(lambda found: _SPELLED.get(found[0], b" "), block)
 
 
 async def _forward_lines(block: bytes, target: SharedWriter, lines: LineFilter) -> None:

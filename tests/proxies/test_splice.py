@@ -52,7 +52,7 @@ ODD_LINES = [
     b'\xef\xbb\xbf{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
     b'{"jsonrpc":"2.0","id":"abp-1","result":{"outcome":{"outcome":"cancelled"}}}\n',
     b'{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"\xff\xfe\x00 no UTF-8"}}\n',
-    b'{"method":"initialize"\rand "session/new" broken off\n',
+    b'{"method":"initialize" and "session/new" broken off\n',
     b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":"' + b"x" * 20_000_000 + b'"}\n',
     b'{"jsonrpc":"2.0","method":"session/update","params":{"result":"elicitation/create"}}\n'
     * 20_000,

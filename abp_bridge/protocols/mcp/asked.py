@@ -247,7 +247,7 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     for name, part in properties.items():
         _mapping(part, f"the property {sanitize.label(name, 80)!r} of a requestedSchema")
     paragraphs = sanitize.message(message).split("\n\n")
-    nothing = asks_nothing(schema)
+    nothing = asks_nothing({**schema, "properties": properties})
     fields = (ACKNOWLEDGE,) if nothing else decode_fields(properties, schema.get("required"))
     return Question(
         id=id,

@@ -104,8 +104,12 @@ def strip_envelope(params: JsonValue) -> JsonObject:
     """The parameters of a modern request -> those of a legacy one: without who sends it, and
     without what it brings back of an earlier round.
     """
-    kept = {name: value for name, value in as_object(params).items() if name not in _RETRY}
-    return _without_meta(kept, _ENVELOPE)
+    return _without_meta(without_retry(as_object(params)), _ENVELOPE)
+
+
+def without_retry(params: JsonObject) -> JsonObject:
+    """Without what only a retry brings: to a question that nobody asked there is no answer."""
+    return {name: value for name, value in params.items() if name not in _RETRY}
 
 
 def initialize_params(client: McpClientInfo) -> JsonObject:

@@ -47,11 +47,13 @@ class Calls:
     Attributes:
         tools: The tools that were listed, by name.
         open: The calls.
+        gave_up: Whether one that may destroy something was taken back: its server may still ask.
     """
 
     def __init__(self) -> None:
         self.tools: dict[str, Tool] = {}
         self.open: dict[Id, OpenCall] = {}
+        self.gave_up = False
 
     def learn(self, result: JsonObject) -> bool:
         """Remember a page of `tools/list`: whether it is the last."""
@@ -73,6 +75,12 @@ class Calls:
         self.open[id] = call = OpenCall(name, tool.harmless)
         return call
 
+    def give_up(self, id: Id) -> bool:
+        """The host takes a call back: whether it was open."""
+        call = self.open.pop(id, None)
+        self.gave_up |= call is not None and not call.harmless
+        return call is not None
+
     def tool(self, name: str) -> Tool:
         """What is known of the tool `name`."""
         return self.tools.get(name) or Tool(name)
@@ -83,7 +91,9 @@ class Calls:
 
     def are_harmless(self) -> bool:
         """Whether a question belongs to a call that destroys nothing, whichever it is."""
-        return bool(self.open) and all(call.harmless for call in self.open.values())
+        return bool(self.open and not self.gave_up) and all(
+            call.harmless for call in self.open.values()
+        )
 
     def note(self, words: str) -> None:
         """Say this with the result of each call that is open now."""

@@ -134,7 +134,7 @@ class ModernServer:
 
     async def _call(self, message: Request) -> JsonValue:
         """Pass a request on; what the server asks first, the client is asked."""
-        given = as_object(message.params)
+        given = translation.without_retry(as_object(message.params))
         result = as_object(await self._request(message.method, given))
         rounds = 0
         while result.get("resultType") == "input_required":

@@ -9,7 +9,6 @@ a handler learns it tells the calls, or whoever asks the server's questions.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import NoneType
@@ -22,6 +21,12 @@ from abp_bridge.protocols.mcp.client import McpClientInfo
 from abp_bridge.protocols.mcp.versions import LEGACY
 from abp_bridge.proxies import byte_edit, response_id
 from abp_bridge.proxies.mcp import handshake
+from abp_bridge.proxies.mcp.ambiguity import (
+    are_objects,
+    is_escaped,
+    may_respond,
+    misleading_name,
+)
 from abp_bridge.proxies.splice import LineFilter
 from abp_bridge.rpc.protocol import (
     INTERNAL_ERROR,
@@ -47,13 +52,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_BATCH = "a call that needs a person's approval (--confirm) must come by itself, not in a batch"
+_BEGINS_ALONE = "initialize must come by itself, not in a batch"
+_OPEN = "a call with this id is open: its result would be taken for the other's"
 _NOT_SHOWN = (
     "a call that needs a person's approval (--confirm) is not made where its arguments cannot be"
     " shown to them: they must be an object, and not nested deeply"
 )
+_NO_RESPONSE = "the host answers what it was not asked: it goes no further"
+MAX_ANSWERABLE = 1_000  # requests of the server's that the host has not answered yet
 _BEFORE_INITIALIZE = ("ping", "server/discover")
 _NOT_BEGUN = "this server is begun with initialize, which comes first"
-_ESCAPED = re.compile(rb"\\u00(?:2[fF]|[46][1-9a-fA-F]|[57][0-9aA])")  # / and the letters
 _WHITE = b" \t\r\n\xef\xbb\xbf"  # before a message
 
 
@@ -84,7 +92,7 @@ class Router:
         self.from_host = LineFilter(
             self._is_relevant_from_host,
             self._rewrite_from_host,
-            passes_unread=not approval.is_on,
+            passes_unread=False,
         )
         self.from_server = LineFilter(self._is_relevant_from_server, self._rewrite_from_server)
         self._host = host
@@ -97,6 +105,7 @@ class Router:
         self._serves_roots = False
         self._refusal = _NOT_BEGUN  # why the server is not begun
         self._marks = (b'"initialize"', b"/discover", b"tools", injected.mark, b"cancelled")
+        self._answerable: dict[Id, None] = {}  # the server's requests that the host has got
         # The host's requests whose response is looked at before it passes.
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes]] = {}
 
@@ -105,9 +114,7 @@ class Router:
     def _is_relevant_from_host(self, data: bytes) -> bool:
         if self._refusal or any(mark in data for mark in self._marks):
             return True
-        if self._questions.is_asking and (b'"result"' in data or b'"error"' in data):
-            return True
-        return self._approval.is_on and (_is_escaped(data) or not _are_objects(data))
+        return may_respond(data) or (self._approval.is_on and not are_objects(data))
 
     async def _rewrite_from_host(self, line: bytes) -> bytes:
         message = byte_edit.read_broken(line)
@@ -118,21 +125,43 @@ class Router:
         if not isinstance(message, dict):
             return self._pass_unread(line)
         method, id = message.get("method"), message.get("id")
-        if method is None and is_id(id) and self._questions.is_open(id):
-            logger.error("the host answers a question that the server asked us: it goes no further")
-            return b""
+        if not isinstance(method, str):
+            return line if self._may_answer(message) else b""
         if self._names_ours(message):
             return b""
-        handle = _FROM_HOST.get(method) if isinstance(method, str) else None
+        if problem := _misleads(message):
+            return self._reject(id, problem)
+        handle = _FROM_HOST.get(method)
         if self._refusal and method != "initialize":
             if self._refusal is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
                 return line if handle is None else handle(self, line, id, {})
             handle = Router._refuse_all
         return line if handle is None else handle(self, line, id, as_object(message.get("params")))
 
+    def _may_answer(self, message: JsonObject) -> bool:
+        """Whether the server asked the host for this response, once: it may have asked us, or be
+        about to.
+        """
+        id = message.get("id")
+        asked = is_id(id) and id in self._answerable and not misleading_name(message)
+        if is_id(id) and asked:
+            del self._answerable[id]
+        else:
+            logger.error(_NO_RESPONSE)
+        return asked
+
+    def _reject(self, id: JsonValue, problem: str) -> bytes:
+        """A message that does not pass: who sent it hears why, a notification's the log."""
+        if is_id(id):
+            self._respond_error(id, INVALID_REQUEST, problem)
+        else:
+            logger.error("a notification of the host's goes no further: %s", problem)
+        return b""
+
     def _pass_unread(self, line: bytes) -> bytes:
-        """A line that is no message; where calls need approval, or nobody began, it may be one."""
-        if not line.strip(_WHITE) or not (self._refusal or self._approval.is_on):
+        """A line that is no message to us; where that matters, it may be one to the server."""
+        matters = self._refusal or self._approval.is_on or may_respond(line)
+        if not line.strip(_WHITE) or not matters:
             return line
         self._respond_error(None, PARSE_ERROR, "abp-bridge cannot read this, and does not pass it")
         return b""
@@ -148,15 +177,18 @@ class Router:
         if await self._injected.take_response(b"", message) or self._names_ours(message):
             return True
         method, id = message.get("method"), message.get("id")
-        if method is None:
-            return is_id(id) and self._questions.is_open(id)
+        if not isinstance(method, str):
+            return not self._may_answer(message)
+        problem = _misleads(message)
         tool = self._calls.tool(as_text(as_object(message.get("params")).get("name")))
         needs_approval = method == "tools/call" and self._approval.asks_for(tool)
-        if not (self._refusal or needs_approval or method == "initialize"):
-            return False
-        if is_id(id):
-            self._respond_error(id, INVALID_REQUEST, self._refusal or _NO_BATCH)
-        return True
+        begins = _BEGINS_ALONE if method == "initialize" else ""
+        asks = _NO_BATCH if needs_approval else ""
+        if refused := problem or begins or self._refusal or asks:
+            self._reject(id, refused)
+        elif method == "tools/call" and is_id(id):
+            self._begin(id, as_object(message.get("params")))
+        return bool(refused)
 
     def _names_ours(self, message: JsonObject) -> bool:
         """Whether it is a notification about a request of ours, which the server knows not."""
@@ -209,6 +241,8 @@ class Router:
 
     def _call_tool(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         tool = self._calls.tool(as_text(params.get("name")))
+        if is_id(id) and id in self._calls.open:
+            return self._reject(id, _OPEN)
         if not self._approval.asks_for(tool):
             if is_id(id):
                 self._begin(id, params)
@@ -252,7 +286,7 @@ class Router:
             return line
         if self._approval.withdraw(request):  # the server never heard of that call
             return b""
-        if self._calls.open.pop(request, None) is not None:
+        if self._calls.give_up(request):
             self._on_response.pop(request, None)
             self._questions.withdraw_call(str(request))
         return line
@@ -268,7 +302,9 @@ class Router:
     # --- lines of the server ---
 
     def _is_relevant_from_server(self, data: bytes) -> bool:
-        if b"elicitation" in data or not _are_objects(data) or _is_escaped(data):
+        if _may_ask(data):
+            return True
+        if b'"method"' in data and b'"id"' in data:  # a request, which the host may answer
             return True
         if self._serves_roots and b"roots" in data:
             return True
@@ -277,24 +313,22 @@ class Router:
         return bool(self._on_response) and (b'"result"' in data or b'"error"' in data)
 
     async def _rewrite_from_server(self, line: bytes) -> bytes:
-        if self._only_ends_call(line):
+        if not _may_ask(line) and self._only_ends_call(line):
             return line
         message = byte_edit.read_broken(line)
         if not isinstance(message, (dict, list)) and not line.lstrip(_WHITE).startswith(b"{"):
             self._policy.overhear(line)
             return b""
         if isinstance(message, list):
-            left = [each for each in message if not await self._take_question(as_object(each))]
+            left = [each for each in message if not await self._take_in(as_object(each))]
             return line if len(left) == len(message) else dump(left) if left else b""
         if not isinstance(message, dict):
             return self._hold_unread(line)
         method, id = message.get("method"), message.get("id")
-        if method is None:
+        if method is None and not misleading_name(message):
             on_response = self._on_response.pop(id, None) if is_id(id) else None
             return line if on_response is None else on_response(line, message)
-        take = _FROM_SERVER.get(method) if isinstance(method, str) else None
-        taken = take is not None and await take(self, id, as_object(message.get("params")))
-        return b"" if taken else line
+        return b"" if await self._take_in(message) else line
 
     def _only_ends_call(self, line: bytes) -> bool:
         """Whether nothing in this line matters but which request it answers: then its call ends."""
@@ -311,16 +345,28 @@ class Router:
         """What cannot be read passes, unless it may be a question: the host is asked none of those
         but by us.
         """
-        if b"elicitation" not in line and not _is_escaped(line):
+        if b"elicitation" not in line and not is_escaped(line):
             return line
         logger.error("a line of the server's cannot be read, and may ask something: it is dropped")
         return b""
 
-    async def _take_question(self, message: JsonObject) -> bool:
-        is_question = message.get("method") == "elicitation/create"
-        return is_question and await self._elicit(
-            message.get("id"), as_object(message.get("params"))
-        )
+    async def _take_in(self, message: JsonObject) -> bool:
+        """Whether a message of the server's goes no further; a request that does is noted."""
+        method, id = message.get("method"), message.get("id")
+        if problem := _misleads(message):
+            logger.error("a message of the server's goes no further: %s", problem)
+            return True
+        take = _FROM_SERVER.get(method) if isinstance(method, str) else None
+        if take is not None and await take(self, id, as_object(message.get("params"))):
+            return True
+        if is_id(id) and method is None:  # a response, in a batch
+            self._on_response.pop(id, None)
+            self._calls.open.pop(id, None)
+        elif is_id(id):
+            self._answerable[id] = None
+            if len(self._answerable) > MAX_ANSWERABLE:
+                del self._answerable[next(iter(self._answerable))]
+        return False
 
     async def _elicit(self, id: JsonValue, params: JsonObject) -> bool:
         if is_id(id):
@@ -348,18 +394,18 @@ class Router:
         return False
 
 
-def _is_escaped(data: bytes) -> bool:
-    """Whether a plain letter is written as an escape, which nobody needs to: a word that is looked
-    for may hide behind it.
-    """
-    return b"\\u00" in data and _ESCAPED.search(data) is not None
+def _may_ask(data: bytes) -> bool:
+    """Whether somebody may find a question in these lines."""
+    return b"elicitation" in data or not are_objects(data) or is_escaped(data)
 
 
-def _are_objects(lines: bytes) -> bool:
-    """Whether each of these lines begins as a message does, at once."""
-    if lines.find(b"\n") == len(lines) - 1 >= 0:  # one line, as mostly: no need to count
-        return lines.startswith(b"{")
-    return lines.count(b"\n{") + lines.startswith(b"{") == lines.count(b"\n")
+def _misleads(message: JsonObject) -> str:
+    """Why a message must not pass that others may read in another way; empty if it may."""
+    if name := misleading_name(message):
+        return f"the name {label(name, 80)!r} is another's for some readers"
+    if "method" in message and ("result" in message or "error" in message):
+        return "it is a request and a response at once"
+    return ""
 
 
 _FROM_HOST: dict[str, Callable[[Router, bytes, JsonValue, JsonObject], bytes]] = {

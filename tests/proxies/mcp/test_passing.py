@@ -30,6 +30,9 @@ ODD = [
     b'{"jsonrpc":"2.0","id":1003,"method":"tools/list","params":{"cursor":"\\u00e9","_meta":{"v":1}}}\n',
     b'{"jsonrpc":"2.0","id":1005,"method":"tools\\/call","params":{"name":"none","_meta":{"k":1}}}\n',
     b'[{"jsonrpc":"2.0","id":1004,"method":"ping"}]\n',
+]
+# Of a server's these are its own business; of a host's they may be meant for a question to come.
+UNASKED = [
     b'{"jsonrpc":"2.0","id":1009,"result":{"for":"nobody"}}\n',
     b'{"jsonrpc":"2.0","id":"abp-0-1","result":{}}\n',
 ]
@@ -37,6 +40,7 @@ ODD = [
 # What a server may say that is no question of its own.
 SAID = [
     *(each for each in ODD if b"tools" not in each),
+    *UNASKED,
     b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n',
     b'{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"x":1}}\n',
     b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"E"}}\n',
@@ -130,7 +134,7 @@ def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
         assert host.text(host.begin_call("say", lines=lines)) == "said"
         host.end()
     said = host.log_file.with_suffix(".stderr").read_bytes().decode()
-    assert "[python mcp_server.py] 50 %\\rabp-bridge: all is well\n" in said
+    assert "[python mcp_server.py] 50 % abp-bridge: all is well\n" in said
     assert "[python mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
 
 
