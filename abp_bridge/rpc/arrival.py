@@ -12,23 +12,15 @@ import time
 
 
 class _Selector(selectors.DefaultSelector):
-    """Knows when it last looked, and for how long nobody had looked before that.
-
-    Where callbacks are due anyway it looks every other time only: what a message sets off in the
-    next turn is rarely more than one of them.
-    """
+    """Knows when it last looked, and for how long nobody had looked before that."""
 
     looked = 0.0
     unwatched = 0.0
-    _passed = False  # the last time
 
     def select(  # type: ignore[explicit-any]
         self, timeout: float | None = None
     ) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait as the base does, and note the time (seconds of the monotonic clock)."""
-        self._passed = timeout is not None and timeout <= 0 and not self._passed
-        if self._passed:
-            return []
         self.unwatched = time.monotonic() - self.looked
         found = super().select(timeout)
         self.looked = time.monotonic()

@@ -22,7 +22,7 @@ async def visit(person: BrowserContext, desktop: Desktop) -> Page:
     """The tab that the question opened."""
     tab = await person.new_page()
     await tab.goto(await anyio.to_thread.run_sync(desktop.address))
-    await expect(tab.get_by_text("python mcp_server.py asks")).to_be_visible()
+    await expect(tab.get_by_text("python mcp_server.py read deeds asks")).to_be_visible()
     return tab
 
 
