@@ -43,7 +43,7 @@ from abp_bridge.rpc.protocol import (
 if TYPE_CHECKING:
     from abp_bridge.hosts.mcp.connection import McpConnection
     from abp_bridge.proxies.mcp.approval import Approval
-    from abp_bridge.proxies.mcp.calls import Calls
+    from abp_bridge.proxies.mcp.calls import Calls, OpenCall
     from abp_bridge.proxies.mcp.policy import Policy
     from abp_bridge.proxies.mcp.server_questions import ServerQuestions
     from abp_bridge.proxies.multiplex import InjectedConnection
@@ -273,12 +273,23 @@ class Router:
         self._injected.connection.forward(dump({"jsonrpc": "2.0", "id": id, "result": result}))
 
     def _on_result(self, id: Id, line: bytes, response: JsonObject) -> bytes:
-        call = self._calls.open.pop(id, None)
-        if call is None or "result" not in response:
+        call = self._end_call(id)
+        if call is None or not call.notes:
             return line
+        if "result" not in response:
+            error = as_object(response.get("error"))
+            words = " ".join([as_text(error.get("message")), *call.notes])
+            return byte_edit.put(line, ("error", "message"), words)
         for words in call.notes:
             line = byte_edit.add(line, ("result", "content"), {"type": "text", "text": words})
         return line
+
+    def _end_call(self, id: Id) -> OpenCall | None:
+        """A call has its result: what may still be asked for it, and for no other, is cancelled."""
+        call = self._calls.open.pop(id, None)
+        if self._questions.is_asking:
+            self._questions.withdraw_call(str(id))
+        return call
 
     def _cancel(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         request = params.get("requestId")
@@ -338,7 +349,7 @@ class Router:
         if id in self._on_response and (call is None or call.notes):
             return False
         self._on_response.pop(id, None)
-        self._calls.open.pop(id, None)
+        self._end_call(id)
         return True
 
     def _hold_unread(self, line: bytes) -> bytes:
@@ -361,7 +372,7 @@ class Router:
             return True
         if is_id(id) and method is None:  # a response, in a batch
             self._on_response.pop(id, None)
-            self._calls.open.pop(id, None)
+            self._end_call(id)
         elif is_id(id):
             self._answerable[id] = None
             if len(self._answerable) > MAX_ANSWERABLE:

@@ -458,20 +458,27 @@ def test_what_nobody_sees_of_a_question_never_reaches_the_host_raw(tmp_path: Pat
 
 def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        asked = json.dumps(
-            {"jsonrpc": "2.0", "id": 99, "method": "elicitation/create", "params": FREE}
-        )
-        taken = json.dumps(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}
-        )
-        call = host.begin_call("say", lines=[asked + "\n"])
+        host.begin_call("okta")
+        question = host.asked()
+        taken = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}}
+        host.response(host.begin_call("say", lines=[json.dumps(taken) + "\n"]))
+        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
+        host.reply(question["id"], {"action": "accept", "content": {"confirm": "late"}})
+        host.request("ping")
+        assert not [each for each in host.to_server() if "result" in each]
+
+
+def test_a_question_ends_with_the_only_call_that_it_may_belong_to(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
+        asked = {"jsonrpc": "2.0", "id": 99, "method": "elicitation/create", "params": FREE}
+        call = host.begin_call("say", lines=[json.dumps(asked) + "\n"])
         question = host.asked()
         host.response(call)
-        host.response(host.begin_call("say", lines=[taken + "\n"]))
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
         host.reply(question["id"], {"action": "accept", "content": {"a": "late"}})
         host.request("ping")
-        assert not [each for each in host.to_server() if each.get("id") == 99]
+        (heard,) = [each for each in host.to_server() if each.get("id") == 99]
+        assert heard["result"]["action"] == "cancel"
 
 
 def test_a_call_that_the_host_cancels_takes_its_question_along(tmp_path: Path) -> None:
