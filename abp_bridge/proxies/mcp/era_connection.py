@@ -25,7 +25,7 @@ from abp_bridge.rpc.connection import (
     RemoteError,
 )
 from abp_bridge.rpc.errors import RpcError, respond_internal_error
-from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request
+from abp_bridge.rpc.protocol import Id, JsonRpcProtocol, Notification, Request, is_id
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -118,7 +118,7 @@ class EraConnection:
 
     def cancel(self, side: JsonRpcConnection, id: JsonValue) -> None:
         """`side` takes a request back, which gets no answer."""
-        scope = self.running.get((side, id)) if isinstance(id, (str, int, float)) else None
+        scope = self.running.get((side, id)) if is_id(id) else None
         if scope is not None:
             scope.cancel()
 

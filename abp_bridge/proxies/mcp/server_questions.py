@@ -79,6 +79,7 @@ class ServerQuestions:
         self._beat = beat
         self._open: dict[Id, _OpenQuestion] = {}
         self._serial = 0
+        self._ended = False
 
     @property
     def is_asking(self) -> bool:
@@ -92,7 +93,8 @@ class ServerQuestions:
             return
         too_many = f"{MAX_OPEN} of its questions are open" if len(self._open) >= MAX_OPEN else ""
         too_deep = "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
-        if problem := too_many or too_deep:
+        ended = "its host has left" if self._ended else ""
+        if problem := ended or too_many or too_deep:
             self._refuse(problem)
             self._answer(id, CANCEL)
             await self._connection.sent()
@@ -135,6 +137,7 @@ class ServerQuestions:
         """Nobody can be asked any more: what is open is cancelled at once, as far as the server
         reads.
         """
+        self._ended = True
         for id, question in self._open.items():
             question.scope.cancel()
             self._writer.write_last(_encode(id, CANCEL))

@@ -162,6 +162,18 @@ async def test_what_is_too_much_is_cancelled_and_nothing_is_asked_twice() -> Non
         tasks.cancel_scope.cancel()
 
 
+async def test_who_asks_when_the_host_has_left_is_told_at_once() -> None:
+    person = Person()
+    async with anyio.create_task_group() as tasks:
+        questions, sink = await started(tasks, Calls(), person)
+        questions.end()
+        await questions.take(1, FORM)
+        (told,) = await sink.until(1)
+        assert (told["id"], told["result"]) == (1, {"action": "cancel"})
+        assert not questions.is_asking
+        tasks.cancel_scope.cancel()
+
+
 async def test_what_the_server_says_is_done_is_taken_down() -> None:
     person = Person()
     link = {"mode": "url", "message": "?", "url": "https://e.example/", "elicitationId": "E1"}
