@@ -111,7 +111,6 @@ def test_a_retry_brings_its_state_and_its_answers() -> None:
         {"requestState": None},
         {"inputResponses": None},
         {"inputResponses": {"q1": 7}},
-        {"inputResponses": {"q1": {"action": "accept"}}},
     ],
 )
 def test_a_retry_that_is_none_is_an_error(params: Json) -> None:

@@ -128,8 +128,6 @@ def decode_retry(params: JsonObject) -> tuple[str | None, dict[str, JsonObject]]
             INVALID_PARAMS,
             "inputResponses must be an object with one result, an object too, per question",
         )
-    if answers and state is None:  # begun again it would do twice what it does
-        raise InvalidParamsError(INVALID_PARAMS, "inputResponses come back with their requestState")
     return state if isinstance(state, str) else None, {
         key: as_object(answer) for key, answer in answers.items()
     }
