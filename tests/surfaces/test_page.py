@@ -384,6 +384,7 @@ async def test_a_list_is_groups_of_fields_that_can_be_added_and_removed(
         second = group(name="Guests 2")
         await expect(second.get_by_label("Name")).to_have_value("Bo")
         await expect(second.get_by_label("fish")).to_be_checked()
+        await second.get_by_label("Name").click()  # Chromium drops keys before the first frame
         await second.get_by_label("Name").press("Enter")
         await expect(tab.get_by_text("Thank you")).to_be_visible()
         given: Json = [{"name": "Ada"}, {"name": "Bo", "diet": "fish"}]
