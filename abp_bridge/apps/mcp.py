@@ -488,7 +488,7 @@ class McpApp:
                 self._note(answer)
         except RemoteProtocolError as problem:
             self._refuse(str(problem))
-        except Exception:  # an error would be taken for leave
+        except Exception:  # whatever it is: servers take an error for consent
             logger.exception("a question of %s is cancelled: asking it failed", self.origin)
         finally:
             self._questions.remove(asked)

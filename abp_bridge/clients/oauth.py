@@ -192,7 +192,7 @@ class _File:
             with os.fdopen(handle, "w") as file:
                 file.write(text)
             Path(name).replace(self._path)
-        except BaseException:
+        except BaseException:  # a cancellation too: no half of a token stays; it is raised again
             Path(name).unlink(missing_ok=True)
             raise
 
